@@ -1,0 +1,215 @@
+"""What can go wrong, grouped by what a handler would do about it.
+
+```
+HaloclineError
+├── ProgramError           mend the text: has a span, a caret, a hint
+│   ├── SyntaxRuleError    the text breaks a rule of the language
+│   ├── NameRuleError      a name is unknown, reserved or used twice
+│   ├── TypeRuleError      operands or arguments have types that do not fit
+│   ├── DependenceError    the order of reads and writes is not defined
+│   └── LimitError         the text is larger or deeper than allowed
+├── RequestError           mend the request: arguments, names, shapes, datasets
+│   ├── ArgumentError      a keyword argument is wrong
+│   ├── FieldError         a field's name, shape, dtype, axes or origin is wrong
+│   ├── AxisError          I, J or K is missing or ambiguous in the dataset
+│   ├── BoundaryError      a boundary is missing or has no sense here
+│   ├── DatasetError       a dataset does not exist or cannot be read
+│   └── OutputError        the result cannot be written where it was asked for
+├── CapacityError          too big for here: needed and available bytes
+├── CancelledError         someone asked for the end
+├── DeviceError            this device failed; another may do
+└── InternalError          a fault of Halocline: report it
+```
+
+Every class has a stable `code`; the service maps codes to HTTP problems and the client maps them
+back. A message is one sentence, says what was expected and what was got, and the way out.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ArgumentError",
+    "AxisError",
+    "BoundaryError",
+    "CancelledError",
+    "CapacityError",
+    "DatasetError",
+    "DependenceError",
+    "DeviceError",
+    "FieldError",
+    "HaloclineError",
+    "InternalError",
+    "LimitError",
+    "NameRuleError",
+    "OutputError",
+    "ProgramError",
+    "RequestError",
+    "SyntaxRuleError",
+    "TypeRuleError",
+]
+
+
+class HaloclineError(Exception):
+    """The root of every error that Halocline raises on purpose.
+
+    `message` is one sentence for a person; `hint` is the way out, or empty.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+def _rebuild(kind: type[HaloclineError], state: dict[str, object]) -> HaloclineError:
+    """Make an error again on another process, with the fields it had."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, state["message"], state["hint"])
+    error.__dict__.update(state)
+    return error
+
+
+class ProgramError(HaloclineError):
+    """The program's text must be mended.
+
+    `line` and `column` count from 1 (0 where the whole text is meant); `excerpt` is the line with
+    a caret under the place; `rule` names the rule that was broken.
+    """
+
+    code = "program"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        rule: str = "",
+        line: int = 0,
+        column: int = 0,
+        excerpt: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.rule = rule
+        self.line = line
+        self.column = column
+        self.excerpt = excerpt
+
+    def __str__(self) -> str:
+        place = f"line {self.line}, column {self.column}: " if self.line else ""
+        text = f"{place}{self.message}"
+        if self.excerpt:
+            text += f"\n{self.excerpt}"
+        if self.hint:
+            text += f"\n{self.hint}"
+        return text
+
+
+class SyntaxRuleError(ProgramError):
+    """The text breaks a rule of the language."""
+
+    code = "program-syntax"
+
+
+class NameRuleError(ProgramError):
+    """A name is unknown, reserved or used twice."""
+
+    code = "program-name"
+
+
+class TypeRuleError(ProgramError):
+    """Operands or arguments have types that do not fit together."""
+
+    code = "program-type"
+
+
+class DependenceError(ProgramError):
+    """Reads and writes depend on each other in an order that is not defined."""
+
+    code = "program-dependence"
+
+
+class LimitError(ProgramError):
+    """The text is larger or more deeply nested than allowed."""
+
+    code = "program-limit"
+
+
+class RequestError(HaloclineError):
+    """The request must be mended."""
+
+    code = "request"
+
+
+class ArgumentError(RequestError):
+    """A keyword argument is unknown, missing or has a wrong value."""
+
+    code = "argument"
+
+
+class FieldError(RequestError):
+    """A field's name, shape, dtype, axes or origin does not fit the program."""
+
+    code = "field"
+
+
+class AxisError(RequestError):
+    """I, J or K is missing in the dataset or could be several dimensions."""
+
+    code = "axis"
+
+
+class BoundaryError(RequestError):
+    """A boundary is missing, or has no sense for the dimension it was given for."""
+
+    code = "boundary"
+
+
+class DatasetError(RequestError):
+    """A dataset does not exist, may not be read, or cannot be read."""
+
+    code = "dataset"
+
+
+class OutputError(RequestError):
+    """The result cannot be written where it was asked for."""
+
+    code = "output"
+
+
+class CapacityError(HaloclineError):
+    """The work does not fit: `needed` and `available` are bytes."""
+
+    code = "capacity"
+
+    def __init__(self, message: str, *, hint: str = "", needed: int = 0, available: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.needed = needed
+        self.available = available
+
+
+class CancelledError(HaloclineError):
+    """The work was stopped because someone asked for it."""
+
+    code = "cancelled"
+
+
+class DeviceError(HaloclineError):
+    """A device failed; the same work may succeed on another."""
+
+    code = "device"
+
+
+class InternalError(HaloclineError):
+    """A fault of Halocline itself; please report it with the program."""
+
+    code = "internal"

@@ -1,0 +1,133 @@
+"""From text to meaning: a stencil is chosen, its functions are inlined, and everything is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+
+from halocline_engine.errors import (
+    ArgumentError,
+    LimitError,
+    ProgramError,
+    SyntaxRuleError,
+)
+from halocline_engine.ir.lower_body import Body
+from halocline_engine.ir.lower_inline import Inliner
+from halocline_engine.ir.lower_intervals import check_order, read_interval
+from halocline_engine.ir.lower_names import Names, make_names, nearest
+from halocline_engine.ir.lower_scope import Scope, stencil_scope
+from halocline_engine.ir.lower_symbols import Symbols, make_symbols
+from halocline_engine.ir.lower_terms import Terms
+from halocline_engine.ir.nodes import Block, Computation, Field, Program, Temporary
+from halocline_engine.ir.types import Order
+from halocline_engine.language.source import START, fault, locate
+from halocline_engine.language.syntax import Broken, Function, Name, Stencil, Sweep, Syntax
+
+__all__ = ["lower"]
+
+
+def lower(
+    syntax: Syntax,
+    *,
+    name: str | None = None,
+    externals: Mapping[str, object] | None = None,
+    dtypes: Mapping[str, object] | None = None,
+    literal_int: int = 64,
+    literal_float: int = 64,
+) -> Program:
+    """Return the meaning of one stencil of a text, typed and checked.
+
+    `name` chooses the stencil where the text holds several. `externals` gives the values that the
+    text imports from `__externals__`: numbers, bools, NumPy scalars, axis indices (GT4Py's, or
+    `{"axis": "K", "index": -2, "offset": 0}`), functions of the text (`{"function": name}`), and
+    mappings or objects whose attributes are such values. `dtypes` gives the types that annotations
+    name (`Field["T"]`). `literal_int` and `literal_float` are the bits of numbers in the text.
+
+    Raises ProgramError, with line, column and excerpt, where the text breaks a rule, and
+    ArgumentError where an argument does not fit the text.
+    """
+    names = make_names(syntax, externals or {}, dtypes or {}, literal_int, literal_float)
+    try:
+        return _lower(_choose(syntax, name), names, syntax)
+    except ProgramError as error:
+        raise locate(error, syntax.text) from None
+    except RecursionError as error:
+        message = "The program is nested too deeply after its functions are inlined."
+        hint = "Use temporaries for parts of it."
+        raise fault(LimitError, START, "limits", message, hint) from error
+
+
+def _choose(syntax: Syntax, name: str | None) -> Stencil:
+    """Return the stencil that is asked for, or the only one."""
+    stencils = {
+        definition.name: definition
+        for definition in syntax.definitions
+        if isinstance(definition, Stencil)
+        or (isinstance(definition, Broken) and definition.stencil)
+    }
+    listed = ", ".join(f"'{each}'" for each in stencils)
+    if not stencils:
+        places = [d.place for d in syntax.definitions if isinstance(d, Function | Broken)]
+        message = "The text holds no stencil: no 'def' has a 'with computation(...)' block."
+        hint = "Write 'with computation(PARALLEL), interval(...):' in the body of a 'def'."
+        where = places[-1] if places else START
+        raise fault(SyntaxRuleError, where, "computations", message, hint)
+    if name is None and len(stencils) > 1:
+        message = f"The text holds {len(stencils)} stencils, so one must be chosen: {listed}."
+        raise ArgumentError(message, hint="Pass its name as 'name'.")
+    if name is not None and name not in stencils:
+        message = f"The text holds no stencil '{name}', but {listed}."
+        raise ArgumentError(message, hint=nearest(name, stencils))
+    chosen = stencils[name] if name is not None else next(iter(stencils.values()))
+    if isinstance(chosen, Broken):
+        raise copy(chosen.error)
+    return chosen
+
+
+def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
+    inliner = Inliner(names, syntax.limits)
+    symbols = make_symbols(stencil, names, inliner, syntax.limits)
+    scope = stencil_scope(stencil)
+    computations = tuple(
+        _computation(sweep, names, symbols, inliner, scope) for sweep in stencil.sweeps
+    )
+    fields = tuple(
+        Field(field, kind.dtype, kind.axes, field in symbols.read, field in symbols.written)
+        for field, kind in symbols.fields.items()
+    )
+    return Program(
+        stencil.name,
+        tuple(argument.name for argument in stencil.arguments),
+        fields,
+        tuple(symbols.scalars.values()),
+        tuple(Temporary(each, dtype) for each, dtype in symbols.temporaries.items()),
+        computations,
+    )
+
+
+def _computation(
+    sweep: Sweep, names: Names, symbols: Symbols, inliner: Inliner, scope: Scope
+) -> Computation:
+    order = _order(sweep)
+    own = (*symbols.fields, *symbols.scalars)
+    intervals = [
+        (read_interval(section.interval, inliner, scope, own), section.place)
+        for section in sweep.sections
+    ]
+    check_order(intervals, order)
+    blocks: list[Block] = []
+    for section, (interval, _) in zip(sweep.sections, intervals, strict=True):
+        body = Body(Terms(names, symbols, interval), order)
+        blocks.append(Block(interval, body.statements(inliner.body(section.body, scope))))
+    return Computation(order, tuple(blocks))
+
+
+def _order(sweep: Sweep) -> Order:
+    term = sweep.order
+    if isinstance(term, Name) and term.name in tuple(Order):
+        return Order(term.name)
+    got = f"'{term.name}'" if isinstance(term, Name) else "something else"
+    message = f"The order of a computation is PARALLEL, FORWARD or BACKWARD, but got {got}."
+    hint = nearest(term.name, tuple(Order)) if isinstance(term, Name) else ""
+    hint = hint or "Write 'computation(PARALLEL)', for example."
+    raise fault(SyntaxRuleError, term.place, "computations", message, hint)

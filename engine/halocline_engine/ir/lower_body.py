@@ -1,0 +1,133 @@
+"""Statements of one interval: targets are checked, temporaries get their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from halocline_engine.errors import InternalError, SyntaxRuleError, TypeRuleError
+from halocline_engine.ir.lower_annotations import FieldType, read_type
+from halocline_engine.ir.lower_terms import Terms
+from halocline_engine.ir.lower_types import condition, convert
+from halocline_engine.ir.nodes import Assign, If, Location, Statement
+from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import Branch, Demand, Name, Step, Store, Subscript, Term
+from halocline_engine.language.terms import not_yet
+
+__all__ = ["Body"]
+
+_ALL = (Axis.I, Axis.J, Axis.K)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Lowers the inlined statements of one interval."""
+
+    terms: Terms
+    order: Order
+
+    def statements(self, steps: Iterable[Step]) -> tuple[Statement, ...]:
+        """Return the statements in order."""
+        return tuple(self._statement(step) for step in steps)
+
+    def _statement(self, step: Step) -> Statement:
+        match step:
+            case Store():
+                return self._store(step)
+            case Branch(mask, then, otherwise, place):
+                checked = condition(self.terms.expression(mask), mask.place, "A condition")
+                bodies = self.statements(then), self.statements(otherwise)
+                return If(checked, *bodies, _location(place))
+            case Demand():
+                raise InternalError("A compile-time assertion was left after inlining.")
+            case _:
+                assert_never(step)
+
+    def _store(self, step: Store) -> Assign:
+        target = step.targets[0]
+        name = self._target(target)
+        value = self.terms.expression(step.values[0])
+        symbols = self.terms.symbols
+        field = symbols.fields.get(name)
+        if step.annotation is not None:
+            symbols.temporaries[name] = self._declared(name, step.annotation, target.place)
+        elif field is None and name not in symbols.temporaries:
+            symbols.temporaries[name] = value.dtype
+        if field is not None:
+            symbols.written.add(name)
+        dtype = field.dtype if field else symbols.temporaries[name]
+        return Assign(name, convert(value, dtype, step.values[0].place), _location(step.place))
+
+    def _declared(self, name: str, annotation: Term, place: Place) -> DType:
+        symbols = self.terms.symbols
+        if name in symbols.fields or name in symbols.temporaries:
+            kind = "a parameter" if name in symbols.fields else "assigned before"
+            message = f"'{name}' is {kind}, so its type cannot be declared here."
+            hint = "Declare the type of a temporary at its first assignment."
+            raise fault(TypeRuleError, place, "temporaries", message, hint)
+        kind = read_type(annotation, self.terms.names, temporary=True)
+        if not isinstance(kind, FieldType):
+            return kind
+        if kind.axes != _ALL:
+            hint = "Make it a parameter of the stencil, or use a temporary with all axes."
+            raise not_yet(annotation.place, "temporaries with fewer than three axes", hint)
+        return kind.dtype
+
+    def _target(self, target: Term) -> str:
+        """Return what is assigned to, after checking that it may be."""
+        base = target.base if isinstance(target, Subscript) else target
+        if isinstance(base, Subscript):
+            hint = "Pass each component as a field of its own."
+            raise not_yet(target.place, "data dimensions 'q[0, 0, 0][n]'", hint)
+        if not isinstance(base, Name):
+            message = "Only a field or a temporary can be assigned to."
+            hint = "Write the name of one before the '='."
+            raise fault(SyntaxRuleError, target.place, "assignments", message, hint)
+        name, symbols = base.name, self.terms.symbols
+        if name in symbols.scalars:
+            message = f"'{name}' is a scalar parameter and cannot be assigned to."
+            hint = "Use a temporary with another name."
+            raise fault(SyntaxRuleError, target.place, "assignments", message, hint)
+        if isinstance(target, Subscript):
+            self._check_offset(name, target)
+        self._check_axes(name, target.place)
+        return name
+
+    def _check_offset(self, name: str, target: Subscript) -> None:
+        i, j, k = self.terms.offset(name, target.indices, target.place)
+        if i or j:
+            message = (
+                f"'{name}' is assigned at a horizontal offset, but only the point itself can be."
+            )
+            hint = "Move the offset to what is read."
+            raise fault(SyntaxRuleError, target.place, "assignments", message, hint)
+        if k and self.order is Order.PARALLEL:
+            message = f"'{name}' is assigned at a vertical offset in a PARALLEL computation."
+            hint = "Move the offset to what is read."
+            raise fault(SyntaxRuleError, target.place, "assignments", message, hint)
+        if k:
+            hint = "Assign at the point, and read at the opposite offset on the next level."
+            raise not_yet(target.place, "assignments at a vertical offset", hint)
+
+    def _check_axes(self, name: str, place: Place) -> None:
+        axes = self.terms.axes(name)
+        if axes == _ALL:
+            return
+        letters = ", ".join(axis.value for axis in axes)
+        if axes != (Axis.I, Axis.J):
+            message = f"The field '{name}' has only the axes {letters} and cannot be assigned to."
+            hint = "Assign to a field with the axes I, J, K or I, J."
+            raise fault(SyntaxRuleError, place, "assignments", message, hint)
+        if self.order is Order.PARALLEL:
+            message = (
+                f"The field '{name}' has only the axes {letters} and cannot be assigned to in a "
+                "PARALLEL computation: every level would write the same place."
+            )
+            hint = "Write 'computation(FORWARD)' or 'computation(BACKWARD)'."
+            raise fault(SyntaxRuleError, place, "assignments", message, hint)
+
+
+def _location(place: Place) -> Location:
+    return Location(place.line, place.column)

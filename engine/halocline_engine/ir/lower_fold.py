@@ -1,0 +1,163 @@
+"""Compile-time values: constants of the text are computed here, and nothing is executed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from halocline_engine.errors import SyntaxRuleError, TypeRuleError
+from halocline_engine.ir.types import DType
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import (
+    Apply,
+    Choice,
+    Infix,
+    Literal,
+    Name,
+    Prefix,
+    Term,
+)
+
+__all__ = ["CASTS", "Value", "dtype_name", "fold", "truth"]
+
+#: A constant: Python's own where the literal's precision decides, NumPy's where its type is fixed.
+Value: TypeAlias = "bool | int | float | np.generic[Any]"
+
+#: What a call that converts is named; "int" and "float" take the precision of literals.
+CASTS: Mapping[str, str] = {
+    "int": "int",
+    "float": "float",
+    "bool": "bool",
+    "i32": "int32",
+    "i64": "int64",
+    "f32": "float32",
+    "f64": "float64",
+    **{dtype.value: dtype.value for dtype in DType},
+    **{f"np.{dtype.value}": dtype.value for dtype in DType},
+    "np.bool_": "bool",
+}
+
+_PYTHON: Mapping[str, type[bool] | type[int] | type[float]] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+}
+
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_LARGEST_EXPONENT = 1024
+
+
+def dtype_name(value: Value) -> str:
+    """Return the type that a constant carries, "" where the literal's precision decides."""
+    return value.dtype.name if isinstance(value, np.generic) else ""
+
+
+def fold(term: Term, look_up: Callable[[Name], Value]) -> Value:
+    """Return the value of a constant expression; `look_up` gives those of names, or raises."""
+    match term:
+        case Literal(value, dtype=dtype):
+            return np.dtype(dtype).type(value) if dtype else value
+        case Name():
+            return look_up(term)
+        case Prefix(sign, operand, place):
+            return _prefix(sign, fold(operand, look_up), place)
+        case Infix("and" | "or" as word, left, right, place):
+            first = truth(fold(left, look_up), place)
+            second = truth(fold(right, look_up), place)
+            return (first and second) if word == "and" else (first or second)
+        case Infix(spelling, left, right, place):
+            return _infix(spelling, fold(left, look_up), fold(right, look_up), place)
+        case Choice(condition, then, otherwise, place):
+            chosen = then if truth(fold(condition, look_up), place) else otherwise
+            return fold(chosen, look_up)
+        case Apply(function, (argument,), ()) if function in CASTS:
+            return _convert(CASTS[function], fold(argument, look_up), term.place)
+        case _:
+            message = "This is not a compile-time constant."
+            hint = "Use numbers, constants, externals, operators and casts."
+            raise fault(SyntaxRuleError, term.place, "constants", message, hint)
+
+
+def truth(value: Value, place: Place) -> bool:
+    """Return a constant condition; only a bool is one."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    message = f"A condition must be a bool, but this constant is {value!r}."
+    raise fault(TypeRuleError, place, "conditions", message, "Compare it, like 'n != 0'.")
+
+
+def _prefix(sign: str, value: Value, place: Place) -> Value:
+    if sign == "not":
+        return not truth(value, place)
+    number = _arithmetic(value, place)
+    return _checked(lambda: -number if sign == "-" else number, place)
+
+
+def _infix(spelling: str, left: Value, right: Value, place: Place) -> Value:
+    if spelling in _COMPARISONS:
+        return bool(_compute(spelling, left, right))
+    first, second = _arithmetic(left, place), _arithmetic(right, place)
+    if spelling == "**" and abs(second) > _LARGEST_EXPONENT:
+        message = f"The exponent of a constant is at most {_LARGEST_EXPONENT}, but got {second}."
+        raise fault(SyntaxRuleError, place, "constants", message, "Write the result.")
+    return _checked(lambda: _compute(spelling, first, second), place)
+
+
+def _compute(spelling: str, left: Any, right: Any) -> Any:
+    """Return what Python makes of an operator on two numbers."""
+    results: Mapping[str, Callable[[], Any]] = {
+        "+": lambda: left + right,
+        "-": lambda: left - right,
+        "*": lambda: left * right,
+        "/": lambda: left / right,
+        "%": lambda: left % right,
+        "**": lambda: left**right,
+        "<": lambda: left < right,
+        "<=": lambda: left <= right,
+        ">": lambda: left > right,
+        ">=": lambda: left >= right,
+        "==": lambda: left == right,
+        "!=": lambda: left != right,
+    }
+    return results[spelling]()
+
+
+def _arithmetic(value: Value, place: Place) -> Any:
+    if isinstance(value, bool | np.bool_):
+        message = "Arithmetic needs numbers, but got a bool."
+        raise fault(TypeRuleError, place, "types", message, "Write '1 if b else 0'.")
+    return value
+
+
+def _convert(name: str, value: Value, place: Place) -> Value:
+    kind = _PYTHON.get(name) or np.dtype(name).type
+    return _checked(lambda: kind(cast(Any, value)), place)
+
+
+def _checked(compute: Callable[[], Any], place: Place) -> Value:
+    """Return a computed constant, refusing what is no finite number of 64 bits."""
+    try:
+        with np.errstate(all="ignore"):
+            value = compute()
+    except ZeroDivisionError as error:
+        message = "A constant is divided by zero."
+        hint = "Change the constants or externals in it."
+        raise fault(SyntaxRuleError, place, "constants", message, hint) from error
+    except (OverflowError, ValueError) as error:
+        raise _not_finite(place) from error
+    if isinstance(value, complex | np.complexfloating):
+        raise _not_finite(place)
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        raise _not_finite(place)
+    if isinstance(value, float | np.floating) and not math.isfinite(cast(float, value)):
+        raise _not_finite(place)
+    return cast(Value, value)
+
+
+def _not_finite(place: Place) -> SyntaxRuleError:
+    message = "A constant must be a finite number of at most 64 bits, but this one is not."
+    hint = "Change the constants or externals in it."
+    return fault(SyntaxRuleError, place, "constants", message, hint)

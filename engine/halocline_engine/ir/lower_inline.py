@@ -1,0 +1,378 @@
+"""Functions are put in the place of their calls, and constants in the place of their names.
+
+After this, a body holds only assignments of one value to one target and branches, and names in it
+are those of fields, scalars and temporaries. As in GT4Py, a parameter that the function does not
+assign stands for the caller's name, any other argument becomes a temporary, and tuple assignment
+is sequential. Temporaries of a function are called `function.n.local`, which no text can spell;
+`n` counts calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
+from halocline_engine.ir.lower_fold import CASTS, Value, fold, truth
+from halocline_engine.ir.lower_names import Level, Names, literal, nearest
+from halocline_engine.ir.lower_scope import (
+    AXES,
+    CONSTANTS,
+    Scope,
+    assigned,
+    check_imports,
+    subscripted,
+)
+from halocline_engine.ir.nodes import FUNCTIONS
+from halocline_engine.language.limits import Limits
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import (
+    Apply,
+    Argument,
+    Branch,
+    Choice,
+    Demand,
+    Function,
+    Infix,
+    Keyword,
+    Literal,
+    Name,
+    Pack,
+    Prefix,
+    Step,
+    Store,
+    Subscript,
+    Term,
+    Text,
+)
+from halocline_engine.language.terms import not_yet
+
+__all__ = ["Inliner"]
+
+_BUILTINS = frozenset({*FUNCTIONS, "mod", *CASTS})
+
+
+class Inliner:
+    """Inlines the calls of one stencil; it counts them, and what they become."""
+
+    def __init__(self, names: Names, limits: Limits) -> None:
+        self._names = names
+        self._limits = limits
+        self._calls = 0
+        self._statements = 0
+        self._terms = 0
+        self._depth = 0
+
+    def body(self, steps: Iterable[Step], scope: Scope) -> tuple[Step, ...]:
+        """Return statements with all calls inlined, in order."""
+        out: list[Step] = []
+        for step in steps:
+            self._step(step, scope, out)
+        return tuple(out)
+
+    def constant(self, term: Term, scope: Scope) -> Value | Level | None:
+        """Return the value of a compile-time constant; None stands for `None`."""
+        if isinstance(term, Name):
+            if term.name == "None":
+                return None
+            if term.name not in scope.renames and term.name not in AXES:
+                found = self._names.constant(term.name, scope.imports, term.place)
+                if isinstance(found, Level):
+                    return found
+        return self._fold(term, scope)
+
+    def _step(self, step: Step, scope: Scope, out: list[Step]) -> None:
+        match step:
+            case Store():
+                self._store(step, scope, out)
+            case Demand(condition, place):
+                if not truth(self._fold(condition, scope), place):
+                    message = "The condition of 'compile_assert' is false."
+                    hint = "Change the constants or externals that it compares."
+                    raise fault(SyntaxRuleError, condition.place, "assertions", message, hint)
+            case Branch(Apply("__INLINED") as call):
+                self._inlined(step, call, scope, out)
+            case Branch(condition, then, otherwise, place):
+                mask = self._term(condition, scope, None)
+                self._depth += 1
+                if self._depth > self._limits.depth:
+                    raise self._too_much("nested conditions", self._limits.depth, place)
+                inner = self.body(then, scope), self.body(otherwise, scope)
+                self._depth -= 1
+                self._append(Branch(mask, *inner, place), out)
+            case _:
+                assert_never(step)
+
+    def _inlined(self, step: Branch, call: Apply, scope: Scope, out: list[Step]) -> None:
+        """Keep one branch; the other one is looked through for unknown names only."""
+        if len(call.arguments) != 1 or call.keywords:
+            message = f"'__INLINED' takes one condition, but got {len(call.arguments)} arguments."
+            hint = "Write 'if __INLINED(condition):'."
+            raise fault(SyntaxRuleError, call.place, "calls", message, hint)
+        chosen = truth(self._fold(call.arguments[0], scope), call.place)
+        for branch, kept in ((step.then, chosen), (step.otherwise, not chosen)):
+            body = self.body(branch, scope)
+            if kept:
+                out.extend(body)
+
+    def _fold(self, term: Term, scope: Scope) -> Value:
+        def look_up(name: Name) -> Value:
+            message = f"'{name.name.strip('<>')}' is not a compile-time constant."
+            hint = "Use numbers, constants of the text and externals."
+            raise fault(SyntaxRuleError, name.place, "constants", message, hint)
+
+        return fold(self._term(term, scope, None), look_up)
+
+    def _store(self, step: Store, scope: Scope, out: list[Step]) -> None:
+        targets = tuple(self._target(target, scope) for target in step.targets)
+        value = step.values[0]
+        if step.operator:
+            value = Infix(step.operator, step.targets[0], value, step.place)
+        elif len(step.values) == 1 and isinstance(value, Apply):
+            function = self._function(value, scope)
+            if function is not None:
+                self._assign_call(step, targets, function, scope, out)
+                return
+        if len(targets) > 1 and len(step.values) == 1:
+            message = f"One value is assigned to {len(targets)} targets."
+            hint = "Give each target one value, or call a function that returns as many."
+            raise fault(SyntaxRuleError, step.place, "assignments", message, hint)
+        values = step.values if len(targets) > 1 else (value,)
+        for target, each in zip(targets, values, strict=True):
+            inlined = self._term(each, scope, out)
+            self._append(Store((target,), (inlined,), step.place, annotation=step.annotation), out)
+
+    def _assign_call(
+        self,
+        step: Store,
+        targets: tuple[Term, ...],
+        function: Function,
+        scope: Scope,
+        out: list[Step],
+    ) -> None:
+        call = step.values[0]
+        assert isinstance(call, Apply)
+        if len(function.results) != len(targets):
+            message = (
+                f"The function '{function.name}' returns {_count(len(function.results), 'value')}, "
+                f"but is assigned to {_count(len(targets), 'target')}."
+            )
+            hint = "Write as many targets as the function returns values."
+            raise fault(SyntaxRuleError, call.place, "functions", message, hint)
+        inner = self._enter(call, function, scope, out)
+        for target, result in zip(targets, function.results, strict=True):
+            value = self._term(result, inner, out)
+            self._append(Store((target,), (value,), step.place, annotation=step.annotation), out)
+
+    def _target(self, target: Term, scope: Scope) -> Term:
+        match target:
+            case Name(name, place) if name in scope.renames:
+                renamed = scope.renames[name]
+                return replace(renamed, place=place)
+            case Subscript(base, indices, place):
+                if scope.trail:
+                    message = "A function cannot change its arguments, only its own temporaries."
+                    hint = "Return the value, and assign it where the function is called."
+                    raise fault(SyntaxRuleError, place, "functions", message, hint)
+                shifts = tuple(self._term(index, scope, None) for index in indices)
+                return Subscript(self._target(base, scope), shifts, place)
+            case _:
+                message = "Only a field or a temporary can be assigned to."
+                hint = "Write the name of one before the '='."
+                raise fault(SyntaxRuleError, target.place, "assignments", message, hint)
+
+    def _term(self, term: Term, scope: Scope, out: list[Step] | None) -> Term:
+        """Return a term without constants and calls; without `out`, a call is an error."""
+        self._terms += 1
+        if self._terms > self._limits.terms:
+            raise self._too_much("terms", self._limits.terms, term.place)
+        match term:
+            case Literal() | Text():
+                return term
+            case Name():
+                return self._name(term, scope)
+            case Prefix(operator, operand, place):
+                return Prefix(operator, self._term(operand, scope, out), place)
+            case Infix(operator, left, right, place):
+                first = self._term(left, scope, out)
+                return Infix(operator, first, self._term(right, scope, out), place)
+            case Choice(condition, then, otherwise, place):
+                parts = [self._term(part, scope, out) for part in (condition, then, otherwise)]
+                return Choice(parts[0], parts[1], parts[2], place)
+            case Subscript(base, indices, place):
+                shifts = tuple(self._term(index, scope, None) for index in indices)
+                return Subscript(self._term(base, scope, out), shifts, place)
+            case Pack(items, place):
+                return Pack(tuple(self._term(item, scope, None) for item in items), place)
+            case Apply():
+                return self._apply(term, scope, out)
+            case _:
+                assert_never(term)
+
+    def _name(self, term: Name, scope: Scope) -> Term:
+        name, place = term.name, term.place
+        head, *rest = name.split(".")
+        if head in scope.renames:
+            if rest:
+                hint = "Pass each component as a field of its own."
+                raise not_yet(place, f"data dimensions and attributes like '.{rest[0]}'", hint)
+            return replace(scope.renames[head], place=place)
+        found = self._names.constant(name, scope.imports, place)
+        if isinstance(found, Level):
+            message = f"The external '{name}' is an axis index, which has no value here."
+            hint = "An axis index can stand in 'interval(...)' only."
+            raise fault(SyntaxRuleError, place, "externals", message, hint)
+        if found is not None:
+            return literal(found, place)
+        if name in AXES:
+            return Name(AXES[name], place)
+        if name in CONSTANTS:
+            return term
+        message = f"The name '{name}' is unknown."
+        known = [*scope.renames, *scope.imports, *self._names.all()]
+        hint = nearest(name, known) or "Assign it first, define it, or make it a parameter."
+        raise fault(NameRuleError, place, "names", message, hint)
+
+    def _apply(self, call: Apply, scope: Scope, out: list[Step] | None) -> Term:
+        function = self._function(call, scope)
+        if function is None:
+            arguments = tuple(self._term(argument, scope, out) for argument in call.arguments)
+            return Apply(call.function, arguments, (), call.place)
+        if out is None:
+            message = f"The function '{function.name}' cannot be called here."
+            hint = "Assign its result to a temporary before, and use that."
+            raise fault(SyntaxRuleError, call.place, "calls", message, hint)
+        if len(function.results) != 1:
+            message = (
+                f"The function '{function.name}' returns {len(function.results)} values, but an "
+                "expression needs one."
+            )
+            hint = "Assign its results to temporaries before: 'a, b = function(...)'."
+            raise fault(SyntaxRuleError, call.place, "functions", message, hint)
+        inner = self._enter(call, function, scope, out)
+        value = self._term(function.results[0], inner, out)
+        if isinstance(value, Name) and value.name.startswith(inner.prefix):
+            return value
+        result = Name(f"{inner.prefix}return", call.place)
+        self._append(Store((result,), (value,), call.place), out)
+        return result
+
+    def _function(self, call: Apply, scope: Scope) -> Function | None:
+        """Return the function of the text that is called, or None for one of the language."""
+        name, place = call.function, call.place
+        if name.split(".")[0] in scope.renames and name not in _BUILTINS:
+            message = f"'{name}' is not a function."
+            hint = "Write '[...]' for an offset, '*' for a product."
+            raise fault(SyntaxRuleError, place, "calls", message, hint)
+        function = self._names.function(name, scope.imports, place)
+        if function is not None:
+            if function.name in scope.trail:
+                message = f"The function '{function.name}' calls itself."
+                hint = "Functions are inlined, so they cannot be recursive."
+                raise fault(SyntaxRuleError, place, "functions", message, hint)
+            return function
+        if name == "__INLINED":
+            message = "'__INLINED' can only be the whole condition of an 'if'."
+            raise fault(
+                SyntaxRuleError, place, "calls", message, "Write 'if __INLINED(condition):'."
+            )
+        if name not in _BUILTINS or (name.startswith("np.") and name not in CASTS):
+            message = f"The function '{name}' is unknown."
+            bare = name.rsplit(".", maxsplit=1)[-1]
+            hint = f"Write '{bare}(...)'." if bare in _BUILTINS else ""
+            hint = hint or nearest(bare, [*_BUILTINS, *self._names.all(), *scope.imports])
+            hint = hint or "Put its definition into the text."
+            raise fault(NameRuleError, place, "names", message, hint)
+        if call.keywords:
+            message = f"'{name}' takes no keyword arguments, but got '{call.keywords[0].name}'."
+            hint = "Give its arguments by position."
+            raise fault(SyntaxRuleError, call.keywords[0].place, "calls", message, hint)
+        return None
+
+    def _enter(self, call: Apply, function: Function, scope: Scope, out: list[Step]) -> Scope:
+        """Append a function's body, and return the scope in which its results are read."""
+        given = self._bind(call, function, scope, out)
+        self._calls += 1
+        prefix = f"{function.name}.{self._calls}."
+        own = dict(assigned(function.body))
+        parameters = {argument.name: argument.place for argument in function.arguments}
+        check_imports(parameters | own, function.externals)
+        moved = frozenset(subscripted(function))
+        renames: dict[str, Term] = {name: Name(prefix + name, place) for name, place in own.items()}
+        for name, value in given.items():
+            alias = isinstance(value, Name) and value.name not in (*AXES.values(), *CONSTANTS)
+            constant = isinstance(value, Literal) and name not in moved
+            if name not in own and (alias or constant):
+                renames[name] = value
+                continue
+            renames[name] = Name(prefix + name, parameters[name])
+            self._append(Store((renames[name],), (value,), call.place), out)
+        inner = Scope(
+            renames,
+            frozenset(each.name for each in function.externals),
+            (*scope.trail, function.name),
+            prefix,
+        )
+        for step in function.body:
+            self._step(step, inner, out)
+        return inner
+
+    def _bind(
+        self, call: Apply, function: Function, scope: Scope, out: list[Step]
+    ) -> dict[str, Term]:
+        """Return the value of each parameter, in the order of the function's text."""
+        positional = [a for a in function.arguments if not a.keyword_only]
+        if len(call.arguments) > len(positional):
+            message = (
+                f"The function '{function.name}' takes "
+                f"{_count(len(positional), 'positional argument')}, but got {len(call.arguments)}."
+            )
+            parameters = ", ".join(argument.name for argument in positional)
+            hint = f"Write '{function.name}({parameters})'."
+            raise fault(SyntaxRuleError, call.place, "calls", message, hint)
+        given: dict[str, Term] = {}
+        for argument, value in zip(positional, call.arguments, strict=False):
+            given[argument.name] = self._term(value, scope, out)
+        for keyword in call.keywords:
+            self._check_keyword(keyword, given, function)
+            given[keyword.name] = self._term(keyword.value, scope, out)
+        return {a.name: self._given(a, given, call, function) for a in function.arguments}
+
+    def _given(
+        self, argument: Argument, given: Mapping[str, Term], call: Apply, function: Function
+    ) -> Term:
+        if argument.name in given:
+            return given[argument.name]
+        if argument.default is None:
+            message = f"The call of '{function.name}' gives no value for '{argument.name}'."
+            hint = f"Add the argument, or give '{argument.name}' a default."
+            raise fault(SyntaxRuleError, call.place, "calls", message, hint)
+        outside = Scope({}, frozenset())
+        return self._term(argument.default, outside, None)
+
+    def _check_keyword(
+        self, keyword: Keyword, given: Mapping[str, Term], function: Function
+    ) -> None:
+        names = [argument.name for argument in function.arguments]
+        if keyword.name not in names:
+            message = f"The function '{function.name}' has no parameter '{keyword.name}'."
+            hint = nearest(keyword.name, names) or f"Its parameters are {', '.join(names)}."
+            raise fault(NameRuleError, keyword.place, "calls", message, hint)
+        if keyword.name in given:
+            message = f"The call of '{function.name}' gives '{keyword.name}' twice."
+            raise fault(SyntaxRuleError, keyword.place, "calls", message, "Remove one of them.")
+
+    def _append(self, step: Step, out: list[Step]) -> None:
+        self._statements += 1
+        if self._statements > self._limits.statements:
+            raise self._too_much("statements", self._limits.statements, step.place)
+        out.append(step)
+
+    def _too_much(self, what: str, most: int, place: Place) -> LimitError:
+        message = f"The program has more than {most} {what} after its functions are inlined."
+        return fault(LimitError, place, "limits", message, "Split it into several programs.")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

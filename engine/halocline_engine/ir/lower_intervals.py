@@ -1,0 +1,131 @@
+"""Vertical intervals: their bounds, and that blocks are in order and do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from halocline_engine.errors import SyntaxRuleError
+from halocline_engine.ir.lower_fold import Value
+from halocline_engine.ir.lower_inline import Inliner
+from halocline_engine.ir.lower_names import Level
+from halocline_engine.ir.lower_scope import Scope
+from halocline_engine.ir.nodes import Bound, Interval
+from halocline_engine.ir.types import Axis, Order
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import Apply, Name, Subscript, Term
+from halocline_engine.language.terms import not_yet
+
+__all__ = ["check_order", "read_interval"]
+
+_END = Bound(True, 0)
+_FORMS = "Write 'interval(...)', 'interval(start, end)' or 'interval(level)'."
+
+
+def read_interval(call: Apply, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Interval:
+    """Return the levels of `interval(...)`; `own` are the names of the stencil's arguments."""
+    terms = _terms(call)
+    if terms is None:
+        return Interval(Bound(False, 0), _END)
+    first, *rest = (_value(term, inliner, scope, own) for term in terms)
+    if first is None:
+        message = "An interval must have a first level, but got None."
+        raise fault(SyntaxRuleError, terms[0].place, "intervals", message, "Write 0.")
+    start = _bound(first, terms[0].place)
+    end = _END if rest and rest[0] is None else _bound(rest[0] if rest else first, terms[-1].place)
+    if not rest:
+        end = Bound(start.from_end, start.offset + 1)
+    if start.from_end and not end.from_end:
+        message = (
+            "An interval must go upwards, but this one begins at the end and ends at the start."
+        )
+        raise fault(SyntaxRuleError, call.place, "intervals", message, "Exchange its bounds.")
+    if start.from_end == end.from_end and start.offset >= end.offset:
+        message = f"An interval must hold a level, but this one is empty: {_show(start, end)}."
+        hint = "The end is not included: 'interval(2, 3)' is level 2."
+        raise fault(SyntaxRuleError, call.place, "intervals", message, hint)
+    return Interval(start, end)
+
+
+def check_order(intervals: Sequence[tuple[Interval, Place]], order: Order) -> None:
+    """Raise where blocks of one computation overlap, or do not stand in order of execution."""
+    for (before, _), (after, place) in pairwise(intervals):
+        low, high = (after, before) if order is Order.BACKWARD else (before, after)
+        if _below(low.end, high.start):
+            continue
+        if _below(high.end, low.start):
+            way = "downwards" if order is Order.BACKWARD else "upwards"
+            message = (
+                f"The intervals of a {order.value} computation must go {way}, but these do not."
+            )
+            hint = "Exchange the two blocks."
+            raise fault(SyntaxRuleError, place, "intervals", message, hint)
+        message = "Two intervals of one computation overlap."
+        hint = "The end is not included: 'interval(0, 2)' is followed by 'interval(2, None)'."
+        raise fault(SyntaxRuleError, place, "intervals", message, hint)
+
+
+def _below(end: Bound, start: Bound) -> bool:
+    """Say whether a block may end where another one starts, in a domain with enough levels."""
+    if end.from_end == start.from_end:
+        return end.offset <= start.offset
+    return start.from_end
+
+
+def _terms(call: Apply) -> tuple[Term, ...] | None:
+    """Return the bounds as they are written, None for all levels."""
+    match call:
+        case Apply(_, (Name("..."),), ()):
+            return None
+        case Apply(_, (_,) | (_, _) as terms, ()):
+            return terms
+        case Apply(_, arguments, keywords):
+            given = dict(zip(("start", "end"), arguments, strict=False))
+            given |= {keyword.name: keyword.value for keyword in keywords}
+            if len(arguments) + len(keywords) == 2 and set(given) == {"start", "end"}:
+                return given["start"], given["end"]
+            message = "'interval' takes a start and an end."
+            raise fault(SyntaxRuleError, call.place, "intervals", message, _FORMS)
+
+
+def _value(term: Term, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Value | Level | None:
+    base = term.base if isinstance(term, Subscript) else term
+    if isinstance(base, Name) and base.name in own:
+        hint = "Give the bound as an external: 'from __externals__ import k0'."
+        raise not_yet(term.place, f"interval bounds at run time, like '{base.name}'", hint)
+    if isinstance(term, Subscript):
+        message = "An axis index cannot be written in an interval."
+        hint = "Write its level: 'K[1]' is 1, 'K[-1]' is -1; or give it as an external."
+        raise fault(SyntaxRuleError, term.place, "intervals", message, hint)
+    return inliner.constant(term, scope)
+
+
+def _bound(value: Value | Level | None, place: Place) -> Bound:
+    match value:
+        case Level(Axis.K, index, offset):
+            return Bound(index < 0, index + offset)
+        case Level(axis):
+            message = f"An interval is made of levels of K, but got an index of {axis.value}."
+            hint = "Give an index like K[1], or an integer."
+            raise fault(SyntaxRuleError, place, "intervals", message, hint)
+        case bool() | np.bool_() | None:
+            pass
+        case int() | np.integer():
+            level = int(value)
+            return Bound(level < 0, level)
+        case _:
+            pass
+    message = f"The bound of an interval must be an integer, but got {value!r}."
+    raise fault(SyntaxRuleError, place, "intervals", message, _FORMS)
+
+
+def _show(start: Bound, end: Bound) -> str:
+    return f"from {_show_bound(start)} up to, not including, {_show_bound(end)}"
+
+
+def _show_bound(bound: Bound) -> str:
+    if not bound.from_end:
+        return str(bound.offset)
+    return f"the end{bound.offset:+d}" if bound.offset else "the end"

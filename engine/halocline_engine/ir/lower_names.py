@@ -1,0 +1,227 @@
+"""What the names of a text stand for: constants, externals, functions, types of the caller."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from halocline_engine.errors import ArgumentError, NameRuleError, SyntaxRuleError
+from halocline_engine.ir.lower_fold import Value, dtype_name, fold
+from halocline_engine.ir.types import Axis, DType
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import (
+    Binding,
+    Broken,
+    Definition,
+    Function,
+    Literal,
+    Name,
+    Stencil,
+    Syntax,
+    Text,
+)
+
+__all__ = ["Level", "Names", "literal", "make_names", "nearest"]
+
+#: Names longer than this are not compared: the time grows with the product of their lengths.
+_LONGEST = 64
+_KNOWN: Mapping[str, float] = {"np.pi": math.pi, "np.e": math.e, "math.pi": math.pi}
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """An external that is a place on an axis: `K[index] + offset`."""
+
+    axis: Axis
+    index: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one text, with what the caller gave for externals and types."""
+
+    definitions: Mapping[str, Definition]
+    externals: Mapping[str, object]
+    dtypes: Mapping[str, DType]
+    integer: DType
+    floating: DType
+
+    def constant(self, name: str, imports: frozenset[str], place: Place) -> Value | Level | None:
+        """Return a constant or an axis index, or None where the name is neither.
+
+        `imports` are the externals that the definition at hand imports. Raises where the name is
+        a definition that is broken or no constant.
+        """
+        return self._constant(name, imports, place, ())
+
+    def function(self, name: str, imports: frozenset[str], place: Place) -> Function | None:
+        """Return a function of the text, or one that is given as an external, or None."""
+        if name.split(".", maxsplit=1)[0] in imports:
+            given = self._external(name)
+            target = _function_name(given)
+            if target is None:
+                message = f"The external '{name}' is called, but it is not a function."
+                hint = "Give the name of a function of the text: {'function': name}."
+                raise ArgumentError(message, hint=hint)
+            name = target
+            if name not in self.definitions:
+                message = f"The external function '{name}' is not defined in the program's text."
+                raise ArgumentError(message, hint="Put its definition into the text.")
+        match self.definitions.get(name):
+            case Function() as found:
+                return found
+            case Broken(error=error):
+                raise copy(error)
+            case Stencil():
+                message = f"'{name}' is a stencil, and only functions can be called."
+                hint = "Move the shared part into a function."
+                raise fault(SyntaxRuleError, place, "calls", message, hint)
+            case Binding():
+                message = f"'{name}' is a constant, and only functions can be called."
+                raise fault(SyntaxRuleError, place, "calls", message, "Write '*' for a product.")
+            case None:
+                return None
+
+    def all(self) -> list[str]:
+        """Return the names that the text defines, for suggestions."""
+        return list(self.definitions)
+
+    def _constant(
+        self, name: str, imports: frozenset[str], place: Place, trail: tuple[str, ...]
+    ) -> Value | Level | None:
+        if name.split(".", maxsplit=1)[0] in imports:
+            given = self._external(name)
+            value = _as_constant(given)
+            if value is None:
+                kind = (
+                    "a function" if _function_name(given) else f"of type '{type(given).__name__}'"
+                )
+                message = f"The external '{name}' is used as a number, but it is {kind}."
+                raise ArgumentError(message, hint="Give a number, a bool or an axis index.")
+            if not isinstance(value, Level) and not math.isfinite(value):
+                raise ArgumentError(f"The external '{name}' must be finite, but it is {value}.")
+            return value
+        match self.definitions.get(name):
+            case Binding(term=Text()) | Broken() as found:
+                message = f"The constant '{name}' cannot be used: it is not a number."
+                hint = f"It is defined on line {found.place.line}; constants are numbers and bools."
+                if isinstance(found, Broken) and found.callable:
+                    raise copy(found.error)
+                raise fault(SyntaxRuleError, place, "constants", message, hint)
+            case Binding(term=term):
+                if name in trail:
+                    message = f"The constant '{name}' is defined by itself."
+                    raise fault(NameRuleError, place, "constants", message, "Give it a number.")
+                return fold(term, lambda inner: self._value(inner, (*trail, name)))
+            case Function() | Stencil() as found:
+                kind = "function" if isinstance(found, Function) else "stencil"
+                message = f"'{name}' is a {kind} and has no value."
+                hint = f"Call it: '{name}(...)'." if isinstance(found, Function) else "Remove it."
+                raise fault(SyntaxRuleError, place, "names", message, hint)
+            case None:
+                return _KNOWN.get(name)
+
+    def _value(self, name: Name, trail: tuple[str, ...]) -> Value:
+        value = self._constant(name.name, frozenset(), name.place, trail)
+        if value is None or isinstance(value, Level):
+            message = f"The name '{name.name}' is not a constant of the text."
+            hint = nearest(name.name, self.all()) or "Define it before, as a number."
+            raise fault(NameRuleError, name.place, "constants", message, hint)
+        return value
+
+    def _external(self, name: str) -> object:
+        head, *rest = name.split(".")
+        if head not in self.externals:
+            message = f"The program imports the external '{head}', but no value was given for it."
+            hint = nearest(head, self.externals) or f"Pass externals={{'{head}': ...}}."
+            raise ArgumentError(message, hint=hint)
+        value = self.externals[head]
+        for part in rest:
+            if isinstance(value, Mapping):
+                value = cast("Mapping[str, object]", value).get(part)
+            elif part.startswith("_"):
+                value = None
+            else:
+                value = getattr(value, part, None)
+            if value is None:
+                message = f"The external '{head}' has no '{part}', which the program reads."
+                raise ArgumentError(message)
+        return value
+
+
+def make_names(
+    syntax: Syntax,
+    externals: Mapping[str, object],
+    dtypes: Mapping[str, object],
+    literal_int: int,
+    literal_float: int,
+) -> Names:
+    """Return the names of a text; the precisions of literals are 32 or 64 bits."""
+    for argument, bits in (("literal_int", literal_int), ("literal_float", literal_float)):
+        if bits not in (32, 64):
+            raise ArgumentError(f"'{argument}' must be 32 or 64, but got {bits}.")
+    return Names(
+        {definition.name: definition for definition in syntax.definitions},
+        externals,
+        {name: _dtype(name, value) for name, value in dtypes.items()},
+        DType(f"int{literal_int}"),
+        DType(f"float{literal_float}"),
+    )
+
+
+def literal(value: Value, place: Place) -> Literal:
+    """Return a constant as a literal that stands at a place."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return Literal(plain, place, dtype_name(value))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the name that was probably meant, or ""; long names are not compared."""
+    short = sorted({each for each in known if len(each) <= _LONGEST})
+    close = difflib.get_close_matches(name, short, 1) if len(name) <= _LONGEST else []
+    return f"Did you mean '{close[0]}'?" if close else ""
+
+
+def _dtype(name: str, value: object) -> DType:
+    try:
+        return DType(np.dtype(cast(Any, value)).name)
+    except (TypeError, ValueError) as error:
+        known = ", ".join(dtype.value for dtype in DType)
+        message = f"The dtype of '{name}' must be one of {known}, but got {value!r}."
+        raise ArgumentError(message) from error
+
+
+def _function_name(value: object) -> str | None:
+    """Return the name of a function given as an external: {'function': name}, or a function."""
+    if isinstance(value, Mapping):
+        name = cast("Mapping[str, object]", value).get("function")
+        return name if isinstance(name, str) else None
+    if callable(value):
+        found = getattr(value, "__name__", None)
+        return found if isinstance(found, str) else None
+    return None
+
+
+def _as_constant(value: object) -> Value | Level | None:
+    """Return what an external is worth, or None where it is no constant."""
+    if isinstance(value, np.generic):
+        scalar = cast("np.generic[Any]", value)
+        return scalar if scalar.dtype.name in tuple(DType) else None
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        given = cast("Mapping[str, object]", value)
+        axis, index, offset = given.get("axis"), given.get("index"), given.get("offset", 0)
+    else:
+        axis, index = getattr(value, "axis", None), getattr(value, "index", None)
+        axis, offset = getattr(axis, "name", axis), getattr(value, "offset", 0)
+    if axis in tuple(Axis) and isinstance(index, int) and isinstance(offset, int):
+        return Level(Axis(axis), index, offset)
+    return None

@@ -1,0 +1,80 @@
+"""The fields, scalars and temporaries of a stencil while its body is lowered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from halocline_engine.errors import LimitError, TypeRuleError
+from halocline_engine.ir.lower_annotations import FieldType, read_type
+from halocline_engine.ir.lower_inline import Inliner
+from halocline_engine.ir.lower_names import Level, Names
+from halocline_engine.ir.lower_scope import Scope
+from halocline_engine.ir.lower_types import number
+from halocline_engine.ir.nodes import Scalar
+from halocline_engine.ir.types import DType
+from halocline_engine.language.limits import Limits
+from halocline_engine.language.source import fault
+from halocline_engine.language.syntax import Argument, Name, Stencil
+
+__all__ = ["Symbols", "make_symbols"]
+
+
+@dataclass(slots=True)
+class Symbols:
+    """What a stencil's names are; temporaries and the sets grow as its text is lowered."""
+
+    fields: dict[str, FieldType]
+    scalars: dict[str, Scalar]
+    limits: Limits
+    temporaries: dict[str, DType] = field(default_factory=dict[str, DType])
+    read: set[str] = field(default_factory=set[str])
+    written: set[str] = field(default_factory=set[str])
+
+
+def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limits) -> Symbols:
+    """Return the symbols of a stencil's arguments."""
+    symbols = Symbols({}, {}, limits)
+    for argument in stencil.arguments:
+        if argument.annotation is None:
+            message = f"The parameter '{argument.name}' has no type."
+            hint = "Write 'q: Field[np.float64]' for a field or 'c: float' for a scalar."
+            raise fault(TypeRuleError, argument.place, "parameters", message, hint)
+        kind = read_type(argument.annotation, names)
+        if isinstance(kind, FieldType):
+            symbols.fields[argument.name] = kind
+            _check_field_default(argument)
+        else:
+            symbols.scalars[argument.name] = _scalar(argument, kind, inliner)
+    if len(symbols.fields) > limits.fields:
+        message = (
+            f"The stencil has {len(symbols.fields)} fields, but at most {limits.fields} are "
+            "allowed."
+        )
+        hint = "Split it into several programs."
+        raise fault(LimitError, stencil.place, "limits", message, hint)
+    return symbols
+
+
+def _check_field_default(argument: Argument) -> None:
+    default = argument.default
+    if default is not None and not (isinstance(default, Name) and default.name == "None"):
+        message = f"The default of the field '{argument.name}' must be None."
+        hint = "Remove the default, or write None where the field may be left out."
+        raise fault(TypeRuleError, default.place, "parameters", message, hint)
+
+
+def _scalar(argument: Argument, dtype: DType, inliner: Inliner) -> Scalar:
+    if argument.default is None:
+        return Scalar(argument.name, dtype)
+    value = inliner.constant(argument.default, Scope({}, frozenset()))
+    if value is None:
+        return Scalar(argument.name, dtype)
+    place = argument.default.place
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, Level) or (isinstance(plain, float) and not dtype.is_float):
+        message = f"The default of '{argument.name}' must be {dtype.value}, but got {plain!r}."
+        hint = "Change the default, or the type of the parameter."
+        raise fault(TypeRuleError, place, "parameters", message, hint)
+    return Scalar(argument.name, dtype, number(plain, dtype, place).value)

@@ -1,0 +1,317 @@
+"""The meaning of a stencil program: frozen nodes that every target reads.
+
+Grammar (a test compares it with the classes below)::
+
+    Program     = (str name, str* arguments, Field* fields, Scalar* scalars,
+                   Temporary* temporaries, Computation* computations)
+    Field       = (str name, DType dtype, Axis* axes, bool read, bool written)
+    Scalar      = (str name, DType dtype, default)
+    Temporary   = (str name, DType dtype)
+    Computation = (Order order, Block* blocks)
+    Block       = (Interval interval, Statement* body)
+    Interval    = (Bound start, Bound end)
+    Bound       = (bool from_end, int offset)
+    Statement   = Assign(str target, Expr value, Location location)
+                | If(Expr condition, Statement* then, Statement* otherwise, Location location)
+    Expr        = Number(DType dtype, value)
+                | Read(str name, Offset offset, DType dtype)
+                | Parameter(str name, DType dtype)
+                | Unary(str operator, Expr operand, DType dtype)
+                | Binary(str operator, Expr left, Expr right, DType dtype)
+                | Call(str function, Expr* arguments, DType dtype)
+                | Select(Expr condition, Expr then, Expr otherwise, DType dtype)
+                | Cast(DType dtype, Expr operand)
+
+Every expression carries its dtype, and every conversion is an explicit `Cast`: the operands of a
+`Binary` arithmetic operator have the node's own dtype, those of a comparison have one common dtype
+(the node is BOOL), those of `and`/`or` are BOOL, the branches of a `Select` have its dtype, the
+arguments of a `Call` have its dtype (but `pow`, whose exponent may be an integer, and `isnan`,
+`isinf`, `isfinite`, which give BOOL), and the value of an `Assign` has the dtype of its target. So
+a target needs no rule of promotion.
+
+What a program means:
+
+* Computations run in text order, their blocks in text order; blocks do not overlap.
+* PARALLEL: each statement runs on the whole 3-D block before the next one starts, and its value
+  is complete before any of it is stored. FORWARD and BACKWARD: for each level in that order, each
+  statement runs on the whole I-J plane before the next one starts.
+* The condition of an `If` is evaluated once, before both branches, and masks their statements.
+* Offsets are relative to the point: (i, j, k). Fields without an axis are broadcast along it, and
+  their offset is 0 there.
+* A temporary has exactly the levels of the domain; before its first assignment it holds zero.
+* Points outside the domain are never written in a field; temporaries are computed as far outside
+  as later statements read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from halocline_engine.ir.types import Axis, DType, Order
+
+__all__ = [
+    "ARITHMETIC",
+    "COMPARISONS",
+    "FUNCTIONS",
+    "LOGICAL",
+    "NOWHERE",
+    "Assign",
+    "Binary",
+    "Block",
+    "Bound",
+    "Call",
+    "Cast",
+    "Computation",
+    "Expr",
+    "Field",
+    "If",
+    "Interval",
+    "Location",
+    "Number",
+    "Offset",
+    "Parameter",
+    "Program",
+    "Read",
+    "Scalar",
+    "Select",
+    "Statement",
+    "Temporary",
+    "Unary",
+]
+
+Offset: TypeAlias = tuple[int, int, int]
+
+ARITHMETIC = ("+", "-", "*", "/", "%")
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+LOGICAL = ("and", "or")
+
+#: The functions of the language and how many arguments each takes. `pow` is the operator `**`,
+#: `mod` is the operator `%` written as a call and is lowered to it.
+FUNCTIONS: Mapping[str, int] = {
+    "abs": 1,
+    "min": 2,
+    "max": 2,
+    "sqrt": 1,
+    "cbrt": 1,
+    "exp": 1,
+    "log": 1,
+    "log10": 1,
+    "pow": 2,
+    "sin": 1,
+    "cos": 1,
+    "tan": 1,
+    "asin": 1,
+    "acos": 1,
+    "atan": 1,
+    "atan2": 2,
+    "sinh": 1,
+    "cosh": 1,
+    "tanh": 1,
+    "asinh": 1,
+    "acosh": 1,
+    "atanh": 1,
+    "floor": 1,
+    "ceil": 1,
+    "trunc": 1,
+    "round": 1,
+    "round_away_from_zero": 1,
+    "erf": 1,
+    "erfc": 1,
+    "gamma": 1,
+    "isnan": 1,
+    "isinf": 1,
+    "isfinite": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the program's text, counted from 1; (0, 0) is no place."""
+
+    line: int
+    column: int
+
+
+NOWHERE = Location(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A literal or a compile-time constant."""
+
+    dtype: DType
+    value: bool | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A field or temporary at an offset from the point."""
+
+    name: str
+    offset: Offset
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A scalar argument of the program."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-x` (operator "-") or `not x` (operator "not")."""
+
+    operator: str
+    operand: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """An operator of ARITHMETIC, COMPARISONS or LOGICAL on two operands of one dtype."""
+
+    operator: str
+    left: Expr
+    right: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of FUNCTIONS."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`then if condition else otherwise`, point by point; neither branch has an effect."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A conversion as in C: to an integer it truncates, to BOOL it compares with zero."""
+
+    dtype: DType
+    operand: Expr
+
+
+Expr: TypeAlias = Number | Read | Parameter | Unary | Binary | Call | Select | Cast
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Store a value at the point, in a field or a temporary."""
+
+    target: str
+    value: Expr
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Run one of two bodies, point by point; the condition is evaluated once, before both."""
+
+    condition: Expr
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...]
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+Statement: TypeAlias = Assign | If
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A level, counted from the first one, or from one past the last where `from_end`.
+
+    `Bound(False, 1)` is the second level; `Bound(True, 0)` is one past the last level, and
+    `Bound(True, -1)` the last level.
+    """
+
+    from_end: bool
+    offset: int
+
+    def level(self, size: int) -> int:
+        """Return the level in a domain of `size` levels."""
+        return self.offset + (size if self.from_end else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The levels from `start` up to, not including, `end`."""
+
+    start: Bound
+    end: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements for the levels of one interval."""
+
+    interval: Interval
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """Blocks in text order, which is the order of execution."""
+
+    order: Order
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An array argument: `axes` is a subset of (I, J, K) in that order."""
+
+    name: str
+    dtype: DType
+    axes: tuple[Axis, ...]
+    read: bool
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar argument; `default` is None where the caller must give a value."""
+
+    name: str
+    dtype: DType
+    default: bool | int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A 3-D intermediate result that no caller sees."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A whole stencil program, lowered, typed and checked.
+
+    `arguments` are the names of fields and scalars in the order of the text. A field that is
+    neither read nor written may be passed as None.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    fields: tuple[Field, ...]
+    scalars: tuple[Scalar, ...]
+    temporaries: tuple[Temporary, ...]
+    computations: tuple[Computation, ...]

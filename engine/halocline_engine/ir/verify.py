@@ -1,0 +1,181 @@
+"""The promises of `ir.nodes`, checked: a program that breaks one is a fault of Halocline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from halocline_engine.errors import InternalError
+from halocline_engine.ir.nodes import (
+    ARITHMETIC,
+    COMPARISONS,
+    FUNCTIONS,
+    LOGICAL,
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Expr,
+    Field,
+    If,
+    Number,
+    Parameter,
+    Program,
+    Read,
+    Select,
+    Temporary,
+    Unary,
+)
+from halocline_engine.ir.show import show_expr, show_interval
+from halocline_engine.ir.types import Axis, DType
+from halocline_engine.ir.walk import (
+    assignments,
+    children,
+    expressions,
+    program_bodies,
+    reads,
+    statements,
+    walk,
+)
+
+__all__ = ["verify"]
+
+_TESTS = ("isnan", "isinf", "isfinite")
+_ANY_NUMBER = (
+    "abs",
+    "min",
+    "max",
+    "pow",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "round_away_from_zero",
+)
+
+
+def verify(program: Program) -> None:
+    """Raise `InternalError` where a program breaks a promise of `ir.nodes`."""
+    arrays = {item.name: item for item in (*program.fields, *program.temporaries)}
+    scalars = {scalar.name: scalar.dtype for scalar in program.scalars}
+    names = [*(f.name for f in program.fields), *scalars]
+    _require(sorted(names) == sorted(program.arguments), "The arguments are not the parameters.")
+    everything = [*names, *(temporary.name for temporary in program.temporaries)]
+    _require(len(set(everything)) == len(everything), "A name is declared twice.")
+    _uses(program)
+    checker = _Checker(arrays, scalars)
+    for computation in program.computations:
+        for block in computation.blocks:
+            checker.block(block)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise InternalError(message)
+
+
+def _uses(program: Program) -> None:
+    """Check that fields say truly whether they are read and written."""
+    read: set[str] = set()
+    written: set[str] = set()
+    for body in program_bodies(program):
+        read.update(r.name for r in reads(body))
+        written.update(a.target for a in assignments(body))
+    for field in program.fields:
+        truly = (field.name in read, field.name in written)
+        _require(
+            truly == (field.read, field.written),
+            f"Field '{field.name}' is declared (read, written) = {(field.read, field.written)}, "
+            f"and is {truly}.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    """What is declared, against which every node is held."""
+
+    arrays: Mapping[str, Field | Temporary]
+    scalars: Mapping[str, DType]
+
+    def block(self, block: Block) -> None:
+        start, end = block.interval.start, block.interval.end
+        _require(
+            start.from_end <= end.from_end
+            and (start.from_end != end.from_end or start.offset < end.offset),
+            f"The interval {show_interval(block.interval)} is empty.",
+        )
+        for expr in expressions(block.body):
+            for node in walk(expr):
+                _require(self.fits(node), f"Wrong types or names in '{show_expr(node)}'.")
+        for statement in statements(block.body):
+            match statement:
+                case Assign(target, value):
+                    declared = self.arrays.get(target)
+                    _require(
+                        declared is not None and declared.dtype is value.dtype,
+                        f"'{target}' is not declared as {value.dtype.value}.",
+                    )
+                case If(condition):
+                    _require(
+                        condition.dtype is DType.BOOL,
+                        f"The condition '{show_expr(condition)}' is not a bool.",
+                    )
+                case _:
+                    assert_never(statement)
+
+    def fits(self, expr: Expr) -> bool:
+        """Whether one node, without its operands, keeps the promises."""
+        operands = [child.dtype for child in children(expr)]
+        match expr:
+            case Number(dtype, value):
+                kinds = (bool,) if dtype is DType.BOOL else (float,) if dtype.is_float else (int,)
+                return type(value) in kinds
+            case Read():
+                return self.read_fits(expr)
+            case Parameter(name, dtype):
+                return self.scalars.get(name) is dtype
+            case Unary("-", _, dtype):
+                return operands == [dtype] and dtype is not DType.BOOL
+            case Unary("not", _, dtype):
+                return operands == [dtype] == [DType.BOOL]
+            case Unary():
+                return False
+            case Binary(operator, _, _, dtype):
+                return _binary_fits(operator, operands, dtype)
+            case Call(function, _, dtype):
+                return _call_fits(function, operands, dtype)
+            case Select(_, _, _, dtype):
+                return operands == [DType.BOOL, dtype, dtype]
+            case Cast():
+                return True
+            case _:
+                assert_never(expr)
+
+    def read_fits(self, read: Read) -> bool:
+        """Whether a read names an array of its dtype, with no offset along an absent axis."""
+        array = self.arrays.get(read.name)
+        if array is None or array.dtype is not read.dtype:
+            return False
+        axes = array.axes if isinstance(array, Field) else tuple(Axis)
+        return all(axis in axes or step == 0 for axis, step in zip(Axis, read.offset, strict=True))
+
+
+def _binary_fits(operator: str, operands: list[DType], dtype: DType) -> bool:
+    if operator in ARITHMETIC:
+        whole = dtype is DType.BOOL or (operator == "/" and not dtype.is_float)
+        return operands == [dtype, dtype] and not whole
+    if operator in COMPARISONS:
+        return operands[0] is operands[1] and dtype is DType.BOOL
+    return operator in LOGICAL and operands == [DType.BOOL, DType.BOOL] and dtype is DType.BOOL
+
+
+def _call_fits(function: str, operands: list[DType], dtype: DType) -> bool:
+    if FUNCTIONS.get(function) != len(operands):
+        return False
+    if function in _TESTS:
+        return dtype is DType.BOOL
+    if function == "pow":
+        return operands[0] is dtype and (operands[1] is dtype or operands[1].is_integer)
+    return set(operands) == {dtype} and (dtype.is_float or function in _ANY_NUMBER)

@@ -1,0 +1,251 @@
+"""Definitions: a `def` is a stencil where it holds a computation, and a function otherwise."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.statements import is_docstring, read_steps, with_names
+from halocline_engine.language.syntax import (
+    Apply,
+    Argument,
+    Broken,
+    Function,
+    Import,
+    Section,
+    Stencil,
+    Step,
+    Sweep,
+    Term,
+)
+from halocline_engine.language.terms import Reader, not_yet
+
+__all__ = ["read_definition"]
+
+_FORM = "Write 'with computation(PARALLEL), interval(...):'."
+
+
+def read_definition(node: ast.FunctionDef, reader: Reader) -> Stencil | Function | Broken:
+    """Return what a `def` says; decorators are ignored."""
+    stencil = _is_stencil(node, reader)
+    annotations, reader = reader, reader.without(_own_names(node))
+    try:
+        arguments = tuple(_arguments(node.args, annotations))
+        _check_twice(arguments)
+        body, externals = _without_imports(node.body, reader)
+        if stencil:
+            return _stencil(node, arguments, externals, body, reader)
+        return _function(node, arguments, externals, body, reader)
+    except ProgramError as error:
+        return Broken(node.name, True, stencil, error, reader.place(node))
+
+
+def _own_names(node: ast.FunctionDef) -> frozenset[str]:
+    """Return the parameters and what the body assigns to."""
+    inner = (n for statement in node.body for n in ast.walk(statement))
+    assigned = {n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    arguments = {n.arg for n in ast.walk(node.args) if isinstance(n, ast.arg)}
+    return frozenset(assigned | arguments)
+
+
+def _is_stencil(node: ast.FunctionDef, reader: Reader) -> bool:
+    for decorator in node.decorator_list:
+        call = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(call, ast.Name | ast.Attribute):
+            name = call.id if isinstance(call, ast.Name) else call.attr
+            if name in ("stencil", "lazy_stencil"):
+                return True
+    heads = {"computation", "interval"}
+    return any(isinstance(s, ast.With) and heads & set(with_names(s, reader)) for s in node.body)
+
+
+def _arguments(node: ast.arguments, reader: Reader) -> Iterator[Argument]:
+    for extra, stars in ((node.vararg, "*"), (node.kwarg, "**")):
+        if extra is not None:
+            message = f"The parameter '{stars}{extra.arg}' is not allowed."
+            hint = "Name each parameter."
+            raise fault(SyntaxRuleError, reader.place(extra), "parameters", message, hint)
+    plain = [*node.posonlyargs, *node.args]
+    missing: list[ast.expr | None] = [None] * (len(plain) - len(node.defaults))
+    for argument, default in zip(plain, [*missing, *node.defaults], strict=True):
+        yield _argument(argument, default, False, reader)
+    for argument, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
+        yield _argument(argument, default, True, reader)
+
+
+def _argument(
+    node: ast.arg, default: ast.expr | None, keyword_only: bool, reader: Reader
+) -> Argument:
+    return Argument(
+        node.arg,
+        None if node.annotation is None else reader.term(node.annotation),
+        None if default is None else reader.term(default),
+        keyword_only,
+        reader.place(node),
+    )
+
+
+def _check_twice(arguments: Sequence[Argument]) -> None:
+    seen: set[str] = set()
+    for argument in arguments:
+        if argument.name in seen:
+            message = f"The parameter '{argument.name}' is given twice."
+            raise fault(NameRuleError, argument.place, "names", message, "Rename one of them.")
+        seen.add(argument.name)
+
+
+def _without_imports(
+    body: Sequence[ast.stmt], reader: Reader
+) -> tuple[list[ast.stmt], tuple[Import, ...]]:
+    """Return the body without imports and docstrings, and the imported externals."""
+    rest: list[ast.stmt] = []
+    externals: list[Import] = []
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__externals__":
+            for alias in node.names:
+                if alias.asname or alias.name == "*":
+                    message = "An external is imported by its own name."
+                    hint = "Write 'from __externals__ import name'."
+                    raise fault(SyntaxRuleError, reader.place(alias), "externals", message, hint)
+                externals.append(Import(alias.name, reader.place(alias)))
+        elif isinstance(node, ast.ImportFrom) and _is_language(node.module or ""):
+            continue
+        elif not is_docstring(node):
+            rest.append(node)
+    return rest, tuple(externals)
+
+
+def _is_language(module: str) -> bool:
+    return module == "__gtscript__" or module.split(".", maxsplit=1)[0] == "gt4py"
+
+
+def _function(
+    node: ast.FunctionDef,
+    arguments: tuple[Argument, ...],
+    externals: tuple[Import, ...],
+    body: list[ast.stmt],
+    reader: Reader,
+) -> Function:
+    place = reader.place(node)
+    returns = [n for statement in body for n in ast.walk(statement) if isinstance(n, ast.Return)]
+    last = body[-1] if body else None
+    if len(returns) != 1 or not isinstance(last, ast.Return) or last.value is None:
+        message = (
+            f"The function '{node.name}' must have one 'return' with a value, as its last "
+            "statement."
+        )
+        hint = "Assign the result to a temporary in each branch, and return that."
+        where = reader.place(returns[0]) if returns else place
+        raise fault(SyntaxRuleError, where, "functions", message, hint)
+    values = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+    return Function(
+        node.name,
+        arguments,
+        externals,
+        read_steps(body[:-1], reader),
+        tuple(reader.term(value) for value in values),
+        reader.place(last),
+        place,
+    )
+
+
+def _stencil(
+    node: ast.FunctionDef,
+    arguments: tuple[Argument, ...],
+    externals: tuple[Import, ...],
+    body: list[ast.stmt],
+    reader: Reader,
+) -> Stencil:
+    place = reader.place(node)
+    if not body:
+        message = f"The stencil '{node.name}' has no computation."
+        raise fault(SyntaxRuleError, place, "computations", message, _FORM)
+    sweeps = tuple(_sweep(statement, reader) for statement in body)
+    return Stencil(node.name, arguments, externals, sweeps, place)
+
+
+def _sweep(node: ast.stmt, reader: Reader) -> Sweep:
+    place = reader.place(node)
+    if not isinstance(node, ast.With):
+        message = "Only 'with computation(...)' blocks may stand in the body of a stencil."
+        if isinstance(node, ast.Return):
+            message = "A stencil returns nothing: it gives its results by assigning to its fields."
+        hint = "Move this statement into a 'with computation(...), interval(...)' block."
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            message = "A stencil imports names from '__externals__' only."
+            hint = "Remove this import."
+        if isinstance(node, ast.AnnAssign):
+            hint = "Declare it where it is assigned first: 'name: type = value'."
+            raise not_yet(place, "temporaries that are declared before a computation", hint)
+        raise fault(SyntaxRuleError, place, "computations", message, hint)
+    calls = _calls(node, reader)
+    if not calls or calls[0].function != "computation":
+        message = "A block of a stencil begins with 'computation', but this one does not."
+        raise fault(SyntaxRuleError, place, "computations", message, _FORM)
+    order = _order(calls[0])
+    if len(calls) == 1:
+        return Sweep(order, _sections(node, reader), place)
+    interval = calls[-1]
+    if len(calls) > 2 or interval.function != "interval":
+        message = f"'{interval.function}' cannot stand in this 'with'."
+        raise fault(SyntaxRuleError, interval.place, "computations", message, _FORM)
+    section = Section(interval, _body(node, reader), interval.place)
+    return Sweep(order, (section,), place)
+
+
+def _calls(node: ast.With, reader: Reader) -> list[Apply]:
+    """Return what is called in a `with`."""
+    calls: list[Apply] = []
+    for item in node.items:
+        call = item.context_expr
+        if item.optional_vars is not None or not isinstance(call, ast.Call):
+            message = "A 'with' takes 'computation(...)' and 'interval(...)' only."
+            raise fault(SyntaxRuleError, reader.place(call), "computations", message, _FORM)
+        if with_names(node, reader)[len(calls)] == "horizontal":
+            raise _no_regions(reader.place(call))
+        calls.append(reader.call(call))
+    return calls
+
+
+def _no_regions(place: Place) -> SyntaxRuleError:
+    hint = "Pass a mask field and write 'if mask:', or write the edges outside the program."
+    return not_yet(place, "horizontal regions 'with horizontal(region[...])'", hint)
+
+
+def _order(call: Apply) -> Term:
+    if len(call.arguments) != 1 or call.keywords:
+        message = f"'computation' takes one order, but got {len(call.arguments)} arguments."
+        hint = "Write 'computation(PARALLEL)', 'computation(FORWARD)' or 'computation(BACKWARD)'."
+        raise fault(SyntaxRuleError, call.place, "computations", message, hint)
+    return call.arguments[0]
+
+
+def _sections(node: ast.With, reader: Reader) -> tuple[Section, ...]:
+    sections: list[Section] = []
+    for statement in node.body:
+        if is_docstring(statement):
+            continue
+        place = reader.place(statement)
+        calls = _calls(statement, reader) if isinstance(statement, ast.With) else []
+        if not isinstance(statement, ast.With) or [c.function for c in calls] != ["interval"]:
+            message = (
+                "A 'with computation(...)' without an interval holds 'with interval(...)' blocks "
+                "only."
+            )
+            hint = "Move this statement into a 'with interval(...)' block."
+            raise fault(SyntaxRuleError, place, "computations", message, hint)
+        sections.append(Section(calls[0], _body(statement, reader), place))
+    if not sections:
+        message = "This computation has no interval."
+        raise fault(SyntaxRuleError, reader.place(node), "computations", message, _FORM)
+    return tuple(sections)
+
+
+def _body(node: ast.With, reader: Reader) -> tuple[Step, ...]:
+    body = read_steps(node.body, reader)
+    if not body:
+        message = "This block has no statement."
+        raise fault(SyntaxRuleError, reader.place(node), "computations", message, "Remove it.")
+    return body

@@ -1,0 +1,150 @@
+"""How large and how deep a program's text may be, checked before Python's parser sees it.
+
+Python's own parser can be made to run for a minute or to exhaust memory by a short text, so the
+text is counted token by token first. Nothing here executes any of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import string
+import tokenize
+from dataclasses import dataclass
+
+from halocline_engine.errors import LimitError, SyntaxRuleError
+from halocline_engine.language.source import START, Place, fault
+
+__all__ = ["LIMITS", "Limits", "check_text", "check_tree", "not_python"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest program that is accepted.
+
+    `source` counts bytes of UTF-8, `nodes` those of Python's syntax tree, `depth` how deeply
+    brackets, expressions and blocks may be nested, `digits` the characters of one number,
+    `statements` and `terms` what is there after functions were inlined, `halo` the cells of one
+    offset.
+    """
+
+    source: int = 64 * 1024
+    tokens: int = 20_000
+    nodes: int = 20_000
+    depth: int = 64
+    digits: int = 64
+    fields: int = 64
+    statements: int = 4096
+    terms: int = 200_000
+    halo: int = 64
+
+
+LIMITS = Limits()
+
+
+def check_text(text: str, limits: Limits) -> None:
+    """Raise where the text is too large, or holds what must not reach the parser."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        message = "The program is not text: it holds a character that UTF-8 cannot express."
+        raise fault(SyntaxRuleError, START, "text", message) from error
+    if size > limits.source:
+        raise _too_large("bytes", size, limits.source, START)
+    if "\0" in text:
+        message = "The program is not text: it holds a NUL character."
+        raise fault(SyntaxRuleError, START, "text", message)
+    try:
+        _check_tokens(text, limits)
+    except tokenize.TokenError as error:
+        reason, (line, column) = error.args
+        raise not_python(str(reason), Place(line, column + 1)) from error
+    except SyntaxError as error:
+        place = Place(max(error.lineno or 1, 1), max(error.offset or 1, 1))
+        raise not_python(error.msg, place) from error
+
+
+def _check_tokens(text: str, limits: Limits) -> None:
+    """Count tokens and open brackets; refuse f-strings and long numbers."""
+    depth = 0
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    for count, token in enumerate(tokens, 1):
+        place = Place(token.start[0], token.start[1] + 1)
+        if count > limits.tokens:
+            raise fault(
+                LimitError,
+                place,
+                "limits",
+                f"The program has more than {limits.tokens} tokens.",
+                _SPLIT,
+            )
+        if token.type == tokenize.OP and token.string in "([{":
+            depth += 1
+            if depth > limits.depth:
+                raise _too_deep(place, limits)
+        elif token.type == tokenize.OP and token.string in ")]}":
+            depth -= 1
+        elif _is_formatted(token):
+            message = "A formatted string is not part of the language."
+            raise fault(SyntaxRuleError, place, "strings", message, "Remove it.")
+        elif token.type == tokenize.NUMBER and len(token.string) > limits.digits:
+            message = (
+                f"A number has {len(token.string)} characters, but at most {limits.digits} are "
+                "allowed."
+            )
+            raise fault(LimitError, place, "limits", message, "Write it with fewer digits.")
+
+
+def _is_formatted(token: tokenize.TokenInfo) -> bool:
+    """Say whether a token is, or begins, an f-string (their own tokens since Python 3.12)."""
+    if token.type == tokenize.STRING:
+        start = token.string.lstrip(string.ascii_letters)
+        return "f" in token.string.removesuffix(start).lower()
+    return tokenize.tok_name[token.type] in ("FSTRING_START", "TSTRING_START")
+
+
+def check_tree(tree: ast.Module, limits: Limits) -> None:
+    """Raise where the syntax tree has too many nodes or is nested too deeply.
+
+    The depth of an expression counts from its statement, that of a statement from the module.
+    """
+    count = 0
+    stack: list[tuple[ast.AST, int, Place]] = [(tree, 0, START)]
+    while stack:
+        node, depth, place = stack.pop()
+        line, column = getattr(node, "lineno", None), getattr(node, "col_offset", None)
+        if isinstance(line, int) and isinstance(column, int):
+            place = Place(line, column + 1)
+        count += 1
+        if count > limits.nodes:
+            raise _too_large("nodes", count, limits.nodes, START)
+        if depth > limits.depth:
+            raise _too_deep(place, limits)
+        inside = not isinstance(node, ast.stmt)
+        for child in ast.iter_child_nodes(node):
+            fresh = not inside and not isinstance(child, ast.stmt)
+            stack.append((child, 1 if fresh else depth + 1, place))
+
+
+def _too_deep(place: Place, limits: Limits) -> LimitError:
+    """Return the error for a text that is nested too deeply."""
+    message = f"The program is nested more than {limits.depth} levels deep here."
+    return fault(LimitError, place, "limits", message, "Use temporaries for parts of it.")
+
+
+_PYTHON = "See to the brackets, quotes, colons and the indentation here."
+_SPLIT = "Split it into several programs."
+
+
+def _too_large(what: str, got: int, most: int, place: Place) -> LimitError:
+    message = f"The program has {got} {what}, but at most {most} are allowed."
+    if what == "nodes":
+        message = f"The program has more than {most} nodes in its syntax tree."
+    return fault(LimitError, place, "limits", message, _SPLIT)
+
+
+def not_python(reason: str, place: Place) -> SyntaxRuleError:
+    """Return the error for a text that Python's parser refuses."""
+    clean = "".join(c if c.isprintable() else "?" for c in reason).rstrip(".")
+    message = f"The text is not valid Python syntax: {clean}."
+    return fault(SyntaxRuleError, place, "python", message, _PYTHON)

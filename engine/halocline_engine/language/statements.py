@@ -1,0 +1,151 @@
+"""Statements: bodies of intervals and functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from halocline_engine.errors import SyntaxRuleError
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import Branch, Demand, Step, Store, Term
+from halocline_engine.language.terms import Reader, not_yet
+
+__all__ = ["is_docstring", "read_steps", "with_names"]
+
+_ONLY = "Assign, or choose with 'if': nothing else can stand here."
+
+_OTHERS: dict[type[ast.stmt], tuple[str, str]] = {
+    ast.For: (
+        "'for'",
+        "Write a vertical loop as 'with computation(FORWARD)', or repeat the lines.",
+    ),
+    ast.Pass: ("'pass'", "Remove the empty block."),
+    ast.Assert: ("'assert'", "Write 'compile_assert(condition)' for constants."),
+    ast.Return: ("'return'", "A stencil gives its results by assigning to its fields."),
+    ast.Import: ("'import'", "Remove it, or move it to the top of the text."),
+    ast.ImportFrom: ("'import'", "Move it to the top of the definition."),
+    ast.FunctionDef: ("A nested 'def'", "Move it to the top of the text."),
+    ast.Delete: ("'del'", "Remove it."),
+    ast.Try: ("'try'", "Remove it."),
+    ast.Raise: ("'raise'", "Remove it."),
+}
+
+
+def read_steps(nodes: Sequence[ast.stmt], reader: Reader) -> tuple[Step, ...]:
+    """Return the statements of a body, without docstrings."""
+    return tuple(_step(node, reader) for node in nodes if not is_docstring(node))
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """Say whether a statement is only a string."""
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+        return False
+    return isinstance(node.value.value, str)
+
+
+def with_names(node: ast.With, reader: Reader) -> tuple[str, ...]:
+    """Return the names of what is called in a `with`, "" for what is no call."""
+    calls = [item.context_expr for item in node.items]
+    return tuple(
+        reader.dotted(call.func)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name | ast.Attribute)
+        else ""
+        for call in calls
+    )
+
+
+def _step(node: ast.stmt, reader: Reader) -> Step:
+    place = reader.place(node)
+    match node:
+        case ast.Assign():
+            return _assign(node, reader)
+        case ast.AnnAssign():
+            return _annotated(node, reader)
+        case ast.AugAssign(target, operator, value):
+            spelling = reader.operator(operator, place)
+            targets = (_target(target, reader),)
+            return Store(targets, (reader.term(value),), place, spelling)
+        case ast.If(test, body, orelse):
+            then, otherwise = read_steps(body, reader), read_steps(orelse, reader)
+            return Branch(reader.term(test), then, otherwise, place)
+        case ast.Expr(value):
+            return _expression(value, place, reader)
+        case ast.With():
+            raise _bad_with(node, reader)
+        case ast.While():
+            raise not_yet(place, "'while'", "Write the steps out, with 'if' around them.")
+        case _:
+            thing, hint = _OTHERS.get(
+                type(node),
+                ("This statement", "Assign, or choose with 'if': nothing else can stand here."),
+            )
+            raise fault(SyntaxRuleError, place, "statements", f"{thing} cannot stand here.", hint)
+
+
+def _assign(node: ast.Assign, reader: Reader) -> Store:
+    place = reader.place(node)
+    if len(node.targets) > 1:
+        raise fault(
+            SyntaxRuleError,
+            place,
+            "assignments",
+            "An assignment has one target, but this one is a chain.",
+            "Write one assignment for each target.",
+        )
+    target = node.targets[0]
+    targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+    if len(values) not in (1, len(targets)) or not targets:
+        message = f"{len(values)} values are assigned to {len(targets)} targets."
+        raise fault(SyntaxRuleError, place, "assignments", message, "Give each target one value.")
+    return Store(
+        tuple(_target(each, reader) for each in targets),
+        tuple(reader.term(value) for value in values),
+        place,
+    )
+
+
+def _annotated(node: ast.AnnAssign, reader: Reader) -> Store:
+    place = reader.place(node)
+    if node.value is None:
+        message = "A typed temporary must be given a value where it is declared."
+        raise fault(SyntaxRuleError, place, "temporaries", message, "Write 'name: type = value'.")
+    targets, values = (_target(node.target, reader),), (reader.term(node.value),)
+    return Store(targets, values, place, annotation=reader.term(node.annotation))
+
+
+def _target(node: ast.expr, reader: Reader) -> Term:
+    if isinstance(node, ast.Name | ast.Subscript):
+        return reader.term(node)
+    place = reader.place(node)
+    message = "Only a field or a temporary can be assigned to."
+    hint = "Write the name of one before the '='."
+    raise fault(SyntaxRuleError, place, "assignments", message, hint)
+
+
+def _expression(value: ast.expr, place: Place, reader: Reader) -> Demand:
+    message = "An expression alone has no effect."
+    hint = "Assign it to a field or a temporary."
+    if not isinstance(value, ast.Call):
+        raise fault(SyntaxRuleError, place, "statements", message, hint)
+    call = reader.call(value)
+    if call.function != "compile_assert":
+        message = f"The call of '{call.function}' alone has no effect."
+        raise fault(SyntaxRuleError, place, "statements", message, hint)
+    if len(call.arguments) != 1 or call.keywords:
+        message = f"'compile_assert' takes one condition, but got {len(call.arguments)} arguments."
+        raise fault(SyntaxRuleError, place, "calls", message, "Write 'compile_assert(condition)'.")
+    return Demand(call.arguments[0], place)
+
+
+def _bad_with(node: ast.With, reader: Reader) -> SyntaxRuleError:
+    place, names = reader.place(node), with_names(node, reader)
+    if "horizontal" in names:
+        hint = "Pass a mask field and write 'if mask:', or write the edges outside the program."
+        return not_yet(place, "horizontal regions 'with horizontal(region[...])'", hint)
+    if "interval" in names or "computation" in names:
+        message = "'with computation' and 'with interval' cannot be nested inside a body."
+        hint = "Begin a new 'with computation(...), interval(...)' after it."
+        return fault(SyntaxRuleError, place, "computations", message, hint)
+    message = "This 'with' cannot stand here."
+    return fault(SyntaxRuleError, place, "statements", message, "Remove it.")

@@ -1,0 +1,282 @@
+"""What a program's text says, before names and types are known.
+
+Grammar::
+
+    Syntax      = (str text, Limits limits, Definition* definitions)
+    Definition  = Stencil(str name, Argument* arguments, Import* externals, Sweep* sweeps)
+                | Function(str name, Argument* arguments, Import* externals, Step* body,
+                           Term* results, Place result)
+                | Binding(str name, Term term)
+                | Broken(str name, bool callable, bool stencil, ProgramError error)
+    Argument    = (str name, Term? annotation, Term? default, bool keyword_only)
+    Sweep       = (Term order, Section* sections)
+    Section     = (Apply interval, Step* body)
+    Step        = Store(Term* targets, Term* values, str operator, Term? annotation)
+                | Branch(Term condition, Step* then, Step* otherwise)
+                | Demand(Term condition)
+    Term        = Literal(value, str dtype) | Text(str value) | Name(str name)
+                | Subscript(Term base, Term* indices) | Pack(Term* items)
+                | Prefix(str operator, Term operand) | Infix(str operator, Term left, Term right)
+                | Choice(Term condition, Term then, Term otherwise)
+                | Apply(str function, Term* arguments, Keyword* keywords)
+
+Every node has a `place`. A name may be dotted (`grid.DX`); `None` and `...` are names. The empty
+tuple of indices is `a[...]`. A `Store` with one value and several targets takes a function that
+returns several. A definition that breaks a rule becomes `Broken`, and its error is raised where
+the definition is needed, so that a module may hold stencils that are not asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from halocline_engine.errors import ProgramError
+from halocline_engine.language.limits import Limits
+from halocline_engine.language.source import Place
+
+__all__ = [
+    "Apply",
+    "Argument",
+    "Binding",
+    "Branch",
+    "Broken",
+    "Choice",
+    "Definition",
+    "Demand",
+    "Function",
+    "Import",
+    "Infix",
+    "Keyword",
+    "Literal",
+    "Name",
+    "Pack",
+    "Prefix",
+    "Section",
+    "Stencil",
+    "Step",
+    "Store",
+    "Subscript",
+    "Sweep",
+    "Syntax",
+    "Term",
+    "Text",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number or truth value; `dtype` is empty where the literal's precision decides."""
+
+    value: bool | int | float
+    place: Place
+    dtype: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string: the name of a type."""
+
+    value: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name, dotted or not."""
+
+    name: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """`base[indices]`."""
+
+    base: Term
+    indices: tuple[Term, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A tuple inside an index."""
+
+    items: tuple[Term, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """`+x`, `-x` or `not x`."""
+
+    operator: str
+    operand: Term
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Infix:
+    """An arithmetic operator, a comparison, `and` or `or`; the place is the left operand's."""
+
+    operator: str
+    left: Term
+    right: Term
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`then if condition else otherwise`."""
+
+    condition: Term
+    then: Term
+    otherwise: Term
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """`name=value` in a call."""
+
+    name: str
+    value: Term
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A call of something by its name."""
+
+    function: str
+    arguments: tuple[Term, ...]
+    keywords: tuple[Keyword, ...]
+    place: Place
+
+
+Term: TypeAlias = Literal | Text | Name | Subscript | Pack | Prefix | Infix | Choice | Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`targets = values`, or `target operator= value`."""
+
+    targets: tuple[Term, ...]
+    values: tuple[Term, ...]
+    place: Place
+    operator: str = ""
+    annotation: Term | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """`if condition: then else: otherwise`."""
+
+    condition: Term
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`compile_assert(condition)`."""
+
+    condition: Term
+    place: Place
+
+
+Step: TypeAlias = Store | Branch | Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`with interval(...):` and its body."""
+
+    interval: Apply
+    body: tuple[Step, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """`with computation(order):` and its intervals."""
+
+    order: Term
+    sections: tuple[Section, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of a stencil or a function."""
+
+    name: str
+    annotation: Term | None
+    default: Term | None
+    keyword_only: bool
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A name from `from __externals__ import`."""
+
+    name: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Stencil:
+    """A definition with `with computation(...)`."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    externals: tuple[Import, ...]
+    sweeps: tuple[Sweep, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A definition that is inlined where it is called."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    externals: tuple[Import, ...]
+    body: tuple[Step, ...]
+    results: tuple[Term, ...]
+    result: Place
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A constant or a type: `NAME = term` in the module, or `Class.NAME` in a class."""
+
+    name: str
+    term: Term
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A definition that breaks a rule, with its error."""
+
+    name: str
+    callable: bool
+    stencil: bool
+    error: ProgramError
+    place: Place
+
+
+Definition: TypeAlias = Stencil | Function | Binding | Broken
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """A whole text: its definitions in order, each name once."""
+
+    text: str
+    limits: Limits
+    definitions: tuple[Definition, ...]

@@ -1,0 +1,278 @@
+"""Expressions: Python's syntax tree becomes terms; what is no part of the language is refused."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from halocline_engine.errors import LimitError, SyntaxRuleError
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import (
+    Apply,
+    Choice,
+    Infix,
+    Keyword,
+    Literal,
+    Name,
+    Pack,
+    Prefix,
+    Subscript,
+    Term,
+    Text,
+)
+
+__all__ = ["Reader", "not_yet"]
+
+_ARITHMETIC: Mapping[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.Mod: "%",
+    ast.Pow: "**",
+}
+
+_OTHER_OPERATORS: Mapping[type[ast.operator], tuple[str, str]] = {
+    ast.FloorDiv: ("//", "Write 'floor(a / b)'."),
+    ast.BitAnd: ("&", "For conditions write 'and'."),
+    ast.BitOr: ("|", "For conditions write 'or'."),
+    ast.BitXor: ("^", "For powers write '**', for conditions '!='."),
+    ast.LShift: ("<<", "Multiply by a power of two."),
+    ast.RShift: (">>", "Write 'floor(a / b)' with a power of two."),
+}
+
+_COMPARISONS: Mapping[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+_OTHER_COMPARISONS: Mapping[type[ast.cmpop], str] = {
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
+
+_THINGS: Mapping[type[ast.expr], str] = {
+    ast.Await: "'await'",
+    ast.Dict: "A dictionary",
+    ast.DictComp: "A comprehension",
+    ast.GeneratorExp: "A comprehension",
+    ast.JoinedStr: "A formatted string",
+    ast.Lambda: "A lambda",
+    ast.List: "A list",
+    ast.ListComp: "A comprehension",
+    ast.NamedExpr: "':='",
+    ast.Set: "A set",
+    ast.SetComp: "A comprehension",
+    ast.Slice: "A slice",
+    ast.Starred: "'*'",
+    ast.Tuple: "A tuple",
+    ast.Yield: "'yield'",
+    ast.YieldFrom: "'yield'",
+}
+
+_FEATURES = {
+    "at": ("absolute levels 'field.at(K=...)'", "Read a constant offset 'field[0, 0, n]'."),
+    "A": ("data dimensions '.A[...]'", "Pass each component as a field of its own."),
+    "T": ("matrices '.T'", "Pass each component as a field of its own."),
+}
+
+
+def not_yet(place: Place, feature: str, hint: str) -> SyntaxRuleError:
+    """Return the error for a feature of GT4Py that is not there yet; `hint` says what is."""
+    message = f"Not part of the language yet: {feature}."
+    return fault(SyntaxRuleError, place, "not-yet", message, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Turns the nodes of one text into terms.
+
+    `aliases` maps imported names to what they stand for, so that `gts.Field` reads `Field` after
+    `import gt4py.cartesian.gtscript as gts`.
+    """
+
+    lines: tuple[str, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def place(self, node: ast.expr | ast.stmt | ast.arg | ast.alias | ast.keyword) -> Place:
+        """Return where a node begins; Python's tree counts bytes, a place counts characters."""
+        line = self.lines[node.lineno - 1] if node.lineno <= len(self.lines) else ""
+        before = line.encode()[: node.col_offset].decode(errors="replace")
+        return Place(node.lineno, len(before) + 1)
+
+    def term(self, node: ast.expr) -> Term:
+        """Return what an expression says."""
+        match node:
+            case ast.Constant():
+                return self._constant(node)
+            case ast.Name() | ast.Attribute():
+                return Name(self.dotted(node), self.place(node))
+            case ast.UnaryOp():
+                return self._prefix(node)
+            case ast.BinOp():
+                return self._infix(node)
+            case ast.BoolOp(op, values):
+                word = "and" if isinstance(op, ast.And) else "or"
+                result = self.term(values[0])
+                for value in values[1:]:
+                    result = Infix(word, result, self.term(value), self.place(node))
+                return result
+            case ast.Compare():
+                return self._comparison(node)
+            case ast.IfExp(condition, then, otherwise):
+                place = self.place(node)
+                return Choice(self.term(condition), self.term(then), self.term(otherwise), place)
+            case ast.Subscript(base, index):
+                return Subscript(self.term(base), self._indices(index), self.place(node))
+            case ast.Call():
+                return self.call(node)
+            case _:
+                raise self._no_expression(node)
+
+    def dotted(self, node: ast.expr) -> str:
+        """Return a name like `q` or `grid.DX`, with imported names spelled out."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            if not isinstance(node.value, ast.Name | ast.Attribute):
+                feature = _FEATURES.get(node.attr)
+                if feature:
+                    raise not_yet(self.place(node), *feature)
+                message = f"Only a name can have an attribute, not what is before '.{node.attr}'."
+                hint = "Remove the attribute."
+                raise fault(SyntaxRuleError, self.place(node), "expressions", message, hint)
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            raise self._no_expression(node)
+        head = self.aliases.get(node.id, node.id)
+        return ".".join(part for part in [head, *reversed(parts)] if part) or node.id
+
+    def without(self, names: frozenset[str]) -> Reader:
+        """Return a reader for a definition whose own names hide imported ones."""
+        return replace(self, aliases={k: v for k, v in self.aliases.items() if k not in names})
+
+    def call(self, node: ast.Call) -> Apply:
+        """Return a call of something by its name."""
+        place = self.place(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "at":
+            raise not_yet(self.place(node.func), *_FEATURES["at"])
+        if not isinstance(node.func, ast.Name | ast.Attribute):
+            message = "Only a name can be called."
+            hint = "Write '*' for a product."
+            raise fault(SyntaxRuleError, place, "calls", message, hint)
+        keywords: list[Keyword] = []
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise fault(
+                    SyntaxRuleError,
+                    self.place(keyword),
+                    "calls",
+                    "'**' is not allowed in a call.",
+                    "Name each argument.",
+                )
+            keywords.append(Keyword(keyword.arg, self.term(keyword.value), self.place(keyword)))
+        arguments = tuple(self.term(argument) for argument in node.args)
+        return Apply(self.dotted(node.func), arguments, tuple(keywords), place)
+
+    def operator(self, kind: ast.operator, place: Place) -> str:
+        """Return the spelling of an arithmetic operator of the language."""
+        if isinstance(kind, ast.MatMult):
+            raise not_yet(place, "the matrix product '@'", "Write the sum of products.")
+        known = _ARITHMETIC.get(type(kind))
+        if known is None:
+            spelling, hint = _OTHER_OPERATORS[type(kind)]
+            message = f"The operator '{spelling}' is not part of the language."
+            raise fault(SyntaxRuleError, place, "operators", message, hint)
+        return known
+
+    def _constant(self, node: ast.Constant) -> Term:
+        value, place = node.value, self.place(node)
+        if value is None:
+            return Name("None", place)
+        if value is ...:
+            return Name("...", place)
+        if isinstance(value, str):
+            return Text(value, place)
+        if isinstance(value, bool | int | float):
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                message = "An integer must fit into 64 bits."
+                raise fault(LimitError, place, "numbers", message, "Write a float.")
+            if isinstance(value, float) and value in (float("inf"), float("-inf")):
+                message = "A number must be finite, but this one is larger than a float64 can be."
+                raise fault(LimitError, place, "numbers", message, "Write a smaller number.")
+            return Literal(value, place)
+        kind = "Bytes are" if isinstance(value, bytes) else "A complex number is"
+        message = f"{kind} not a value of the language."
+        raise fault(SyntaxRuleError, place, "expressions", message, "Write a number.")
+
+    def _prefix(self, node: ast.UnaryOp) -> Term:
+        place = self.place(node)
+        match node.op:
+            case ast.USub():
+                return Prefix("-", self.term(node.operand), place)
+            case ast.UAdd():
+                return Prefix("+", self.term(node.operand), place)
+            case ast.Not():
+                return Prefix("not", self.term(node.operand), place)
+            case _:
+                message = "The operator '~' is not part of the language."
+                hint = "For conditions write 'not'."
+                raise fault(SyntaxRuleError, place, "operators", message, hint)
+
+    def _infix(self, node: ast.BinOp) -> Term:
+        place = self.place(node)
+        spelling = self.operator(node.op, place)
+        return Infix(spelling, self.term(node.left), self.term(node.right), place)
+
+    def _comparison(self, node: ast.Compare) -> Term:
+        place = self.place(node)
+        if len(node.ops) > 1:
+            raise fault(
+                SyntaxRuleError,
+                place,
+                "comparisons",
+                "A comparison has two operands, but this one is a chain.",
+                "Write 'a < b and b < c'.",
+            )
+        kind = type(node.ops[0])
+        if kind not in _COMPARISONS:
+            message = f"The operator '{_OTHER_COMPARISONS[kind]}' is not part of the language."
+            hint = "Compare with '==', '!=', '<', '<=', '>' or '>='."
+            raise fault(SyntaxRuleError, place, "operators", message, hint)
+        left, right = self.term(node.left), self.term(node.comparators[0])
+        return Infix(_COMPARISONS[kind], left, right, place)
+
+    def _indices(self, node: ast.expr) -> tuple[Term, ...]:
+        match node:
+            case ast.Constant(value) if value is ...:
+                return ()
+            case ast.Tuple(items):
+                return tuple(self._index(item) for item in items)
+            case _:
+                return (self._index(node),)
+
+    def _index(self, node: ast.expr) -> Term:
+        if isinstance(node, ast.Tuple):
+            return Pack(tuple(self._index(item) for item in node.elts), self.place(node))
+        if isinstance(node, ast.Slice):
+            raise fault(
+                SyntaxRuleError,
+                self.place(node),
+                "offsets",
+                "A slice is not an offset.",
+                "Write one constant offset for each axis, like 'q[1, 0, 0]'.",
+            )
+        return self.term(node)
+
+    def _no_expression(self, node: ast.expr) -> SyntaxRuleError:
+        thing = _THINGS.get(type(node), "This")
+        message = f"{thing} is not an expression of the language."
+        hint = "Write numbers, names, operators and calls."
+        return fault(SyntaxRuleError, self.place(node), "expressions", message, hint)

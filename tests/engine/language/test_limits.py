@@ -1,0 +1,178 @@
+"""Texts that are too large, too deep or no text at all are refused, quickly and with a place."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from halocline_engine.errors import LimitError, ProgramError, SyntaxRuleError
+from halocline_engine.ir.lower import lower
+from halocline_engine.language.gtscript import parse
+from halocline_engine.language.limits import LIMITS, Limits
+
+BODY = "def f(a: Field[np.float64]):\n    with computation(PARALLEL), interval(...):\n        "
+
+
+def message(text: str, kind: type[ProgramError], limits: Limits = LIMITS) -> str:
+    """Return what is said to a text, after checking that it is said soon."""
+    start = time.perf_counter()
+    with pytest.raises(kind) as caught:
+        lower(parse(text, limits=limits))
+    assert time.perf_counter() - start < 5.0
+    return str(caught.value)
+
+
+def test_source() -> None:
+    text = "# " + "x" * LIMITS.source
+    assert message(text, LimitError).split("\n")[0] == (
+        "line 1, column 1: The program has 65538 bytes, but at most 65536 are allowed."
+    )
+
+
+def test_source_counts_bytes() -> None:
+    assert "The program has 65538 bytes" in message("#" + "é" * 32768 + " ", LimitError)
+
+
+def test_tokens() -> None:
+    assert message("a\n" * 10_001, LimitError) == (
+        "line 10001, column 1: The program has more than 20000 tokens.\na\n^\n"
+        "Split it into several programs."
+    )
+
+
+def test_nodes() -> None:
+    limits = replace(LIMITS, nodes=20)
+    assert message(BODY + "a = a + a * a + a", LimitError, limits) == (
+        "line 1, column 1: The program has more than 20 nodes in its syntax tree.\n"
+        "def f(a: Field[np.float64]):\n^\nSplit it into several programs."
+    )
+
+
+def test_brackets() -> None:
+    text = BODY + "a = " + "(" * 65 + "1" + ")" * 65
+    assert "The program is nested more than 64 levels deep here." in message(text, LimitError)
+
+
+def test_depth_of_an_expression() -> None:
+    said = message(BODY + "a = " + "-" * 70 + "1", LimitError)
+    assert said.startswith(
+        "line 3, column 77: The program is nested more than 64 levels deep here."
+    )
+    assert said.endswith("Use temporaries for parts of it.")
+
+
+def test_a_sum_of_sixty_terms_is_accepted() -> None:
+    lower(parse(BODY + "a = " + " + ".join(["a"] * 60)))
+
+
+def test_depth_of_blocks() -> None:
+    limits = replace(LIMITS, depth=8)
+    text = "def f(a: Field[np.float64]):\n    with computation(PARALLEL), interval(...):\n"
+    for level in range(8):
+        text += " " * (8 + level) + "if a > 0.0:\n"
+    text += " " * 16 + "a = 1.0\n"
+    assert "The program is nested more than 8 levels deep here." in message(
+        text, LimitError, limits
+    )
+
+
+@pytest.mark.parametrize("text", ["-" * 15000 + "1", "a" + ".a" * 9000, "a" + "[1]" * 5000])
+def test_the_parser_itself_is_guarded(text: str) -> None:
+    said = message(text, ProgramError)
+    assert (
+        "The program is nested too deeply for Python's parser." in said
+        or "The program is nested more than 64 levels deep here." in said
+        or "not valid Python syntax" in said
+    )
+
+
+def test_chain_of_constants() -> None:
+    text = "A0 = 1\n" + "".join(f"A{i} = A{i - 1}\n" for i in range(1, 2000)) + BODY
+    assert message(text + "a = A1999", LimitError).startswith(
+        "line 1, column 1: The program is nested too deeply after its functions are inlined."
+    )
+
+
+def test_digits() -> None:
+    assert message(BODY + "a = " + "1" * 65, LimitError) == (
+        "line 3, column 13: A number has 65 characters, but at most 64 are allowed.\n"
+        f"        a = {'1' * 65}\n            ^\nWrite it with fewer digits."
+    )
+
+
+def test_fields() -> None:
+    parameters = ", ".join(f"a{i}: Field[np.float64]" for i in range(65))
+    text = (
+        f"def f({parameters}):\n    with computation(PARALLEL), interval(...):\n        a0 = a1\n"
+    )
+    assert "The stencil has 65 fields, but at most 64 are allowed." in message(text, LimitError)
+
+
+def test_functions_that_grow() -> None:
+    """Each function calls the one before twice: 2^30 statements after inlining."""
+    text = "def f0(x):\n    return x + 1.0\n"
+    for i in range(1, 30):
+        text += f"def f{i}(x):\n    return f{i - 1}(x) + f{i - 1}(x)\n"
+    said = message(text + BODY + "a = f29(a)", LimitError)
+    assert "The program has more than 4096 statements after its functions are inlined." in said
+
+
+def test_terms_after_inlining() -> None:
+    limits = replace(LIMITS, terms=100)
+    text = "def g(x):\n    return " + " + ".join(["x"] * 20) + "\n" + BODY
+    said = message(text + "a = g(g(g(a)))", LimitError, limits)
+    assert "The program has more than 100 terms after its functions are inlined." in said
+
+
+def test_conditions_that_nest_through_functions() -> None:
+    text = "def f0(x):\n    return x\n"
+    for i in range(1, 70):
+        text += f"def f{i}(x):\n    r = x\n    if x > 0.0:\n        r = f{i - 1}(x)\n    return r\n"
+    said = message(text + BODY + "a = f69(a)", LimitError)
+    assert "The program has more than 64 nested conditions after its functions" in said
+
+
+def test_long_names_are_not_compared() -> None:
+    names = " + ".join(f"{letter * 12_000}" for letter in "ab")
+    assert "is unknown." in message(f"{'ab' * 6000} = 1.0\n" + BODY + f"a = {names}", ProgramError)
+
+
+def test_no_text() -> None:
+    assert message("a\0", SyntaxRuleError).startswith(
+        "line 1, column 1: The program is not text: it holds a NUL character."
+    )
+    assert message("\ud800", SyntaxRuleError).startswith(
+        "line 1, column 1: The program is not text: it holds a character that UTF-8 cannot express."
+    )
+
+
+@pytest.mark.parametrize("quote", ["'", '"', "'''", '"""'])
+@pytest.mark.parametrize("prefix", ["f", "F", "rf", "fr", "Rf"])
+def test_formatted_strings(prefix: str, quote: str) -> None:
+    text = f"NAME = {prefix}{quote}{{1}}{quote}\n" + BODY + "a = 1.0"
+    assert "line 1, column 8: A formatted string is not part of the language." in message(
+        text, SyntaxRuleError
+    )
+
+
+def test_a_large_formatted_string_never_reaches_the_parser() -> None:
+    assert "A formatted string" in message("x = f'" + "{a}" * 20_000 + "'", SyntaxRuleError)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_line_endings(ending: str) -> None:
+    text = (BODY + "a = zzz\n").replace("\n", ending)
+    said = message(text, ProgramError)
+    assert said.startswith("line 3, column 13: The name 'zzz' is unknown.\n        a = zzz\n")
+
+
+def test_columns_count_characters() -> None:
+    assert message("é = 1.0\n" + BODY + "ü = é; a = ü + zzz", ProgramError).startswith(
+        "line 4, column 24: The name 'zzz' is unknown.\n"
+        "        ü = é; a = ü + zzz\n                       ^"
+    )
+
+
+def test_control_characters_do_not_reach_the_excerpt() -> None:
+    said = message(BODY + "a = 'a\x1b[31m'", ProgramError)
+    assert "\x1b" not in said
