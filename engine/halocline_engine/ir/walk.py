@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from typing import assert_never
 
@@ -26,6 +26,7 @@ __all__ = [
     "assignments",
     "children",
     "expressions",
+    "is_entangled",
     "program_bodies",
     "reads",
     "reads_of",
@@ -107,6 +108,17 @@ def expressions(body: Iterable[Statement]) -> Iterator[Expr]:
 def reads(body: Iterable[Statement]) -> Iterator[Read]:
     """Yield every read of a body in text order, those of conditions and nested bodies included."""
     return (read for expr in expressions(body) for read in reads_of(expr))
+
+
+def is_entangled(statement: Statement, temporaries: Set[str]) -> bool:
+    """Whether one `If` assigns a temporary and reads it at a horizontal offset.
+
+    Its statements then need each other's neighbours, so it cannot run as one statement.
+    """
+    if isinstance(statement, Assign):
+        return False
+    targets = {assign.target for assign in assignments((statement,))} & temporaries
+    return any(r.name in targets and r.offset[:2] != (0, 0) for r in reads((statement,)))
 
 
 def _same(left: tuple[object, ...], right: tuple[object, ...]) -> bool:

@@ -1,0 +1,208 @@
+"""How far around the domain each statement runs and each field is read.
+
+One reverse pass over the statements, as GridTools has it: a statement runs where any of its targets
+is needed, and what it reads is needed there, moved by the offset. A field is needed on the domain
+only; an `If` is one statement with one extent.
+
+In a FORWARD or BACKWARD computation a level reads what later statements left on the levels visited
+before, so there the pass is repeated until nothing grows. Where it grows for ever (each level needs
+its neighbours of the level before) no finite halo is right, and the program is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from halocline_engine.analysis.levels import (
+    field_levels,
+    least_levels,
+    refuse_outside_temporaries,
+)
+from halocline_engine.errors import DependenceError, InternalError
+from halocline_engine.ir.extent import CENTRE, Facts, Horizontal, enclose, shift
+from halocline_engine.ir.nodes import Block, Computation, If, Program, Read, Statement
+from halocline_engine.ir.types import Axis, Order
+from halocline_engine.ir.walk import assignments, is_entangled, program_bodies, reads, reads_of
+
+__all__ = ["Needs", "analyse", "horizontal_needs"]
+
+_Map: TypeAlias = dict[str, Horizontal]
+_Blocks: TypeAlias = tuple[tuple[Horizontal, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Where each name is needed in any statement, and where each statement runs.
+
+    `statements` are nested as computations, blocks and bodies are.
+    """
+
+    names: Mapping[str, Horizontal]
+    statements: tuple[_Blocks, ...]
+
+
+def analyse(program: Program) -> Facts:
+    """Return the extents of a program.
+
+    Raises `DependenceError` where a loop-carried dependence has no finite extent and where a
+    temporary is read outside the domain's levels. An entangled `If` has no extent as one statement;
+    `passes.split_conditionals` must come before.
+    """
+    _refuse_entangled(program)
+    refuse_outside_temporaries(program)
+    needs = horizontal_needs(program)
+    least = least_levels(program)
+    vertical = field_levels(program, least)
+    return Facts(
+        fields={f.name: (*needs.names[f.name], vertical[f.name]) for f in program.fields},
+        temporaries={t.name: needs.names[t.name] for t in program.temporaries},
+        statements=needs.statements,
+        min_levels=least,
+    )
+
+
+def horizontal_needs(program: Program) -> Needs:
+    """Return the horizontal part of the analysis; raises `DependenceError` as `analyse` does.
+
+    The needs of names are the same before and after the pass that splits entangled conditionals.
+    """
+    axes = {f.name: frozenset(f.axes) for f in program.fields}
+    pass_ = _Pass({t.name for t in program.temporaries}, axes)
+    live: _Map = {item.name: CENTRE for item in (*program.fields, *program.temporaries)}
+    found: list[_Blocks] = []
+    for computation in reversed(program.computations):
+        blocks, live = (
+            pass_.parallel(computation, live)
+            if computation.order is Order.PARALLEL
+            else pass_.sequential(computation, live)
+        )
+        found.append(blocks)
+    return Needs(live, tuple(reversed(found)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """The reverse pass over one computation; maps say where the values of names are needed."""
+
+    temporaries: set[str]
+    axes: Mapping[str, frozenset[Axis]]
+
+    def parallel(self, computation: Computation, after: _Map) -> tuple[_Blocks, _Map]:
+        """Return the extents of the statements, and the needs before the computation."""
+        live = dict(after)
+        found = [self._body(block, live, lambda _: live) for block in reversed(computation.blocks)]
+        return tuple(reversed(found)), live
+
+    def sequential(self, computation: Computation, after: _Map) -> tuple[_Blocks, _Map]:
+        """As `parallel`; reads of levels that were visited before are needs at the end of a body.
+
+        A read at the level itself is met by earlier statements of the body, a read of a level
+        that was not visited by what stood before the computation.
+        """
+        visited = -1 if computation.order is Order.FORWARD else 1
+        before = dict(after)
+        carried: _Map = {}
+        found: list[tuple[Horizontal, ...]] = []
+        for block in reversed(computation.blocks):
+            extents, live, carried = self._carry(block, after, carried, before, visited)
+            before = _merge(before, live)
+            found.append(extents)
+        return tuple(reversed(found)), _merge(before, carried)
+
+    def _carry(
+        self, block: Block, after: _Map, carried: _Map, before: _Map, visited: int
+    ) -> tuple[tuple[Horizontal, ...], _Map, _Map]:
+        """Repeat the pass over one body until what it carries from level to level is stable.
+
+        Growth follows a path through carried temporaries; one that is longer than there are
+        temporaries visits one of them twice and grows for ever.
+        """
+        growing: list[str] = []
+        for _ in range(len(self.temporaries) + 2):
+            live = _merge(after, carried)
+            grown = dict(carried)
+
+            def route(read: Read, live: _Map = live, grown: _Map = grown) -> _Map:
+                direction = read.offset[2] * visited
+                return live if direction == 0 else grown if direction > 0 else before
+
+            extents = self._body(block, live, route)
+            names = sorted(self.temporaries & grown.keys())
+            growing = [name for name in names if grown[name] != carried.get(name, CENTRE)]
+            if not growing:
+                return extents, live, grown
+            carried = grown
+        raise _endless(growing[0], block)
+
+    def _body(
+        self, block: Block, live: _Map, route: Callable[[Read], _Map]
+    ) -> tuple[Horizontal, ...]:
+        """Return the extents of one body, and add what it reads to the map that `route` names."""
+        found = [self._statement(s, live, route) for s in reversed(block.body)]
+        return tuple(reversed(found))
+
+    def _statement(
+        self, statement: Statement, live: _Map, route: Callable[[Read], _Map]
+    ) -> Horizontal:
+        """Return where a statement runs: fields on the domain, temporaries where needed."""
+        extent = CENTRE
+        if isinstance(statement, If) and is_entangled(statement, self.temporaries):
+            for inner in reversed((*statement.then, *statement.otherwise)):
+                extent = enclose(extent, self._statement(inner, live, route))
+            found = reads_of(statement.condition)
+        else:
+            targets = {a.target for a in assignments((statement,))} & self.temporaries
+            for target in sorted(targets):
+                extent = enclose(extent, live[target])
+            found = reads((statement,))
+        for read in found:
+            self._need(route(read), read, extent)
+        return extent
+
+    def _need(self, needs: _Map, read: Read, extent: Horizontal) -> None:
+        """Add a read on an extent to the needs."""
+        i, j = shift(extent, read.offset[0], read.offset[1])
+        axes = self.axes.get(read.name)
+        if axes is not None:
+            i = i if Axis.I in axes else (0, 0)
+            j = j if Axis.J in axes else (0, 0)
+        needs[read.name] = enclose(needs.get(read.name, CENTRE), (i, j))
+
+
+def _refuse_entangled(program: Program) -> None:
+    temporaries = {temporary.name for temporary in program.temporaries}
+    for body in program_bodies(program):
+        if any(is_entangled(statement, temporaries) for statement in body):
+            raise InternalError(
+                "An 'if' assigns a temporary and reads it at a horizontal offset, and was not "
+                "split before the analysis."
+            )
+
+
+def _merge(left: Mapping[str, Horizontal], right: Mapping[str, Horizontal]) -> _Map:
+    """Return the needs of both."""
+    merged = dict(left)
+    for name, extent in right.items():
+        merged[name] = enclose(merged.get(name, CENTRE), extent)
+    return merged
+
+
+def _endless(name: str, block: Block) -> DependenceError:
+    """Say that no halo is wide enough, at the first read of `name` on another level."""
+    location = next(
+        statement.location
+        for statement in block.body
+        for read in reads((statement,))
+        if read.name == name and read.offset[2]
+    )
+    return DependenceError(
+        f"Each level needs neighbours of '{name}' on the level before, so the halo would grow "
+        "with the number of levels.",
+        hint="Take the horizontal offset out of the loop over levels, or compute the neighbours' "
+        "value in a computation of its own.",
+        rule="loop-carried-extent",
+        line=location.line,
+        column=location.column,
+    )

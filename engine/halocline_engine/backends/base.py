@@ -1,0 +1,85 @@
+"""What every target gives: an artifact that travels, an executable that runs, memory for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["Array", "Artifact", "Backend", "Executable", "HostArray", "Memory", "Value"]
+
+#: A NumPy or CuPy array; only the target that made it looks inside.
+Array: TypeAlias = Any
+HostArray: TypeAlias = NDArray[Any]
+Value: TypeAlias = bool | int | float
+
+
+class Memory(Protocol):
+    """Where a target's arrays live."""
+
+    def empty(self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]) -> Array:
+        """Return an array indexed [i, j, k], unit stride along I (then J, then K).
+
+        Rows are padded and the base is moved so that the element at index `halo`, the first
+        non-halo point, and with it the first non-halo point of every row, is aligned for the
+        device. The contents are not defined.
+        """
+        ...
+
+    def upload(self, host: HostArray, into: Array) -> None:
+        """Copy a host array of the same shape into a target's array."""
+        ...
+
+    def download(self, array: Array) -> HostArray:
+        """Return the contents in host memory, complete."""
+        ...
+
+
+class Executable(Protocol):
+    """A program that is alive on one device."""
+
+    @property
+    def memory(self) -> Memory:
+        """Where its arrays must live."""
+        ...
+
+    def __call__(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> None:
+        """Run once. Every check was made before.
+
+        `fields` are 3-D arrays indexed [i, j, k] with any strides (0 along an axis that the field
+        does not have); `origins` are the indices of the domain's first point in each field, 0
+        along absent axes; `domain` is the number of points along I, J and K. On a device the work
+        is queued on the current stream.
+        """
+        ...
+
+
+class Artifact(Protocol):
+    """Code for a program: frozen, picklable, equal after pickling, with nothing alive inside."""
+
+    @property
+    def source(self) -> str:
+        """The generated code, or the printed IR where nothing is generated."""
+        ...
+
+    def load(self) -> Executable:
+        """Make it run in this process, on the current device."""
+        ...
+
+
+class Backend(Protocol):
+    """A target: schedules become artifacts."""
+
+    def build(self, schedule: Schedule) -> Artifact:
+        """Generate the code; needs no device."""
+        ...

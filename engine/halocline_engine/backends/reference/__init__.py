@@ -1,0 +1,1 @@
+"""NumPy runs the IR itself and judges the others."""

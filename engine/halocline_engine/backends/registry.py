@@ -1,0 +1,48 @@
+"""Which targets there are, and which one "auto" is here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import cast
+
+from halocline_engine.backends.base import Backend
+from halocline_engine.device import probe
+from halocline_engine.errors import ArgumentError
+
+__all__ = ["AUTO", "TARGETS", "find", "resolve"]
+
+AUTO = "auto"
+
+_BACKENDS: Mapping[str, str] = {
+    "cpu": "halocline_engine.backends.cpu.build:CpuBackend",
+    "cuda": "halocline_engine.backends.cuda.build:CudaBackend",
+    "reference": "halocline_engine.backends.reference.build:ReferenceBackend",
+}
+
+#: The names of the targets, without "auto".
+TARGETS: tuple[str, ...] = tuple(_BACKENDS)
+
+
+def resolve(target: str) -> str:
+    """Return the name of a target: "auto" is cuda where there is a device, and cpu elsewhere.
+
+    Raises `ArgumentError` for a name that is unknown.
+    """
+    if target == AUTO:
+        return "cuda" if probe.device_count() > 0 else "cpu"
+    if target not in _BACKENDS:
+        near = get_close_matches(target, (AUTO, *_BACKENDS), n=1)
+        meant = f"Did you mean '{near[0]}'? " if near else ""
+        names = ", ".join(f"'{name}'" for name in (AUTO, *_BACKENDS))
+        raise ArgumentError(
+            f"Target '{target}' is unknown.", hint=f"{meant}The targets are {names}."
+        )
+    return target
+
+
+def find(target: str) -> Backend:
+    """Return the backend of a target; only then are its libraries imported."""
+    module, _, name = _BACKENDS[resolve(target)].partition(":")
+    return cast("Backend", getattr(import_module(module), name)())

@@ -1,0 +1,73 @@
+"""Where an array lies in memory, on any device, and whether two arrays share a byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from halocline_engine.backends.base import Array, HostArray
+
+__all__ = ["Span"]
+
+#: How long to look for a shared element before it is taken for granted.
+_MAX_WORK = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The address of the first element, and the shape and the strides in bytes."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+    @classmethod
+    def of(cls, array: Array) -> Span:
+        """Return the span of a NumPy or CuPy array."""
+        device: object = getattr(array, "__cuda_array_interface__", None)
+        interface = cast("Mapping[str, Any]", device or array.__array_interface__)
+        address: int = interface["data"][0]
+        return cls(address, tuple(array.shape), tuple(array.strides), array.dtype.itemsize)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The first byte and one past the last; equal where there is no element."""
+        if 0 in self.shape:
+            return self.address, self.address
+        steps = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        low = sum(step for step in steps if step < 0)
+        high = sum(step for step in steps if step > 0)
+        return self.address + low, self.address + high + self.itemsize
+
+    def shares(self, other: Span) -> bool:
+        """Whether any byte belongs to both; where that is too hard to say, yes."""
+        (a, b), (c, d) = self.bounds, other.bounds
+        if b <= c or d <= a:
+            return False
+        # NumPy's stubs know only two of the values that max_work takes.
+        shares_memory = cast("Any", np.shares_memory)
+        try:
+            return bool(shares_memory(self._ghost(), other._ghost(), max_work=_MAX_WORK))
+        except np.exceptions.TooHardError:
+            return True
+
+    def _ghost(self) -> HostArray:
+        """Return an array at these addresses, which may be another device's: never look inside."""
+        return np.asarray(_Ghost(self))
+
+
+class _Ghost:
+    """What NumPy takes for an array; it keeps no memory alive."""
+
+    def __init__(self, span: Span) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (span.address, True),
+            "shape": span.shape,
+            "strides": span.strides,
+            "typestr": f"|V{span.itemsize}",
+        }

@@ -1,0 +1,405 @@
+"""The checks of a call on arrays: GT4Py's convention for names, origins and the domain.
+
+Arrays are NumPy's or CuPy's, indexed by the field's axes in the order I, J, K, with any strides; an
+array with `__gt_dims__` names its own order. The domain's first point lies on every field's origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from halocline_engine.analysis.aliasing import may_share
+from halocline_engine.analysis.levels import touched_levels
+from halocline_engine.backends.base import Array, Value
+from halocline_engine.backends.span import Span
+from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.ir.extent import Facts
+from halocline_engine.ir.nodes import Field, Parameter, Program, Scalar
+from halocline_engine.ir.types import Axis, DType
+from halocline_engine.ir.walk import expressions, program_bodies, walk
+
+__all__ = ["Call", "Origin", "Point", "bind", "scalar_value"]
+
+Point: TypeAlias = tuple[int, int, int]
+#: A point for every field, the K part alone, or a mapping from field names (or "_all_") to points
+#: along all axes or along the field's own.
+Origin: TypeAlias = int | Sequence[int] | Mapping[str, int | Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an executable is called with; see `backends.base.Executable`."""
+
+    fields: Mapping[str, Array]
+    scalars: Mapping[str, Value]
+    origins: Mapping[str, Point]
+    domain: Point
+
+
+def bind(
+    program: Program,
+    facts: Facts,
+    target: str,
+    arguments: tuple[object, ...],
+    keywords: Mapping[str, object],
+    *,
+    origin: Origin | None = None,
+    domain: Sequence[int] | None = None,
+) -> Call:
+    """Check the arguments of a call and return 3-D views with their origins.
+
+    Raises `ArgumentError` for names, scalars, origin and domain, and `FieldError` for arrays.
+    """
+    given = _match(program, arguments, keywords)
+    scalars = _scalars(program, given)
+    used = tuple(f for f in program.fields if f.read or f.written)
+    arrays = {f.name: _array(f, given[f.name], target) for f in used}
+    points = _origins(program, arrays, origin)
+    views = {f.name: _view(f, arrays[f.name]) for f in used}
+    box = _default_domain(program, facts, views, points) if domain is None else _domain(domain)
+    _check_space(program, facts, views, points, box)
+    _refuse_overlaps(program, facts, views, points)
+    return Call(views, scalars, points, box)
+
+
+def scalar_value(scalar: Scalar, value: object) -> Value:
+    """Return a scalar argument as a Python number that its dtype holds exactly as it will be used.
+
+    A Python bool, int or float fits any dtype of its kind; a NumPy scalar must have the dtype.
+    """
+    dtype = np.dtype(scalar.dtype.value)
+    own: object = getattr(value, "dtype", None)
+    if own is not None:
+        fits = isinstance(value, np.generic) and own == dtype
+        got = f"a NumPy '{own}'"
+    else:
+        kinds = {DType.BOOL: bool, DType.FLOAT32: float, DType.FLOAT64: float}
+        fits = type(value) is kinds.get(scalar.dtype, int)
+        got = f"the {type(value).__name__} {value!r}"[:60]
+    if not fits:
+        raise ArgumentError(
+            f"Scalar '{scalar.name}' must be a '{dtype}', but is {got}.",
+            hint=f"Convert it first, for example with numpy.{dtype.name}(...).",
+        )
+    number = cast("Value", value)
+    if scalar.dtype.is_integer:
+        limits = np.iinfo(dtype)
+        if not limits.min <= int(number) <= limits.max:
+            raise ArgumentError(
+                f"Scalar '{scalar.name}' is {number}, which does not fit into a '{dtype}'.",
+                hint=f"Use a number from {limits.min} to {limits.max}.",
+            )
+    return cast("Value", dtype.type(number).item())
+
+
+def _match(
+    program: Program, arguments: tuple[object, ...], keywords: Mapping[str, object]
+) -> dict[str, object]:
+    """Return every argument by name; those that may be left out and are, as None."""
+    names = program.arguments
+    if len(arguments) > len(names):
+        raise ArgumentError(
+            f"Stencil '{program.name}' takes {len(names)} arguments, but got {len(arguments)}.",
+            hint=f"They are {', '.join(names)}.",
+        )
+    given: dict[str, object] = dict(zip(names, arguments, strict=False))
+    for name, value in keywords.items():
+        if name not in names:
+            near = get_close_matches(name, names, n=1)
+            hint = (
+                f"Did you mean '{near[0]}'?" if near else f"The arguments are {', '.join(names)}."
+            )
+            raise ArgumentError(f"Stencil '{program.name}' has no argument '{name}'.", hint=hint)
+        if name in given:
+            raise ArgumentError(
+                f"Argument '{name}' is given twice, by position and by name.",
+                hint="Give it once.",
+            )
+        given[name] = value
+    optional = _optional(program)
+    missing = [name for name in names if name not in given and name not in optional]
+    if missing:
+        raise ArgumentError(
+            f"Stencil '{program.name}' lacks the argument '{missing[0]}'.",
+            hint=f"Give all of {', '.join(name for name in names if name not in optional)}.",
+        )
+    return {name: given.get(name) for name in names}
+
+
+def _optional(program: Program) -> set[str]:
+    """Return the arguments that may be left out: unused, or with a default."""
+    used = {
+        node.name
+        for body in program_bodies(program)
+        for expr in expressions(body)
+        for node in walk(expr)
+        if isinstance(node, Parameter)
+    }
+    fields = {f.name for f in program.fields if not (f.read or f.written)}
+    return fields | {s.name for s in program.scalars if s.default is not None or s.name not in used}
+
+
+def _scalars(program: Program, given: Mapping[str, object]) -> dict[str, Value]:
+    """Return the values of all scalars; one that is not used and not given is zero."""
+    optional = _optional(program)
+    found: dict[str, Value] = {}
+    for scalar in program.scalars:
+        value = given[scalar.name]
+        if value is None and scalar.name in optional:
+            value = np.dtype(scalar.dtype.value).type(scalar.default or 0).item()
+        found[scalar.name] = scalar_value(scalar, value)
+    return found
+
+
+def _array(field: Field, value: object, target: str) -> Array:
+    """Check the kind, the number of dimensions and the dtype of an array argument."""
+    if value is None:
+        raise FieldError(
+            f"Field '{field.name}' is None, but the stencil uses it.", hint="Give an array."
+        )
+    on_device = hasattr(value, "__cuda_array_interface__")
+    if target == "cuda" and not on_device:
+        raise FieldError(
+            f"Field '{field.name}' is a '{type(value).__name__}' in host memory, but the target "
+            "'cuda' computes on CuPy arrays.",
+            hint="Copy it with cupy.asarray(...), or make the stencil with target='cpu'.",
+        )
+    if target != "cuda" and on_device:
+        raise FieldError(
+            f"Field '{field.name}' is a '{type(value).__name__}' on a device, but the target "
+            f"'{target}' computes on NumPy arrays.",
+            hint="Copy it with cupy.asnumpy(...), or make the stencil with target='cuda'.",
+        )
+    if not (on_device or isinstance(value, np.ndarray)):
+        raise FieldError(
+            f"Field '{field.name}' must be a NumPy array, but is a '{type(value).__name__}'.",
+            hint="For xarray objects pass '.values', or use halocline_engine.run.",
+        )
+    array = cast("Any", value)
+    axes = ", ".join(axis.value for axis in field.axes)
+    if array.ndim != len(field.axes):
+        raise FieldError(
+            f"Field '{field.name}' must have {len(field.axes)} dimensions ({axes}), "
+            f"but has {array.ndim}.",
+            hint="Data dimensions and missing axes are not added or dropped silently.",
+        )
+    if array.dtype != np.dtype(field.dtype.value):
+        raise FieldError(
+            f"Field '{field.name}' must have the dtype '{field.dtype.value}', "
+            f"but has '{array.dtype}'.",
+            hint=f"Convert it with .astype('{field.dtype.value}'), or change the annotation.",
+        )
+    if field.written and isinstance(value, np.ndarray) and not value.flags.writeable:
+        raise FieldError(
+            f"Field '{field.name}' is written, but its array is read-only.",
+            hint="Pass a copy.",
+        )
+    return array
+
+
+def _order(field: Field, array: Array) -> list[int]:
+    """Return which dimension of the array each axis of the field is."""
+    dims: object = getattr(array, "__gt_dims__", None)
+    axes = [axis.value for axis in field.axes]
+    if dims is None:
+        return list(range(len(axes)))
+    named = [str(dim) for dim in cast("Sequence[object]", dims)]
+    if sorted(named) != sorted(axes):
+        raise FieldError(
+            f"Field '{field.name}' must have the dimensions {', '.join(axes)}, but its array "
+            f"names {', '.join(named)}.",
+            hint="Correct '__gt_dims__', or pass another array.",
+        )
+    return [named.index(axis) for axis in axes]
+
+
+def _view(field: Field, array: Array) -> Array:
+    """Return the array as [i, j, k], with one point of stride 0 along axes it does not have."""
+    index = tuple(slice(None) if axis in field.axes else None for axis in Axis)
+    return array.transpose(_order(field, array))[index]
+
+
+def _origins(
+    program: Program, arrays: Mapping[str, Array], origin: Origin | None
+) -> dict[str, Point]:
+    """Return the origin of every array: as asked for, as the array says, or zero."""
+    by_name: Mapping[str, object]
+    if origin is None:
+        by_name = {}
+    elif isinstance(origin, Mapping):
+        by_name = origin
+    else:
+        by_name = {"_all_": (0, 0, origin) if isinstance(origin, int) else origin}
+    known = {field.name for field in program.fields} | {"_all_"}
+    for name in by_name:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else "Use field names, or '_all_'."
+            raise ArgumentError(f"The origin names '{name}', which is not a field.", hint=hint)
+    found: dict[str, Point] = {}
+    for field in program.fields:
+        if field.name in arrays:
+            array = arrays[field.name]
+            asked = by_name.get(field.name, by_name.get("_all_"))
+            if asked is None:
+                own = getattr(array, "__gt_origin__", None)
+                asked = None if own is None else tuple(own[d] for d in _order(field, array))
+            found[field.name] = _point(field, asked)
+    return found
+
+
+def _point(field: Field, asked: object) -> Point:
+    """Return an origin along I, J and K; it is 0 along axes that the field does not have."""
+    if asked is None:
+        return (0, 0, 0)
+    values: Sequence[object] = (
+        (0, 0, asked) if isinstance(asked, int) else tuple(cast("Sequence[object]", asked))
+    )
+    numbers = [int(cast("int", v)) for v in values if _is_size(v)]
+    if len(numbers) != len(values) or len(numbers) not in (3, len(field.axes)):
+        sizes = "3" if len(field.axes) == 3 else f"{len(field.axes)} or 3"
+        raise ArgumentError(
+            f"The origin of '{field.name}' must be {sizes} whole numbers that are not negative, "
+            f"but is {asked!r}.",
+            hint="It is the index of the domain's first point in the array.",
+        )
+    if len(numbers) == 3:
+        along = dict(zip(Axis, numbers, strict=True))
+    else:
+        along = dict(zip(field.axes, numbers, strict=True))
+    i, j, k = (along[axis] if axis in field.axes else 0 for axis in Axis)
+    return (i, j, k)
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and int(cast("int", value)) >= 0
+
+
+def _domain(domain: Sequence[int]) -> Point:
+    """Return a domain that was asked for."""
+    sizes = [int(n) for n in domain if _is_size(n)]
+    if len(sizes) != 3 or len(domain) != 3:
+        raise ArgumentError(
+            f"The domain must be 3 whole numbers that are not negative, but is {domain!r}.",
+            hint="It is the number of points along I, J and K.",
+        )
+    return (sizes[0], sizes[1], sizes[2])
+
+
+def _default_domain(
+    program: Program,
+    facts: Facts,
+    views: Mapping[str, Array],
+    origins: Mapping[str, Point],
+) -> Point:
+    """Return the largest domain on which every field holds what is read around it.
+
+    A level that is never touched does not make the domain larger than the arrays, as it does in
+    GT4Py, where `interval(1, -1)` on five levels gives a domain of six.
+    """
+    sizes: list[int] = []
+    for number, axis in enumerate(Axis):
+        room = [
+            views[f.name].shape[number]
+            - origins[f.name][number]
+            - max(0, facts.fields[f.name][number][1])
+            for f in program.fields
+            if f.name in views and axis in f.axes
+        ]
+        if not room:
+            raise ArgumentError(
+                f"No field has the axis {axis.value}, so the domain must be given.",
+                hint="Give domain=(ni, nj, nk).",
+            )
+        sizes.append(max(0, min(room)))
+    return (sizes[0], sizes[1], sizes[2])
+
+
+def _check_space(
+    program: Program,
+    facts: Facts,
+    views: Mapping[str, Array],
+    origins: Mapping[str, Point],
+    domain: Point,
+) -> None:
+    """Refuse a domain that is too small for the intervals or larger than what the arrays hold."""
+    if 0 in domain:
+        return
+    if domain[2] < facts.min_levels:
+        raise ArgumentError(
+            f"The domain has {_count(domain[2], 'level')}, but the intervals of "
+            f"'{program.name}' need at least {facts.min_levels}.",
+            hint="Use more levels.",
+        )
+    levels = touched_levels(program, domain[2])
+    for field in program.fields:
+        if field.name not in views:
+            continue
+        extent = facts.fields[field.name]
+        for number, axis in enumerate(Axis):
+            if axis not in field.axes:
+                continue
+            low, high = extent[number]
+            first, last = low, domain[number] - 1 + high
+            if axis is Axis.K:
+                first, last = levels.get(field.name, (0, -1))
+            _check_axis(
+                field.name,
+                axis,
+                (first, last),
+                origins[field.name][number],
+                views[field.name].shape[number],
+                domain[number],
+            )
+
+
+def _check_axis(
+    name: str, axis: Axis, touched: tuple[int, int], origin: int, size: int, domain: int
+) -> None:
+    """Refuse an array that does not hold all touched points; they count from the domain's first."""
+    first, last = touched
+    if origin + first < 0:
+        raise FieldError(
+            f"Field '{name}' is read {_count(-first, 'point')} before the domain along "
+            f"{axis.value}, but its origin there is {origin}.",
+            hint=f"Use an origin of at least {-first} along {axis.value}, and arrays with a halo.",
+        )
+    if origin + last >= size:
+        raise FieldError(
+            f"Field '{name}' has {_count(size, 'point')} along {axis.value}, but a domain of "
+            f"{domain} at the origin {origin} needs {origin + last + 1}.",
+            hint=f"Use a domain of at most {max(0, domain - (origin + last + 1 - size))} along "
+            f"{axis.value}, or a larger array.",
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _refuse_overlaps(
+    program: Program, facts: Facts, views: Mapping[str, Array], origins: Mapping[str, Point]
+) -> None:
+    """Refuse arrays that share memory with one that is written, but where that has a meaning."""
+    spans = {name: Span.of(view) for name, view in views.items()}
+    fields = [field for field in program.fields if field.name in views]
+    for number, one in enumerate(fields):
+        for two in fields[number + 1 :]:
+            a, b = spans[one.name], spans[two.name]
+            if not (one.written or two.written) or not a.shares(b):
+                continue
+            written, other = (one.name, two.name) if one.written else (two.name, one.name)
+            same = a == b and origins[one.name] == origins[two.name]
+            if same and may_share(program, facts, read=other, written=written):
+                continue
+            raise FieldError(
+                f"Field '{written}' is written and shares memory with '{other}'.",
+                hint="Pass different arrays: one array may stand for two fields only where one "
+                "statement writes it, from values at the point itself, and nothing else needs "
+                "the old ones.",
+            )

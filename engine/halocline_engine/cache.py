@@ -1,0 +1,80 @@
+"""A directory of entries named by what they are made from.
+
+An entry is published in one step, so that a reader sees all of it or nothing, and carries a
+checksum, so that a bad one is a miss and is made again. Several processes may share a directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from halocline_engine.errors import InternalError
+
+__all__ = ["Cache", "key_of"]
+
+_DIGEST = 32
+
+
+def key_of(*parts: str) -> str:
+    """Return the name of what is made from these texts, in this order.
+
+    >>> key_of("ab", "c") == key_of("a", "bc")
+    False
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Entries in a directory, which is made when the first one is stored."""
+
+    root: Path
+
+    def load(self, key: str) -> bytes | None:
+        """Return an entry, or None where there is none that is whole."""
+        try:
+            data = self._path(key).read_bytes()
+        except OSError:
+            return None
+        digest, payload = data[:_DIGEST], data[_DIGEST:]
+        return payload if hashlib.sha256(payload).digest() == digest else None
+
+    def store(self, key: str, payload: bytes) -> None:
+        """Publish an entry; where the directory cannot be written, leave it out."""
+        path = self._path(key)
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(payload).digest())
+                    file.write(payload)
+                os.replace(name, path)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(name)
+                raise
+
+    def get(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """Return an entry; make and publish it where it is missing."""
+        found = self.load(key)
+        if found is None:
+            found = make()
+            self.store(key, found)
+        return found
+
+    def _path(self, key: str) -> Path:
+        if len(key) < 8 or not set(key) <= set("0123456789abcdef"):
+            raise InternalError(f"The cache key '{key}' is not hexadecimal.")
+        return self.root / key[:2] / key[2:]

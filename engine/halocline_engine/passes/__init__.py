@@ -1,0 +1,1 @@
+"""IR becomes better IR."""

@@ -1,0 +1,98 @@
+"""Split an `if` whose statements need each other's neighbours.
+
+After this, no `If` assigns a temporary and reads it at a horizontal offset: such an `If` becomes
+its condition, kept in a temporary, and one masked statement after the other. So every top-level
+statement can run on all its points in any order, and has one extent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from halocline_engine.ir.nodes import (
+    Assign,
+    Binary,
+    Expr,
+    If,
+    Location,
+    Program,
+    Read,
+    Statement,
+    Temporary,
+    Unary,
+)
+from halocline_engine.ir.types import DType
+from halocline_engine.ir.walk import is_entangled
+
+__all__ = ["split_conditionals"]
+
+
+def split_conditionals(program: Program) -> Program:
+    """Return the program with the conditionals split that need it."""
+    masks = _Masks(frozenset(temporary.name for temporary in program.temporaries))
+    computations = tuple(
+        replace(
+            computation,
+            blocks=tuple(
+                replace(block, body=tuple(s for t in block.body for s in _split(t, masks)))
+                for block in computation.blocks
+            ),
+        )
+        for computation in program.computations
+    )
+    if not masks.made:
+        return program
+    return replace(
+        program,
+        computations=computations,
+        temporaries=(*program.temporaries, *(Temporary(n, DType.BOOL) for n in masks.made)),
+    )
+
+
+@dataclass(slots=True)
+class _Masks:
+    """Names of new temporaries; the dot keeps them apart from the names of a text."""
+
+    temporaries: frozenset[str]
+    made: list[str] = field(default_factory=list[str])
+
+    def fresh(self) -> str:
+        """Return the next name."""
+        self.made.append(f"mask.{len(self.made)}")
+        return self.made[-1]
+
+
+def _split(statement: Statement, masks: _Masks) -> Iterator[Statement]:
+    """Yield the statement, or what it is split into."""
+    if isinstance(statement, Assign) or not is_entangled(statement, masks.temporaries):
+        yield statement
+        return
+    mask = _store(statement.condition, statement.location, masks)
+    yield mask
+    test = Read(mask.target, (0, 0, 0), DType.BOOL)
+    for inner in statement.then:
+        yield from _under(test, inner, masks)
+    for inner in statement.otherwise:
+        yield from _under(Unary("not", test, DType.BOOL), inner, masks)
+
+
+def _under(test: Expr, statement: Statement, masks: _Masks) -> Iterator[Statement]:
+    """Yield the statement under a test that is kept, split again where it must be."""
+    if isinstance(statement, Assign) or not is_entangled(statement, masks.temporaries):
+        yield If(test, (statement,), (), statement.location)
+        return
+    inner = _store(statement.condition, statement.location, masks)
+    yield inner
+    condition = Read(inner.target, (0, 0, 0), DType.BOOL)
+    for branch, expr in (
+        (statement.then, condition),
+        (statement.otherwise, Unary("not", condition, DType.BOOL)),
+    ):
+        for nested in branch:
+            yield from _under(Binary("and", test, expr, DType.BOOL), nested, masks)
+
+
+def _store(condition: Expr, location: Location, masks: _Masks) -> Assign:
+    """Return the assignment that keeps a condition."""
+    return Assign(masks.fresh(), condition, location)

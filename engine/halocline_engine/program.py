@@ -1,0 +1,74 @@
+"""From text to an artifact: the order of the stages, in one screen."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from halocline_engine.analysis.dependence import check
+from halocline_engine.analysis.extents import analyse
+from halocline_engine.backends.base import Artifact
+from halocline_engine.backends.registry import find, resolve
+from halocline_engine.errors import ProgramError
+from halocline_engine.ir.extent import Facts
+from halocline_engine.ir.lower import lower
+from halocline_engine.ir.nodes import Program
+from halocline_engine.ir.show import show
+from halocline_engine.ir.verify import verify
+from halocline_engine.language.gtscript import parse
+from halocline_engine.language.source import locate
+from halocline_engine.passes.pipeline import PASSES
+from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.plan import plan
+
+__all__ = ["Compiled", "compile_program", "fingerprint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Everything that is known about a program on one target; frozen and picklable.
+
+    `target` is the name of a target and never "auto"; `fingerprint` is the same in every process
+    for the same program, target and version of Halocline.
+    """
+
+    program: Program
+    facts: Facts
+    schedule: Schedule
+    artifact: Artifact
+    target: str
+    fingerprint: str
+
+
+def compile_program(
+    text: str,
+    *,
+    name: str | None = None,
+    externals: Mapping[str, Any] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    target: str = "auto",
+) -> Compiled:
+    """Compile a text for a target; raises `ProgramError` with an excerpt of the text."""
+    chosen = resolve(target)
+    try:
+        program = lower(parse(text), name=name, externals=externals, dtypes=dtypes)
+        verify(program)
+        for rewrite in PASSES:
+            program = rewrite(program)
+            verify(program)
+        check(program)
+        facts = analyse(program)
+    except ProgramError as error:
+        raise locate(error, text) from None
+    schedule = plan(program, facts)
+    artifact = find(chosen).build(schedule)
+    return Compiled(program, facts, schedule, artifact, chosen, fingerprint(program, chosen))
+
+
+def fingerprint(program: Program, target: str) -> str:
+    """Return 64 hexadecimal digits that name a program on a target."""
+    parts = (show(program), target, version("halocline"))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,0 +1,128 @@
+"""Stencils on arrays, with GT4Py's calling convention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from halocline_engine.backends.base import Executable
+from halocline_engine.binding import Origin, bind
+from halocline_engine.errors import ArgumentError
+from halocline_engine.ir.extent import Extent
+from halocline_engine.ir.show import show
+from halocline_engine.program import Compiled, compile_program
+from halocline_engine.schedule.show import show_schedule
+
+__all__ = ["Stencil", "stencil"]
+
+
+def stencil(
+    text: str,
+    *,
+    name: str | None = None,
+    externals: Mapping[str, Any] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    target: str = "auto",
+) -> Stencil:
+    """Compile the text of a stencil program.
+
+    `name` chooses among several stencils in the text, `externals` gives values to the names that
+    are imported from `__externals__`, `dtypes` to dtypes that are written as names, and `target` is
+    "auto", "cuda", "cpu" or "reference". Raises `ProgramError` with the place in the text.
+    """
+    compiled = compile_program(text, name=name, externals=externals, dtypes=dtypes, target=target)
+    return Stencil(compiled)
+
+
+class Stencil:
+    """A compiled stencil that is called on arrays.
+
+    It is called as GT4Py's stencils are: fields and scalars by position in the order of the text
+    or by name; `origin` is the index of the domain's first point, as a triple for all fields, as
+    the K part alone, or as a mapping from field names (and "_all_" for the rest); an array may
+    bring its own as `__gt_origin__`. `domain` is the number of points along I, J and K; left out,
+    it is the largest one for which the arrays hold what is read. Points outside the domain are
+    never written. All checks are made on every call.
+
+    A stencil is picklable, and then loads again where it arrives.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self._executable: Executable | None = None
+
+    def __call__(
+        self,
+        *args: object,
+        origin: Origin | None = None,
+        domain: Sequence[int] | None = None,
+        **kwargs: object,
+    ) -> None:
+        """Run once on arrays; written fields are changed in place.
+
+        Raises `ArgumentError` and `FieldError` before anything is changed.
+        """
+        compiled = self.compiled
+        call = bind(
+            compiled.program,
+            compiled.facts,
+            compiled.target,
+            args,
+            kwargs,
+            origin=origin,
+            domain=domain,
+        )
+        if 0 not in call.domain:
+            self._load()(call.fields, call.scalars, call.origins, call.domain)
+
+    @property
+    def name(self) -> str:
+        """The name of the stencil in its text."""
+        return self.compiled.program.name
+
+    @property
+    def target(self) -> str:
+        """The target that it was compiled for: "cuda", "cpu" or "reference"."""
+        return self.compiled.target
+
+    @property
+    def extents(self) -> dict[str, Extent]:
+        """What each field must hold around the domain: ((i-, i+), (j-, j+), (k-, k+)).
+
+        Negative numbers lie before the domain, positive ones after; along K they are relative to
+        the first and the last level, and (1, 0) says that the first level is never touched.
+        """
+        return dict(self.compiled.facts.fields)
+
+    @property
+    def source(self) -> str:
+        """The generated code."""
+        return self.compiled.artifact.source
+
+    def show(self, stage: Literal["ir", "schedule", "kernel"]) -> str:
+        """Return the program as it is after one stage of the compiler, as text."""
+        if stage == "ir":
+            return show(self.compiled.program)
+        if stage == "schedule":
+            return show_schedule(self.compiled.schedule)
+        if stage == "kernel":
+            return self.source
+        raise ArgumentError(
+            f"Stage '{stage}' is unknown.", hint="Use 'ir', 'schedule' or 'kernel'."
+        )
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(self.compiled.program.arguments)
+        return f"<halocline stencil {self.name}({arguments}) on {self.target}>"
+
+    def __getstate__(self) -> Compiled:
+        return self.compiled
+
+    def __setstate__(self, state: Compiled) -> None:
+        self.compiled = state
+        self._executable = None
+
+    def _load(self) -> Executable:
+        if self._executable is None:
+            self._executable = self.compiled.artifact.load()
+        return self._executable
