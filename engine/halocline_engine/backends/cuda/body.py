@@ -1,0 +1,111 @@
+"""Statements of one point in CUDA C++."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from halocline_engine.backends.cuda.carry import NOTHING, Carry
+from halocline_engine.backends.cuda.entries import Kind, Stride
+from halocline_engine.backends.cuda.spell import TYPES, spell
+from halocline_engine.ir.nodes import Assign, Expr, If, Offset, Read, Statement
+from halocline_engine.ir.types import DType
+
+__all__ = ["HERE", "Scope", "body_lines", "element"]
+
+HERE: Offset = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the names of a kernel mean in its code.
+
+    `arrays`, `scalars` and `registers` map the program's names to those of the code; `kinds` gives
+    each array the number of its stride kind and that kind; the fields in `guarded` are written only
+    where the point is inside the domain. `row` is how many rows along J the point lies behind the
+    one that offsets are counted from, and `loads` gives variables for elements that are loaded.
+    """
+
+    arrays: Mapping[str, str]
+    kinds: Mapping[str, tuple[int, Kind]]
+    scalars: Mapping[str, str]
+    dtypes: Mapping[str, DType]
+    fields: frozenset[str]
+    guarded: frozenset[str]
+    registers: Mapping[str, str]
+    row: int = 0
+    loads: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def element(scope: Scope, name: str, offset: Offset) -> str:
+    """Return an element of an array at an offset from the point."""
+    number, kind = scope.kinds[name]
+    i, j, k = offset
+    text = f"o{number}"
+    for axis, stride, steps in zip("ijk", kind, (i, j + scope.row, k), strict=True):
+        if steps == 0 or stride is Stride.NONE:
+            continue
+        sign, count = ("+" if steps > 0 else "-"), abs(steps)
+        if stride is Stride.ONE:
+            text += f" {sign} {count}"
+        else:
+            text += f" {sign} {f'{count} * ' if count > 1 else ''}s{number}{axis}"
+    return f"{scope.arrays[name]}[{text}]"
+
+
+def body_lines(body: tuple[Statement, ...], scope: Scope, carry: Carry = NOTHING) -> list[str]:
+    """Return the lines of a body; what `carry` names is read from and kept in its variables."""
+    return _Writer(scope, carry).lines(body)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes statements in text order; `held` maps a carried name to its variable of this level."""
+
+    scope: Scope
+    carry: Carry
+    held: dict[str, str] = field(default_factory=dict[str, str])
+
+    def lines(self, body: tuple[Statement, ...]) -> list[str]:
+        lines: list[str] = []
+        for statement in body:
+            match statement:
+                case Assign(target, value):
+                    lines.append(self._assign(target, self._value(value)))
+                case If(condition, then, otherwise):
+                    lines.append(f"if ({self._value(condition)}) {{")
+                    lines += [f"  {line}" for line in self.lines(then)]
+                    if otherwise:
+                        lines.append("} else {")
+                        lines += [f"  {line}" for line in self.lines(otherwise)]
+                    lines.append("}")
+                case _:
+                    assert_never(statement)
+        return lines
+
+    def _value(self, expr: Expr) -> str:
+        return spell(expr, self._read, self.scope.scalars.__getitem__)
+
+    def _read(self, read: Read) -> str:
+        if read.name in self.scope.registers:
+            return self.scope.registers[read.name]
+        if read.offset == HERE and read.name in self.held:
+            return self.held[read.name]
+        carried = self.carry.before(read)
+        if carried is not None:
+            return carried
+        place = element(self.scope, read.name, read.offset)
+        return self.scope.loads.get(place, place)
+
+    def _assign(self, target: str, value: str) -> str:
+        scope = self.scope
+        if target in scope.registers:
+            return f"{scope.registers[target]} = {value};"
+        place = element(scope, target, HERE)
+        if target in self.carry.numbers:
+            declare = "" if target in self.held else f"{TYPES[scope.dtypes[target]]} "
+            variable = self.held.setdefault(target, f"here{self.carry.numbers[target]}")
+            return f"{declare}{variable} = {value}; {place} = {variable};"
+        guard = "if (inside) " if target in scope.guarded else ""
+        return f"{guard}{place} = {value};"

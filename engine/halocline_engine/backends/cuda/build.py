@@ -1,0 +1,60 @@
+"""Schedules become artifacts: code for CUDA devices, with nothing alive inside."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from halocline_engine.backends.cuda.emit import emit
+from halocline_engine.backends.cuda.entries import entries_of
+from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.cache import Cache
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["CudaArtifact", "CudaBackend"]
+
+
+@dataclass(frozen=True, slots=True)
+class CudaArtifact:
+    """A schedule and its code for arrays as the target's own memory makes them.
+
+    Strides are known only when a program is called, so the executable may emit the same schedule
+    again for arrays that lie differently.
+    """
+
+    schedule: Schedule
+    source: str
+    kernels: tuple[str, ...]
+
+    def load(self) -> CudaExecutable:
+        """Make it run on the current CUDA device.
+
+        Raises `DeviceError` where there is no such device, or no CuPy.
+        """
+        from halocline_engine.device.machine import current_machine
+
+        return CudaExecutable(self.schedule, current_machine(), Cache(_folder()))
+
+
+@dataclass(frozen=True, slots=True)
+class CudaBackend:
+    """The target 'cuda'."""
+
+    def build(self, schedule: Schedule) -> CudaArtifact:
+        """Generate the code; needs no device."""
+        return CudaArtifact(
+            schedule=schedule,
+            source=emit(schedule, usual_variant(schedule)),
+            kernels=tuple(entry.name for entry in entries_of(schedule)),
+        )
+
+
+def _folder() -> Path:
+    """Return where compiled code is kept: in the user's home, or else where the system may tidy."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path(tempfile.gettempdir())
+    return home / ".cache" / "halocline" / "cuda"

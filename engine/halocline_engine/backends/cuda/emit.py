@@ -1,0 +1,118 @@
+"""Schedules as CUDA C++: pure text from frozen nodes.
+
+Every pointer stands at the domain's first point of its array, so offsets are signed, and arrays
+of one stride kind share one offset. A PARALLEL kernel computes a few rows of points in a thread,
+neighbouring threads along I; a FORWARD or BACKWARD kernel computes a column in a thread. What
+names a user gave never gets here: arrays are 'f0', 'b0', registers 'r0', scalars 'p0'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from textwrap import fill
+
+from halocline_engine.backends.cuda.body import Scope
+from halocline_engine.backends.cuda.columns import columns
+from halocline_engine.backends.cuda.entries import (
+    Arg,
+    Entry,
+    Pointer,
+    ScalarValue,
+    Size,
+    StrideValue,
+    Variant,
+    arrays_of,
+    entries_of,
+    parameters,
+)
+from halocline_engine.backends.cuda.launch import MAX_THREADS
+from halocline_engine.backends.cuda.points import points
+from halocline_engine.backends.cuda.prelude import prelude
+from halocline_engine.backends.cuda.rows import rows_per_thread
+from halocline_engine.backends.cuda.spell import TYPES
+from halocline_engine.ir.extent import CENTRE
+from halocline_engine.ir.types import DType, Order
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["emit"]
+
+
+def emit(schedule: Schedule, variant: Variant) -> str:
+    """Return a translation unit with every kernel of the schedule, for one kind of call."""
+    names = _Names.of(schedule)
+    kernels = "".join(_kernel(entry, schedule, variant, names) for entry in entries_of(schedule))
+    index = "long long" if variant.wide else "int"
+    parts = (f"typedef {index} index_t;\n", prelude(kernels), kernels)
+    return "\n".join(part for part in parts if part).rstrip() + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names of arrays and scalars in the code, and the element types."""
+
+    arrays: Mapping[str, str]
+    scalars: Mapping[str, str]
+    dtypes: Mapping[str, DType]
+    fields: frozenset[str]
+
+    @staticmethod
+    def of(schedule: Schedule) -> _Names:
+        program = schedule.program
+        arrays = {field.name: f"f{n}" for n, field in enumerate(program.fields)}
+        arrays |= {buffer.name: f"b{n}" for n, buffer in enumerate(schedule.buffers)}
+        dtypes = dict(arrays_of(schedule)) | {s.name: s.dtype for s in program.scalars}
+        return _Names(
+            arrays=arrays,
+            scalars={scalar.name: f"p{n}" for n, scalar in enumerate(program.scalars)},
+            dtypes=dtypes,
+            fields=frozenset(field.name for field in program.fields),
+        )
+
+
+def _kernel(entry: Entry, schedule: Schedule, variant: Variant, names: _Names) -> str:
+    kernel = entry.kernel
+    kinds = dict(zip((name for name, _ in arrays_of(schedule)), variant.arrays, strict=True))
+    guarded = kernel.extent != CENTRE and any(name in names.fields for name in entry.written)
+    scope = Scope(
+        arrays={name: names.arrays[name] for name in entry.arrays},
+        kinds={name: (kinds[name], variant.kinds[kinds[name]]) for name in entry.arrays},
+        scalars=names.scalars,
+        dtypes={name: names.dtypes[name] for name in entry.arrays}
+        | {register.name: register.dtype for register in kernel.registers},
+        fields=names.fields,
+        guarded=names.fields if guarded else frozenset(),
+        registers={register.name: f"r{n}" for n, register in enumerate(kernel.registers)},
+    )
+    arguments = ", ".join(
+        _parameter(arg, entry, variant, names) for arg in parameters(entry, schedule, variant)
+    )
+    wrapped = fill(arguments, 92, initial_indent="    ", subsequent_indent="    ")
+    body = _body(entry, scope, variant)
+    lines = [
+        f'extern "C" __global__ void __launch_bounds__({MAX_THREADS}) {entry.name}(',
+        f"{wrapped}) {{",
+        *(f"  {line}" for line in body),
+        "}",
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names) -> str:
+    match arg:
+        case Size(name):
+            return f"const int {name}"
+        case StrideValue(kind, axis):
+            return f"const index_t s{kind}{'ijk'[axis]}"
+        case Pointer(array):
+            const = "" if array in entry.written else "const "
+            alone = "__restrict__ " if variant.disjoint else ""
+            return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
+        case ScalarValue(name):
+            return f"const {TYPES[names.dtypes[name]]} {names.scalars[name]}"
+
+
+def _body(entry: Entry, scope: Scope, variant: Variant) -> list[str]:
+    if entry.kernel.order is Order.PARALLEL:
+        return points(entry, scope, rows_per_thread(entry, disjoint=variant.disjoint))
+    return columns(entry, scope)

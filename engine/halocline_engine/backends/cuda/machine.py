@@ -1,0 +1,65 @@
+"""What generated code needs of the machine it runs on: a CUDA device, or in tests its emulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from halocline_engine.backends.base import Array, HostArray
+from halocline_engine.backends.cuda.launch import Dim3
+
+__all__ = ["Kernels", "Machine"]
+
+
+class Kernels(Protocol):
+    """Compiled code that is loaded on a machine."""
+
+    def launch(self, name: str, grid: Dim3, block: Dim3, arguments: tuple[np.generic, ...]) -> None:
+        """Queue a kernel; each argument has the size and type of its parameter."""
+        ...
+
+
+class Machine(Protocol):
+    """Where kernels run."""
+
+    def allocate(
+        self,
+        size: int,
+        start: Callable[[int], int],
+        shape: tuple[int, int, int],
+        dtype: np.dtype[Any],
+        strides: tuple[int, int, int],
+    ) -> Array:
+        """Return an array in newly allocated memory; sizes and strides are in bytes.
+
+        It begins `start(address)` bytes behind the address of the `size` bytes that are allocated.
+        Contents are not defined. Raises `CapacityError` where the memory does not fit.
+        """
+        ...
+
+    def address(self, array: Array) -> int:
+        """Return the address of an array's element of index zero."""
+        ...
+
+    def upload(self, host: HostArray, into: Array) -> None:
+        """Copy a host array into an array of the same shape and type."""
+        ...
+
+    def download(self, array: Array) -> HostArray:
+        """Return the contents in host memory, complete."""
+        ...
+
+    @property
+    def compiler(self) -> str:
+        """What compiled code depends on besides its source: the compiler and its options."""
+        ...
+
+    def compile(self, source: str) -> bytes:
+        """Compile a translation unit; raises `DeviceError` if that fails or takes too long."""
+        ...
+
+    def load(self, code: bytes) -> Kernels:
+        """Load compiled code; raises `DeviceError` if the machine does not take it."""
+        ...

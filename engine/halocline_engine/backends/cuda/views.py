@@ -1,0 +1,120 @@
+"""What a call's arrays look like from the generated code, and which variant of it they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from halocline_engine.backends.cuda.entries import Kind, Stride, Variant, arrays_of
+from halocline_engine.errors import FieldError
+from halocline_engine.ir.types import Axis
+from halocline_engine.schedule.layout import stride_kinds
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["View", "usual_variant", "variant_of", "view_of"]
+
+#: Offsets up to this fit in 32 bits.
+_NARROW = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An array as one call uses it.
+
+    `address` is that of the domain's first point, `strides` are in elements, `first` and `last`
+    are the addresses of the array's first byte and of the one past its last, and `reach` is the
+    largest distance of an element from the domain's first point, in elements.
+    """
+
+    address: int
+    strides: tuple[int, int, int]
+    first: int
+    last: int
+    reach: int
+
+
+def view_of(
+    name: str,
+    address: int,
+    itemsize: int,
+    shape: tuple[int, int, int],
+    strides: tuple[int, int, int],
+    origin: tuple[int, int, int],
+    around: int = 0,
+) -> View:
+    """Return how a call uses an array of `shape` and `strides` (in bytes) at `address`.
+
+    `around` is how many points beyond the array offsets may be computed, though not used.
+
+    Raises `FieldError` if an element does not stand a whole number of elements from the first one.
+    """
+    for axis, stride in zip(Axis, strides, strict=True):
+        if stride % itemsize:
+            raise FieldError(
+                f"Field '{name}' has a stride of {stride} bytes along '{axis}', which is not a"
+                f" multiple of its element size of {itemsize} bytes.",
+                hint="Pass a copy of the array.",
+            )
+    steps = tuple(stride // itemsize for stride in strides)
+    spans = [stride * (size - 1) for stride, size in zip(strides, shape, strict=True)]
+    reach = sum(
+        abs(step) * (max(start, size - 1 - start) + around)
+        for step, start, size in zip(steps, origin, shape, strict=True)
+    )
+    return View(
+        address=address + sum(o * s for o, s in zip(origin, strides, strict=True)),
+        strides=(steps[0], steps[1], steps[2]),
+        first=address + sum(min(span, 0) for span in spans),
+        last=address + sum(max(span, 0) for span in spans) + itemsize,
+        reach=reach,
+    )
+
+
+def variant_of(views: Sequence[View], written: Sequence[bool]) -> Variant:
+    """Return the variant of the code that fits arrays; `written` says which ones are written."""
+    arrays = stride_kinds(view.strides for view in views)
+    strides = dict(zip(arrays, (view.strides for view in views), strict=True))
+    return Variant(
+        arrays=arrays,
+        kinds=tuple(_kind(strides[number]) for number in range(len(strides))),
+        wide=any(view.reach > _NARROW for view in views),
+        disjoint=_disjoint(views, written),
+    )
+
+
+def usual_variant(schedule: Schedule) -> Variant:
+    """Return the variant for arrays as `Memory` makes them: unit stride along I, nothing shared."""
+    axes = {f.name: f.axes for f in schedule.program.fields}
+    looks = [(axes.get(name, tuple(Axis)), dtype.itemsize) for name, dtype in arrays_of(schedule)]
+    numbers: dict[tuple[tuple[Axis, ...], int], int] = {}
+    arrays = tuple(numbers.setdefault(look, len(numbers)) for look in looks)
+    kinds = tuple(_usual_kind(present) for present, _ in numbers)
+    return Variant(arrays=arrays, kinds=kinds, wide=False, disjoint=True)
+
+
+def _kind(strides: tuple[int, int, int]) -> Kind:
+    i, j, k = (Stride.NONE if stride == 0 else Stride.ANY for stride in strides)
+    return (Stride.ONE if strides[0] == 1 else i, j, k)
+
+
+def _usual_kind(axes: tuple[Axis, ...]) -> Kind:
+    i, j, k = (Stride.ANY if axis in axes else Stride.NONE for axis in Axis)
+    return (Stride.ONE if i is Stride.ANY else i, j, k)
+
+
+def _disjoint(views: Sequence[View], written: Sequence[bool]) -> bool:
+    """Whether no written array has memory between the first and last byte of another one."""
+    spans = sorted(
+        (view.first, view.last, is_written) for view, is_written in zip(views, written, strict=True)
+    )
+    return not any(_overlap(spans))
+
+
+def _overlap(spans: Iterable[tuple[int, int, bool]]) -> Iterable[bool]:
+    """Yield, for each span and those that begin inside it, whether one of them is written."""
+    ordered = list(spans)
+    for position, (_, last, is_written) in enumerate(ordered):
+        for first, _, other_is_written in ordered[position + 1 :]:
+            if first >= last:
+                break
+            yield is_written or other_is_written

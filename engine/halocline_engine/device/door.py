@@ -1,0 +1,199 @@
+"""The one place that imports CuPy, and what is used of it.
+
+CuPy has no type information, so what the engine uses stands here as Protocols, and the module is
+cast once. Importing this module needs no CuPy; calling `cupy` does.
+"""
+
+# ruff: noqa: D102 - these are the methods of CuPy, which describes them
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from halocline_engine.errors import DeviceError
+
+__all__ = [
+    "Cupy",
+    "DeviceArray",
+    "Event",
+    "Function",
+    "MemoryPointer",
+    "Module",
+    "Pinned",
+    "Stream",
+    "cupy",
+]
+
+
+class MemoryPointer(Protocol):
+    """Device memory; it goes back to CuPy's pool when nothing refers to it."""
+
+    @property
+    def ptr(self) -> int: ...
+
+    def __add__(self, offset: int) -> MemoryPointer: ...
+
+
+class Pinned(Protocol):
+    """Page-locked host memory, which has the buffer interface."""
+
+    @property
+    def ptr(self) -> int: ...
+
+
+class DeviceArray(Protocol):
+    """A `cupy.ndarray`."""
+
+    @property
+    def data(self) -> MemoryPointer: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def __getitem__(self, index: Any, /) -> DeviceArray: ...
+
+    def __setitem__(self, index: Any, value: Any, /) -> None: ...
+
+
+class Stream(Protocol):
+    """A `cupy.cuda.Stream`; as a context it is the current one of the thread."""
+
+    @property
+    def ptr(self) -> int: ...
+
+    def synchronize(self) -> None: ...
+
+    def __enter__(self) -> Stream: ...
+
+    def __exit__(self, *details: object) -> None: ...
+
+
+class Event(Protocol):
+    """A `cupy.cuda.Event`."""
+
+    def record(self, stream: Stream) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+
+class Function(Protocol):
+    """A kernel of a loaded module; launched on the current stream of the thread."""
+
+    def __call__(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple[np.generic, ...],
+    ) -> None: ...
+
+
+class Module(Protocol):
+    """Device code that is loaded on the current device."""
+
+    def load(self, cubin: bytes) -> None: ...
+
+    def get_function(self, name: str) -> Function: ...
+
+
+class _FunctionModule(Protocol):
+    Module: type[Module]
+
+
+class _Runtime(Protocol):
+    CUDARuntimeError: type[Exception]
+    memcpyHostToDevice: int
+    memcpyDeviceToHost: int
+
+    def getDevice(self) -> int: ...
+
+    def getDeviceCount(self) -> int: ...
+
+    def getDeviceProperties(self, device: int) -> Mapping[str, Any]: ...
+
+    def memGetInfo(self) -> tuple[int, int]: ...
+
+    def memcpy2DAsync(
+        self,
+        dst: int,
+        dpitch: int,
+        src: int,
+        spitch: int,
+        width: int,
+        height: int,
+        kind: int,
+        stream: int,
+    ) -> None: ...
+
+
+class _MemoryModule(Protocol):
+    OutOfMemoryError: type[Exception]
+
+
+class _Driver(Protocol):
+    CUDADriverError: type[Exception]
+
+
+class _StreamKind(Protocol):
+    def __call__(self, *, non_blocking: bool) -> Stream: ...
+
+
+class _EventKind(Protocol):
+    def __call__(self, *, disable_timing: bool) -> Event: ...
+
+
+class _Cuda(Protocol):
+    runtime: _Runtime
+    memory: _MemoryModule
+    driver: _Driver
+    function: _FunctionModule
+    Stream: _StreamKind
+    Event: _EventKind
+
+    def alloc(self, size: int) -> MemoryPointer: ...
+
+    def alloc_pinned_memory(self, size: int) -> Pinned: ...
+
+    def get_current_stream(self) -> Stream: ...
+
+
+class Cupy(Protocol):
+    """The module `cupy`."""
+
+    cuda: _Cuda
+
+    def ndarray(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        memptr: MemoryPointer,
+        strides: tuple[int, ...],
+    ) -> DeviceArray: ...
+
+    def asarray(self, a: Any) -> DeviceArray: ...
+
+    def asnumpy(self, a: DeviceArray) -> np.ndarray[Any, np.dtype[Any]]: ...
+
+
+def cupy() -> Cupy:
+    """Return the module `cupy`; raises `DeviceError` where it cannot be imported."""
+    try:
+        with warnings.catch_warnings():
+            # CuPy warns on import where it finds no CUDA toolkit, which is not needed here.
+            warnings.simplefilter("ignore")
+            import cupy as module  # pyright: ignore[reportMissingImports, reportUnknownVariableType] # an optional library without types
+    except ImportError as error:
+        raise DeviceError(
+            "The target 'cuda' needs CuPy, which cannot be imported here.",
+            hint="Install 'halocline[cuda13]' or 'halocline[cuda12]', or use target='cpu'.",
+        ) from error
+    return cast("Cupy", module)

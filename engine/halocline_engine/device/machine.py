@@ -1,0 +1,69 @@
+"""The current device, with everything that generated code needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.device import memory
+from halocline_engine.device.compiler import compile_source, compiler_identity
+from halocline_engine.device.door import DeviceArray, cupy
+from halocline_engine.device.memory import Staging
+from halocline_engine.device.modules import DeviceKernels
+from halocline_engine.device.probe import DeviceFacts, device_facts
+
+__all__ = ["CudaMachine", "current_machine"]
+
+
+class CudaMachine:
+    """A CUDA device; every method works on the device and stream that are current."""
+
+    def __init__(self, facts: DeviceFacts) -> None:
+        self.facts = facts
+        self._architecture = f"sm_{facts.capability}"
+        self._staging = Staging()
+
+    def allocate(
+        self,
+        size: int,
+        start: Callable[[int], int],
+        shape: tuple[int, int, int],
+        dtype: np.dtype[Any],
+        strides: tuple[int, int, int],
+    ) -> DeviceArray:
+        """Return an array in `size` new bytes, beginning `start(address)` bytes behind them."""
+        room = memory.reserve(size)
+        return cupy().ndarray(shape, dtype, room + start(room.ptr), strides)
+
+    def address(self, array: DeviceArray) -> int:
+        """Return the address of an array's element of index zero."""
+        return array.data.ptr
+
+    def upload(self, host: NDArray[Any], into: DeviceArray) -> None:
+        """Copy a host array into an array of the same shape and type."""
+        memory.upload(host, into, self._staging)
+
+    def download(self, array: DeviceArray) -> NDArray[Any]:
+        """Return the contents in host memory, complete."""
+        return memory.download(array, self._staging)
+
+    @property
+    def compiler(self) -> str:
+        """What device code depends on besides its source."""
+        return compiler_identity(self._architecture)
+
+    def compile(self, source: str) -> bytes:
+        """Return device code for a translation unit; raises `DeviceError` if that fails."""
+        return compile_source(source, self._architecture)
+
+    def load(self, code: bytes) -> DeviceKernels:
+        """Load device code."""
+        return DeviceKernels(code)
+
+
+def current_machine() -> CudaMachine:
+    """Return the current device; raises `DeviceError` where there is none."""
+    return CudaMachine(device_facts())

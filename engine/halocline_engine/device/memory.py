@@ -1,0 +1,168 @@
+"""Device memory, and copies to and from it through page-locked host memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Pinned, cupy
+from halocline_engine.errors import CapacityError
+
+__all__ = ["Staging", "download", "reserve", "size_class", "slabs", "upload"]
+
+#: Bytes that one staging copy moves at most, if a single plane is not larger.
+_SLAB = 32 * 2**20
+_SMALLEST_CLASS = 64 * 2**10
+
+
+def reserve(size: int) -> MemoryPointer:
+    """Allocate bytes on the current device; raises `CapacityError` where they do not fit."""
+    cuda = cupy().cuda
+    try:
+        return cuda.alloc(size)
+    except cuda.memory.OutOfMemoryError as error:
+        free, _ = cuda.runtime.memGetInfo()
+        raise CapacityError(
+            f"The device has {free} bytes of free memory, but {size} are needed.",
+            hint="Use smaller blocks.",
+            needed=size,
+            available=free,
+        ) from error
+
+
+def size_class(size: int) -> int:
+    """Return the size of the staging buffer that serves `size` bytes: a power of two.
+
+    >>> size_class(1), size_class(2**20), size_class(2**20 + 1)
+    (65536, 1048576, 2097152)
+    """
+    return max(_SMALLEST_CLASS, 1 << (size - 1).bit_length())
+
+
+def slabs(shape: tuple[int, int, int], itemsize: int, most: int = _SLAB) -> Iterator[slice]:
+    """Yield ranges along K so that each holds at most `most` bytes, or else one plane.
+
+    >>> list(slabs((4, 4, 5), 8, most=300))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    plane = max(1, shape[0] * shape[1] * itemsize)
+    planes = max(1, most // plane)
+    for start in range(0, shape[2], planes):
+        yield slice(start, min(start + planes, shape[2]))
+
+
+@dataclass(slots=True)
+class Staging:
+    """Page-locked buffers that are kept for the next copy of their size class.
+
+    A buffer comes back with the event of the copy that uses it, and is handed out again only when
+    that copy is complete.
+    """
+
+    _free: dict[int, list[tuple[Pinned, Event]]] = field(
+        default_factory=dict[int, list[tuple[Pinned, Event]]]
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, size: int) -> Pinned:
+        """Return a buffer of at least `size` bytes that nothing uses."""
+        with self._lock:
+            waiting = self._free.get(size_class(size))
+            found = waiting.pop(0) if waiting and len(waiting) > 1 else None
+        if found is None:
+            return cupy().cuda.alloc_pinned_memory(size_class(size))
+        buffer, event = found
+        event.synchronize()
+        return buffer
+
+    def give(self, buffer: Pinned, size: int, event: Event) -> None:
+        """Take a buffer back; `event` is complete when nothing uses it any more."""
+        with self._lock:
+            self._free.setdefault(size_class(size), []).append((buffer, event))
+
+
+def upload(host: NDArray[Any], into: DeviceArray, staging: Staging) -> None:
+    """Copy a host array into a 3-D device array of the same shape and type.
+
+    The work is queued on the current stream; the host array may be changed at once.
+    """
+    if host.size == 0:
+        return
+    cuda = cupy().cuda
+    for levels in slabs(_three(host.shape), host.itemsize):
+        part, target = host[:, :, levels], into[:, :, levels]
+        buffer = staging.take(part.nbytes)
+        staged = _staged(buffer, part.shape, host.dtype)
+        np.copyto(staged, part, casting="no")
+        if _has_rows(target):
+            _copy_rows(target, staged, buffer.ptr, to_device=True)
+        else:
+            target[...] = cupy().asarray(staged)
+        event = cuda.Event(disable_timing=True)
+        event.record(cuda.get_current_stream())
+        staging.give(buffer, part.nbytes, event)
+
+
+def download(array: DeviceArray, staging: Staging) -> NDArray[Any]:
+    """Return the contents of a 3-D device array in host memory, complete, I fastest."""
+    shape = _three(array.shape)
+    host: NDArray[Any] = np.empty(shape, array.dtype, order="F")
+    if host.size == 0:
+        return host
+    cuda = cupy().cuda
+    for levels in slabs(shape, host.itemsize):
+        source, part = array[:, :, levels], host[:, :, levels]
+        if not _has_rows(source):
+            np.copyto(part, cupy().asnumpy(source))
+            continue
+        buffer = staging.take(part.nbytes)
+        staged = _staged(buffer, part.shape, host.dtype)
+        _copy_rows(source, staged, buffer.ptr, to_device=False)
+        event = cuda.Event(disable_timing=True)
+        event.record(cuda.get_current_stream())
+        event.synchronize()
+        np.copyto(part, staged)
+        staging.give(buffer, part.nbytes, event)
+    return host
+
+
+def _three(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    i, j, k = shape
+    return i, j, k
+
+
+def _staged(buffer: Pinned, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a dense array in a staging buffer, I fastest."""
+    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    # The stub asks for the buffer protocol, which CuPy's class has.
+    data: Any = buffer
+    return np.frombuffer(data, np.uint8, count).view(dtype).reshape(shape, order="F")
+
+
+def _has_rows(array: DeviceArray) -> bool:
+    """Whether points along I stand side by side and rows do not run backwards."""
+    i, j, k = array.strides
+    row = array.shape[0] * array.dtype.itemsize
+    return i == array.dtype.itemsize and j >= row and k >= row
+
+
+def _copy_rows(array: DeviceArray, staged: NDArray[Any], buffer: int, *, to_device: bool) -> None:
+    """Queue the copy of a device array with rows from or to a dense staging buffer."""
+    runtime = cupy().cuda.runtime
+    stream = cupy().cuda.get_current_stream().ptr
+    kind = runtime.memcpyHostToDevice if to_device else runtime.memcpyDeviceToHost
+    _, nj, nk = array.shape
+    _, pitch, plane = array.strides
+    width = staged.shape[0] * staged.itemsize
+    pieces, rows = (1, nj * nk) if plane == pitch * nj else (nk, nj)
+    for piece in range(pieces):
+        device, host = array.data.ptr + piece * plane, buffer + piece * width * nj
+        to, to_pitch, source, source_pitch = (
+            (device, pitch, host, width) if to_device else (host, width, device, pitch)
+        )
+        runtime.memcpy2DAsync(to, to_pitch, source, source_pitch, width, rows, kind, stream)

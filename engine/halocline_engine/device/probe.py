@@ -1,0 +1,64 @@
+"""What CUDA devices there are here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from halocline_engine.device.door import cupy
+from halocline_engine.errors import DeviceError
+
+__all__ = ["DeviceFacts", "device_count", "device_facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """A device: `capability` is such as "90", `memory` and `cache` are bytes, `cache` is L2's."""
+
+    index: int
+    name: str
+    capability: str
+    multiprocessors: int
+    memory: int
+    cache: int
+
+
+def device_count() -> int:
+    """Return how many CUDA devices can be used here; 0 where CuPy or a driver is missing."""
+    try:
+        runtime = cupy().cuda.runtime
+    except DeviceError:
+        return 0
+    try:
+        return runtime.getDeviceCount()
+    except runtime.CUDARuntimeError:
+        return 0
+
+
+def device_facts(index: int | None = None) -> DeviceFacts:
+    """Return the facts of a device, by default the current one.
+
+    Raises `DeviceError` where there is no such device.
+    """
+    count = device_count()
+    if count == 0:
+        cupy()
+        raise DeviceError(
+            "There is no CUDA device here that can be used.",
+            hint="Check the driver with nvidia-smi, or use target='cpu'.",
+        )
+    runtime = cupy().cuda.runtime
+    number = runtime.getDevice() if index is None else index
+    if not 0 <= number < count:
+        raise DeviceError(
+            f"There is no CUDA device {number}: expected a number from 0 to {count - 1}."
+        )
+    facts = runtime.getDeviceProperties(number)
+    name = facts["name"]
+    return DeviceFacts(
+        index=number,
+        name=name.decode() if isinstance(name, bytes) else str(name),
+        capability=f"{facts['major']}{facts['minor']}",
+        multiprocessors=int(facts["multiProcessorCount"]),
+        memory=int(facts["totalGlobalMem"]),
+        cache=int(facts["l2CacheSize"]),
+    )

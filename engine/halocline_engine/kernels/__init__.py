@@ -1,0 +1,1 @@
+"""Hand-written kernels, a folder a problem."""

@@ -1,0 +1,1 @@
+"""IR and facts become kernels."""

@@ -1,0 +1,53 @@
+"""What evaluating expressions costs, in additions; equal subexpressions count once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from halocline_engine.ir.nodes import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Number,
+    Parameter,
+    Read,
+    Select,
+    Unary,
+)
+from halocline_engine.ir.walk import children
+
+__all__ = ["operations"]
+
+_DIVISION = 8
+_FUNCTION = 24
+_CHEAP = ("abs", "min", "max", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
+
+
+def operations(values: Iterable[Expr]) -> int:
+    """Return the cost of evaluating all values once, a load counting as an addition."""
+    seen: set[Expr] = set()
+    pending = list(values)
+    total = 0
+    while pending:
+        expr = pending.pop()
+        if expr not in seen:
+            seen.add(expr)
+            total += _weight(expr)
+            pending.extend(children(expr))
+    return total
+
+
+def _weight(expr: Expr) -> int:
+    match expr:
+        case Number() | Parameter():
+            return 0
+        case Binary("/" | "%") | Call("sqrt"):
+            return _DIVISION
+        case Call(function) if function not in _CHEAP:
+            return _FUNCTION
+        case Read() | Unary() | Binary() | Call() | Select() | Cast():
+            return 1
+        case _:
+            assert_never(expr)

@@ -1,0 +1,104 @@
+"""Whether a temporary is assigned before it is read.
+
+A temporary that is not yet assigned holds zero. Where every read surely sees an assigned value,
+nobody has to write those zeros, and an earlier life of the same name is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from halocline_engine.ir.extent import Horizontal, shift
+from halocline_engine.ir.nodes import Assign, Bound, If, Interval, Offset, Statement
+from halocline_engine.ir.types import Order
+from halocline_engine.schedule.access import reads_of
+from halocline_engine.schedule.stages import Part, Stage, is_within, joined
+
+__all__ = ["assigns", "exposed", "holds", "is_defined", "moved"]
+
+_Region: TypeAlias = tuple[Interval, Horizontal]
+
+
+def is_defined(parts: Sequence[Part], name: str, levels: int) -> bool:
+    """Return whether every read of `name` in the parts sees what the parts assigned."""
+    done: list[_Region] = []
+    for part in parts:
+        whole = [_region(s) for s in part.stages if assigns((s.statement,), name)]
+        current = list(done)
+        for stage in part.stages:
+            for offset in exposed((stage.statement,), name):
+                ahead = _ahead(part.order, offset)
+                known = current if ahead == 0 else done + whole if ahead < 0 else done
+                if not _covers(known, stage, offset, levels):
+                    return False
+            if assigns((stage.statement,), name):
+                current.append(_region(stage))
+        done = current
+    return True
+
+
+def _ahead(order: Order, offset: Offset) -> int:
+    match order:
+        case Order.PARALLEL:
+            return 0
+        case Order.FORWARD:
+            return offset[2]
+        case Order.BACKWARD:
+            return -offset[2]
+
+
+def _region(stage: Stage) -> _Region:
+    return stage.interval, stage.extent
+
+
+def _covers(known: Sequence[_Region], stage: Stage, offset: Offset, levels: int) -> bool:
+    wanted = moved(stage.interval, offset[2])
+    around = shift(stage.extent, offset[0], offset[1])
+    united = joined([interval for interval, extent in known if holds(extent, around)], levels)
+    return any(is_within(wanted, interval, levels) for interval in united)
+
+
+def moved(interval: Interval, k: int) -> Interval:
+    """Return the interval `k` levels further."""
+    start, end = interval.start, interval.end
+    return Interval(
+        Bound(start.from_end, start.offset + k),
+        Bound(end.from_end, end.offset + k),
+    )
+
+
+def holds(outer: Horizontal, inner: Horizontal) -> bool:
+    """Return whether one extent has the other inside.
+
+    >>> holds(((-1, 1), (0, 0)), ((0, 1), (0, 0)))
+    True
+    """
+    return all(a <= c and d <= b for (a, b), (c, d) in zip(outer, inner, strict=True))
+
+
+def assigns(body: Iterable[Statement], name: str) -> bool:
+    """Return whether the statements assign `name` at every point."""
+    for statement in body:
+        if isinstance(statement, Assign):
+            if statement.target == name:
+                return True
+        elif assigns(statement.then, name) and assigns(statement.otherwise, name):
+            return True
+    return False
+
+
+def exposed(body: Iterable[Statement], name: str) -> tuple[Offset, ...]:
+    """Return the offsets at which `name` is read, less those that the body itself provides."""
+    found: dict[Offset, None] = {}
+    provided = False
+    for statement in body:
+        if isinstance(statement, If):
+            head = reads_of((Assign("", statement.condition),))
+            inner = (*exposed(statement.then, name), *exposed(statement.otherwise, name))
+            offsets = [*(offset for read, offset in head if read == name), *inner]
+        else:
+            offsets = [offset for read, offset in reads_of((statement,)) if read == name]
+        found.update(dict.fromkeys(o for o in offsets if not provided or o != (0, 0, 0)))
+        provided = provided or assigns((statement,), name)
+    return tuple(found)

@@ -1,0 +1,32 @@
+"""Make a schedule: the order of the passes, in one screen."""
+
+from __future__ import annotations
+
+from halocline_engine.ir.extent import Facts
+from halocline_engine.ir.nodes import Program
+from halocline_engine.schedule.flatten import flatten
+from halocline_engine.schedule.fusion import fuse
+from halocline_engine.schedule.inline import inline
+from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.options import Options
+from halocline_engine.schedule.powers import expand_powers
+from halocline_engine.schedule.prune import prune
+from halocline_engine.schedule.rename import rename
+from halocline_engine.schedule.share import share
+from halocline_engine.schedule.stages import draft
+from halocline_engine.schedule.temporaries import place
+
+__all__ = ["plan"]
+
+
+def plan(program: Program, facts: Facts, options: Options | None = None) -> Schedule:
+    """Return the steps that run a program, and the temporaries that live in memory.
+
+    The options change how it is run, never a bit of the result.
+    """
+    options = options or Options()
+    stages = prune(rename(expand_powers(flatten(draft(program, facts)))))
+    if options.recompute:
+        stages = inline(stages, options)
+    schedule = place(stages, fuse(stages, merge=options.fuse))
+    return share(schedule) if options.share else schedule

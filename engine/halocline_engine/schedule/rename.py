@@ -1,0 +1,129 @@
+"""Give each life of a temporary a name of its own.
+
+After this, a PARALLEL part is one statement; a temporary that is assigned anew, so that no later
+read can see the older value, has a new name from there on; and a read that comes before every
+assignment is the zero that it would have found. So most temporaries are assigned once, and those
+that serve as scratch space in several places can live in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import replace
+
+from halocline_engine.ir.nodes import Assign, Expr, If, Number, Read, Statement
+from halocline_engine.ir.types import DType, Order
+from halocline_engine.ir.walk import rewrite_statement
+from halocline_engine.schedule.coverage import is_defined
+from halocline_engine.schedule.stages import Draft, Names, Part, Stage
+
+__all__ = ["rename", "zero"]
+
+
+def rename(draft: Draft) -> Draft:
+    """Return the draft with the lives of temporaries told apart."""
+    names = Names(draft.temporaries)
+    parts = [single for part in draft.parts for single in _single(part)]
+    for name, dtype in draft.temporaries.items():
+        _split(parts, name, dtype, names, draft.facts.min_levels)
+    return Draft(draft.program, draft.facts, _without_unassigned(parts, names), names.types)
+
+
+def zero(dtype: DType) -> Number:
+    """Return the zero of a type.
+
+    >>> zero(DType.BOOL).value
+    False
+    """
+    return Number(dtype, 0.0 if dtype.is_float else False if dtype is DType.BOOL else 0)
+
+
+def _single(part: Part) -> Iterator[Part]:
+    """Yield a PARALLEL part statement by statement, which is how it runs; others stay whole."""
+    if part.order is Order.PARALLEL:
+        yield from (Part(part.order, (stage,)) for stage in part.stages)
+    else:
+        yield part
+
+
+def _split(parts: list[Part], name: str, dtype: DType, names: Names, levels: int) -> None:
+    """Rename from each part on that starts a new life of `name`."""
+    touching = [n for n, part in enumerate(parts) if _touches(part, name)]
+    for position, n in enumerate(touching):
+        if position == 0 or not any(name in stage.targets for stage in parts[n].stages):
+            continue
+        new = names.fresh(name, dtype)
+        tail = [_begun(parts[n], name, new)]
+        tail += [_renamed(parts[m], name, new) for m in touching[position + 1 :]]
+        if is_defined(tail, new, levels):
+            for m, part in zip(touching[position:], tail, strict=True):
+                parts[m] = part
+            name = new
+        else:
+            del names.types[new]
+
+
+def _touches(part: Part, name: str) -> bool:
+    return any(
+        name in stage.targets or any(read == name for read, _ in stage.reads)
+        for stage in part.stages
+    )
+
+
+def _begun(part: Part, old: str, new: str) -> Part:
+    """Rename in the part that begins a life; a single assignment reads the old one to the last."""
+    if part.order is Order.PARALLEL:
+        (stage,) = part.stages
+        if isinstance(stage.statement, Assign):
+            return Part(part.order, (_with(stage, replace(stage.statement, target=new)),))
+    return _renamed(part, old, new)
+
+
+def _renamed(part: Part, old: str, new: str) -> Part:
+    def change(expr: Expr) -> Expr:
+        return replace(expr, name=new) if isinstance(expr, Read) and expr.name == old else expr
+
+    return Part(
+        part.order,
+        tuple(
+            _with(s, _retargeted(rewrite_statement(s.statement, change), old, new))
+            for s in part.stages
+        ),
+    )
+
+
+def _with(stage: Stage, statement: Statement) -> Stage:
+    return Stage(stage.interval, stage.extent, statement)
+
+
+def _retargeted(statement: Statement, old: str, new: str) -> Statement:
+    if isinstance(statement, If):
+        return replace(
+            statement,
+            then=tuple(_retargeted(inner, old, new) for inner in statement.then),
+            otherwise=tuple(_retargeted(inner, old, new) for inner in statement.otherwise),
+        )
+    return replace(statement, target=new) if statement.target == old else statement
+
+
+def _without_unassigned(parts: list[Part], names: Names) -> tuple[Part, ...]:
+    """Put zeros for reads of temporaries that no part has assigned so far."""
+    assigned: set[str] = set()
+    result: list[Part] = []
+    for part in parts:
+        own = {name for stage in part.stages for name in stage.targets}
+        single = part.order is Order.PARALLEL and isinstance(part.stages[0].statement, Assign)
+        empty = names.types.keys() - assigned - (set() if single else own)
+        result.append(_zeroed(part, empty) if empty else part)
+        assigned |= own
+    return tuple(result)
+
+
+def _zeroed(part: Part, empty: Set[str]) -> Part:
+    def change(expr: Expr) -> Expr:
+        return zero(expr.dtype) if isinstance(expr, Read) and expr.name in empty else expr
+
+    return Part(
+        part.order,
+        tuple(_with(stage, rewrite_statement(stage.statement, change)) for stage in part.stages),
+    )

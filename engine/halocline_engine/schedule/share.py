@@ -1,0 +1,165 @@
+"""Compute equal subexpressions of a kernel once.
+
+After this, no value that occurs twice in straight-line code of a section is written out twice: it
+has a register, assigned just before the statement that needs it first. Compilers would find most of
+this themselves, but their time grows with the size of the text, and a load that stands on both
+sides of a store to another array they must repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias, assert_never
+
+from halocline_engine.ir.nodes import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    If,
+    Number,
+    Parameter,
+    Read,
+    Select,
+    Statement,
+    Temporary,
+    Unary,
+)
+from halocline_engine.ir.walk import children, rewrite
+from halocline_engine.schedule.access import targets_of
+from halocline_engine.schedule.nodes import Kernel, Schedule
+from halocline_engine.schedule.stages import Names
+from halocline_engine.schedule.temporaries import map_kernels
+
+__all__ = ["share"]
+
+#: What makes two expressions equal: the node's own data and the numbers of its operands.
+_Key: TypeAlias = tuple[tuple[int, ...], tuple[object, ...]]
+
+
+def share(schedule: Schedule) -> Schedule:
+    """Return the schedule with repeated values in registers."""
+    names = Names({t.name: t.dtype for t in schedule.program.temporaries})
+    return replace(
+        schedule, steps=map_kernels(schedule.steps, lambda kernel: _kernel(kernel, names))
+    )
+
+
+def _kernel(kernel: Kernel, names: Names) -> Kernel:
+    known = set(names.types)
+    registers = frozenset(t.name for t in kernel.registers)
+    sections = tuple(
+        replace(section, body=_Scope(names, registers).body(section.body))
+        for section in kernel.sections
+    )
+    new = [Temporary(name, dtype) for name, dtype in names.types.items() if name not in known]
+    return replace(kernel, sections=sections, registers=(*kernel.registers, *new))
+
+
+class _Scope:
+    """Straight-line code: numbers its values, then rewrites it with the repeated ones named."""
+
+    def __init__(self, names: Names, registers: frozenset[str]) -> None:
+        self._names = names
+        self._registers = registers
+        self._numbers: dict[_Key, int] = {}
+        self._uses: list[int] = []
+        self._named: dict[int, str] = {}
+
+    def body(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """Return the statements with assignments to registers before them."""
+        versions: dict[str, int] = {}
+        for statement in body:
+            self._count(_head(statement), versions)
+            _advance(versions, statement)
+        versions = {}
+        new: list[Statement] = []
+        for statement in body:
+            value = self._rewrite(_head(statement), versions, new.append)
+            new.append(self._with_head(statement, value))
+            _advance(versions, statement)
+        return tuple(new)
+
+    def _with_head(self, statement: Statement, value: Expr) -> Statement:
+        if isinstance(statement, Assign):
+            return replace(statement, value=value)
+        then, otherwise = (
+            _Scope(self._names, self._registers).body(branch)
+            for branch in (statement.then, statement.otherwise)
+        )
+        return replace(statement, condition=value, then=then, otherwise=otherwise)
+
+    def _count(self, value: Expr, versions: dict[str, int]) -> None:
+        """Give every part of a value a number, and count how many different values use each."""
+        stack: list[int] = []
+
+        def visit(expr: Expr) -> Expr:
+            key = _key(expr, stack, versions)
+            if key not in self._numbers:
+                self._numbers[key] = len(self._uses)
+                self._uses.append(0)
+                for operand in key[0]:
+                    self._uses[operand] += 1
+            stack.append(self._numbers[key])
+            return expr
+
+        rewrite(value, visit)
+        self._uses[stack.pop()] += 1
+
+    def _rewrite(
+        self, value: Expr, versions: dict[str, int], emit: Callable[[Statement], None]
+    ) -> Expr:
+        stack: list[int] = []
+
+        def visit(expr: Expr) -> Expr:
+            number = self._numbers[_key(expr, stack, versions)]
+            stack.append(number)
+            if self._uses[number] < 2 or self._is_at_hand(expr):
+                return expr
+            if number not in self._named:
+                self._named[number] = self._names.fresh("common", expr.dtype)
+                emit(Assign(self._named[number], expr))
+            return Read(self._named[number], (0, 0, 0), expr.dtype)
+
+        return rewrite(value, visit)
+
+    def _is_at_hand(self, expr: Expr) -> bool:
+        return isinstance(expr, Number | Parameter) or (
+            isinstance(expr, Read) and expr.name in self._registers
+        )
+
+
+def _head(statement: Statement) -> Expr:
+    return statement.condition if isinstance(statement, If) else statement.value
+
+
+def _advance(versions: dict[str, int], statement: Statement) -> None:
+    """Say that what the statement assigns has another value from here on."""
+    for name in targets_of((statement,)):
+        versions[name] = versions.get(name, 0) + 1
+
+
+def _key(expr: Expr, stack: list[int], versions: dict[str, int]) -> _Key:
+    """Return the key of an expression whose operands' numbers end the stack, and take them off."""
+    count = len(children(expr))
+    operands = tuple(stack[len(stack) - count :])
+    del stack[len(stack) - count :]
+    match expr:
+        case Number(dtype, value):
+            return operands, ("number", dtype, repr(value))
+        case Read(name, offset, dtype):
+            return operands, ("read", name, offset, versions.get(name, 0))
+        case Parameter(name, _):
+            return operands, ("parameter", name)
+        case Unary(operator, _, dtype) | Binary(operator, _, _, dtype):
+            return operands, (operator, dtype)
+        case Call(function, _, dtype):
+            return operands, ("call", function, dtype)
+        case Select(_, _, _, dtype):
+            return operands, ("select", dtype)
+        case Cast(dtype, _):
+            return operands, ("cast", dtype)
+        case _:
+            assert_never(expr)

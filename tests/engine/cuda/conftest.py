@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from emulation.machine import EmulatedMachine
+
+from halocline_engine.backends.cuda.launch import block_for
+from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.cache import Cache
+from halocline_engine.schedule.nodes import Schedule
+
+Loader = Callable[..., CudaExecutable]
+
+
+@pytest.fixture
+def machine(emulation_folder: Path) -> EmulatedMachine:
+    return EmulatedMachine(emulation_folder / "loaded")
+
+
+@pytest.fixture
+def load(machine: EmulatedMachine, emulation_folder: Path, tmp_path: Path) -> Loader:
+    """Return an executable of a schedule on the emulated machine, by default the fixture's.
+
+    Where `cold`, nothing was compiled before, so that the machine sees every source.
+    """
+
+    def loaded(
+        schedule: Schedule,
+        on: EmulatedMachine = machine,
+        block: Callable[..., tuple[int, int]] = block_for,
+        *,
+        cold: bool = False,
+    ) -> CudaExecutable:
+        folder = tmp_path if cold else emulation_folder / "compiled"
+        return CudaExecutable(schedule, on, Cache(folder), block)
+
+    return loaded

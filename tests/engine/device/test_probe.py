@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from fake_cupy import FakeCupy
+
+from halocline_engine.device import probe, streams
+from halocline_engine.device.door import cupy
+from halocline_engine.device.probe import DeviceFacts, device_count, device_facts
+from halocline_engine.device.streams import own_stream, synchronize
+from halocline_engine.errors import DeviceError
+
+
+def test_without_cupy_there_are_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert device_count() == 0
+    for question in (cupy, device_facts):
+        with pytest.raises(DeviceError) as caught:
+            question()
+        assert str(caught.value) == (
+            "The target 'cuda' needs CuPy, which cannot be imported here."
+            " Install 'halocline[cuda13]' or 'halocline[cuda12]', or use target='cpu'."
+        )
+
+
+@pytest.mark.parametrize("devices", [0, -1])
+def test_without_a_driver_there_are_no_devices(
+    monkeypatch: pytest.MonkeyPatch, devices: int
+) -> None:
+    fake = FakeCupy(devices=devices)
+    monkeypatch.setattr(probe, "cupy", lambda: fake)
+    assert device_count() == 0
+    with pytest.raises(DeviceError) as caught:
+        device_facts()
+    assert str(caught.value) == (
+        "There is no CUDA device here that can be used."
+        " Check the driver with nvidia-smi, or use target='cpu'."
+    )
+
+
+def test_facts_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCupy(memory=2**37)
+    monkeypatch.setattr(probe, "cupy", lambda: fake)
+    assert device_count() == 1
+    assert device_facts() == DeviceFacts(0, "Fake 1", "90", 132, 2**37, 50 * 2**20)
+    with pytest.raises(DeviceError) as caught:
+        device_facts(1)
+    assert str(caught.value) == "There is no CUDA device 1: expected a number from 0 to 0."
+
+
+def test_a_stream_is_complete_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCupy(late=True)
+    monkeypatch.setattr(streams, "cupy", lambda: fake)
+    done: list[int] = []
+    with own_stream():
+        fake.waiting.append(lambda: done.append(1))
+        assert not done
+    assert done == [1]
+    fake.waiting.append(lambda: done.append(2))
+    synchronize()
+    assert done == [1, 2]
