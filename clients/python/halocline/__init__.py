@@ -1,0 +1,78 @@
+"""Halocline's Python client: stencils on xarray datasets, computed by a service.
+
+import halocline as hc
+
+with hc.Client("http://127.0.0.1:8000") as client:
+    job = client.stencil(program, dataset, boundary={"x": "periodic"}, steps=100)
+    result = job.result()
+"""
+
+from halocline.client import Client
+from halocline.errors import (
+    ArgumentError,
+    AuthenticationError,
+    AxisError,
+    BoundaryError,
+    BusyError,
+    CancelledError,
+    CapacityError,
+    ConflictError,
+    ConnectionFailed,
+    DatasetError,
+    DependenceError,
+    DeviceError,
+    FieldError,
+    ForbiddenError,
+    HaloclineError,
+    InternalError,
+    JobFailed,
+    LimitError,
+    NameRuleError,
+    NotFoundError,
+    OutputError,
+    ProgramError,
+    RequestError,
+    ServiceError,
+    SourceError,
+    SyntaxRuleError,
+    TooLargeError,
+    TypeRuleError,
+    WaitTimeout,
+)
+from halocline.events import Event
+from halocline.job import Job
+
+__all__ = [
+    "ArgumentError",
+    "AuthenticationError",
+    "AxisError",
+    "BoundaryError",
+    "BusyError",
+    "CancelledError",
+    "CapacityError",
+    "Client",
+    "ConflictError",
+    "ConnectionFailed",
+    "DatasetError",
+    "DependenceError",
+    "DeviceError",
+    "Event",
+    "FieldError",
+    "ForbiddenError",
+    "HaloclineError",
+    "InternalError",
+    "Job",
+    "JobFailed",
+    "LimitError",
+    "NameRuleError",
+    "NotFoundError",
+    "OutputError",
+    "ProgramError",
+    "RequestError",
+    "ServiceError",
+    "SourceError",
+    "SyntaxRuleError",
+    "TooLargeError",
+    "TypeRuleError",
+    "WaitTimeout",
+]

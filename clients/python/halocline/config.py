@@ -1,0 +1,65 @@
+"""Where the client finds the address of the service and its key.
+
+Arguments win over the environment (`HALOCLINE_URL`, `HALOCLINE_KEY`), which wins over the file
+`~/.config/halocline/config.toml` (or `$XDG_CONFIG_HOME/halocline/config.toml`)::
+
+    url = "https://halocline.example.org"
+    key = "hc_..."
+
+A key in the file is only sent to the address in the same file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from halocline.errors import ArgumentError
+
+__all__ = ["DEFAULT_URL", "Settings", "load"]
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """An address with no slash at its end, and a key or None."""
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+
+
+def load(
+    url: str | None = None,
+    key: str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Find address and key; raise ArgumentError for an address that is not HTTP."""
+    variables = os.environ if environment is None else environment
+    stored = _stored(variables)
+    chosen = (url or variables.get("HALOCLINE_URL") or stored.get("url") or DEFAULT_URL).rstrip("/")
+    if not chosen.startswith(("http://", "https://")):
+        raise ArgumentError(
+            f"The address of the service must start with 'http://' or 'https://', got '{chosen}'."
+        )
+    found = key or variables.get("HALOCLINE_KEY")
+    if not found and stored.get("url", DEFAULT_URL).rstrip("/") == chosen:
+        found = stored.get("key")
+    return Settings(chosen, found or None)
+
+
+def _stored(variables: Mapping[str, str]) -> Mapping[str, str]:
+    """Read the file's `url` and `key`; no file is no settings."""
+    home = variables.get("XDG_CONFIG_HOME") or str(Path(variables.get("HOME", "~")) / ".config")
+    path = Path(home).expanduser() / "halocline" / "config.toml"
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ArgumentError(f"The settings in '{path}' cannot be read: {error}.") from error
+    return {k: v for k, v in values.items() if isinstance(v, str)}

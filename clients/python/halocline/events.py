@@ -1,0 +1,128 @@
+"""What a job tells while it runs, followed over HTTP through lost connections."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+import httpx2
+
+from halocline.connection import Connection
+from halocline.errors import ConnectionFailed, InternalError, ServiceError, WaitTimeout
+
+__all__ = ["ENDED", "Event", "Status", "follow"]
+
+Status: TypeAlias = Literal["accepted", "running", "successful", "failed", "dismissed"]
+
+ENDED: frozenset[str] = frozenset({"successful", "failed", "dismissed"})
+
+_QUIET_SECONDS = 60.0
+_FIRST_PAUSE = 0.2
+_LONGEST_PAUSE = 10.0
+_PATIENCE = 300.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened to a job.
+
+    `kind` is the service's word for it, such as "planned", "block-finished", "pass-finished" and
+    "finished"; `data` holds its members. `id` orders events and is "" for those that the client
+    made itself when it had to ask for the status.
+    """
+
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    id: str = ""
+
+    @property
+    def progress(self) -> float | None:
+        """How much of the job is done, from 0 to 1, or None where this event does not tell."""
+        value = self.data.get("progress")
+        return float(value) if isinstance(value, int | float) else None
+
+
+def follow(connection: Connection, job_id: str, timeout: float | None = None) -> Iterator[Event]:
+    """Yield a job's events from the first one until it ended.
+
+    A stream that breaks is opened again after the last event that came. Where there is no stream,
+    the status is asked for, more and more rarely, and told as events of the kind "status". Raises
+    WaitTimeout when `timeout` seconds are over, and ConnectionFailed when the service is away for
+    five minutes.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    last = ""
+    pause = _FIRST_PAUSE
+    while True:
+        came = False
+        try:
+            for event in _stream(connection, job_id, last, deadline):
+                came = True
+                last = event.id or last
+                yield event
+        except (httpx2.TransportError, InternalError, ServiceError):
+            pass  # asking for the status tells whether it matters
+        document = _status(connection, job_id, deadline)
+        if document["status"] in ENDED:
+            return
+        if not came:
+            yield _status_event(document)
+        pause = _FIRST_PAUSE if came else min(pause * 1.5, _LONGEST_PAUSE)
+        connection.sleep(min(pause, _left(deadline, job_id)))
+
+
+def _status(connection: Connection, job_id: str, deadline: float | None) -> dict[str, Any]:
+    """Return a job's status document; a service that is away for minutes is waited for."""
+    patience = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return cast("dict[str, Any]", connection.get(f"/jobs/{job_id}"))
+        except ConnectionFailed:
+            if time.monotonic() > patience:
+                raise
+            connection.sleep(min(_LONGEST_PAUSE, _left(deadline, job_id)))
+
+
+def _stream(
+    connection: Connection, job_id: str, after: str, deadline: float | None
+) -> Iterator[Event]:
+    """Yield the events of one connection."""
+    quiet = min(_QUIET_SECONDS, _left(deadline, job_id))
+    with connection.events(f"/jobs/{job_id}/events", after, quiet) as source:
+        for sent in source:
+            yield Event(sent.event, _data(sent), sent.id)
+            _left(deadline, job_id)
+
+
+def _left(deadline: float | None, job_id: str) -> float:
+    """Return the seconds left for waiting; raise WaitTimeout if there are none."""
+    if deadline is None:
+        return _QUIET_SECONDS
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise WaitTimeout(
+            f"Job '{job_id}' has not ended in the time given for waiting.",
+            hint="It goes on; wait again, or dismiss it with 'cancel'.",
+        )
+    return left
+
+
+def _data(sent: httpx2.ServerSentEvent) -> dict[str, Any]:
+    """Read an event's data; what is no JSON object becomes its 'message'."""
+    try:
+        value: object = json.loads(sent.data)
+    except ValueError:
+        value = sent.data
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {"message": value}
+
+
+def _status_event(document: dict[str, Any]) -> Event:
+    """Make an event of a job's status document, whose progress is in percent."""
+    data = {key: document.get(key) for key in ("status", "message")}
+    progress = document.get("progress")
+    if isinstance(progress, int | float):
+        data["progress"] = progress / 100
+    return Event("status", data)

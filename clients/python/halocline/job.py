@@ -1,0 +1,202 @@
+"""A job of the service, as something to wait for."""
+
+from __future__ import annotations
+
+import html
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from halocline.config import load
+from halocline.connection import Connection
+from halocline.downloads import download
+from halocline.errors import CancelledError, HaloclineError, JobFailed, ProgramError, from_problem
+from halocline.events import ENDED, Event, Status, follow
+from halocline.sources import Source, with_place
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Job"]
+
+
+class Job:
+    """A job that the service has accepted; it goes on whether or not anybody waits for it.
+
+    A pickled Job holds the address and the id; the key is found again where it is loaded, in the
+    environment or the settings file.
+    """
+
+    def __init__(self, connection: Connection, identity: str, source: Source | None = None) -> None:
+        self._connection = connection
+        self._id = identity
+        self._source = source
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_attach, (self.url, self.id))
+
+    def __repr__(self) -> str:
+        return f"<halocline.Job {self.id} at {self.url}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and (other.id, other.url) == (self.id, self.url)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.url))
+
+    @property
+    def id(self) -> str:
+        """The service's name for the job."""
+        return self._id
+
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return self._connection.settings.url
+
+    @property
+    def status(self) -> Status:
+        """The state now: accepted, running, successful, failed or dismissed."""
+        return cast("Status", self.document()["status"])
+
+    @property
+    def progress(self) -> float:
+        """How much is done now, from 0 to 1."""
+        return float(self.document().get("progress") or 0) / 100
+
+    def document(self) -> dict[str, Any]:
+        """Return the job's status document (OGC API Processes `statusInfo`)."""
+        return cast("dict[str, Any]", self._connection.get(f"/jobs/{self.id}"))
+
+    def events(self, timeout: float | None = None) -> Iterator[Event]:
+        """Yield what happened and happens to the job until it has ended.
+
+        Raises WaitTimeout after `timeout` seconds; lost connections are opened again.
+        """
+        return follow(self._connection, self.id, timeout)
+
+    def wait(self, timeout: float | None = None, *, progress: bool = False) -> Status:
+        """Wait until the job has ended and return how; raise WaitTimeout after `timeout` seconds.
+
+        An interrupt (Ctrl-C) leaves the job running and says how to come back to it.
+        """
+        from halocline.progress import Bar
+
+        try:
+            with Bar(f"job {self.id[-8:]}") if progress else nullcontext() as bar:
+                for event in self.events(timeout):
+                    if bar:
+                        bar.show(event)
+        except KeyboardInterrupt:
+            print(self._how_to_return(), file=sys.stderr)  # noqa: T201 - said to the user at once
+            raise
+        return self.status
+
+    def result(self, timeout: float | None = None, *, progress: bool = True) -> xr.Dataset:
+        """Wait, and return the result as a Dataset that reads its values over HTTP when asked.
+
+        Raises JobFailed, whose `error` and cause is the reason, CancelledError where the job was
+        dismissed, and WaitTimeout. `progress` shows a bar.
+        """
+        return self._open(self.result_url(timeout, progress=progress))
+
+    def download(
+        self, path: str | Path, timeout: float | None = None, *, progress: bool = True
+    ) -> Path:
+        """Wait, and copy the result's Zarr store to a folder that does not exist yet.
+
+        The copy is object by object, so that it needs little memory. Raises what `result` raises,
+        and OutputError.
+        """
+        url = self.result_url(timeout, progress=progress)
+        return download(self._connection, url, Path(path))
+
+    def result_url(self, timeout: float | None = None, *, progress: bool = False) -> str:
+        """Wait, and return the address of the result's Zarr store; raises what `result` raises."""
+        if (status := self.status) not in ENDED:
+            status = self.wait(timeout, progress=progress)
+        if status == "failed":
+            error = self._reason()
+            raise JobFailed(self.id, error) from error
+        if status == "dismissed":
+            raise CancelledError(f"Job '{self.id}' was dismissed and has no result.")
+        document = self._connection.get(f"/jobs/{self.id}/results")
+        return str(document["result"]["href"])
+
+    def cancel(self) -> Status:
+        """Dismiss the job and return its state; one that has ended is left as it is.
+
+        By the standard's rule, dismissing a job that ends in the same moment removes its result.
+        """
+        if (status := self.status) in ENDED:
+            return status
+        self._connection.send("DELETE", f"/jobs/{self.id}")
+        return self.status
+
+    def remove(self) -> None:
+        """Dismiss the job if it has not ended, and remove it with its result from the service."""
+        self.cancel()
+        self._connection.send("DELETE", f"/jobs/{self.id}")
+
+    def log(self) -> str:
+        """Return what the job has told so far, a line for each event."""
+        return self._connection.text(f"/jobs/{self.id}/log")
+
+    def plan(self) -> dict[str, Any]:
+        """Return how the job is cut up and run, once it has been planned."""
+        return cast("dict[str, Any]", self._connection.get(f"/jobs/{self.id}/plan"))
+
+    def _open(self, url: str) -> xr.Dataset:
+        import xarray as xr
+
+        headers = self._connection.headers
+        options = {"headers": headers} if headers else None
+        return cast("Any", xr).open_zarr(
+            url, chunks=None, consolidated=True, zarr_format=3, storage_options=options
+        )
+
+    def _reason(self) -> HaloclineError:
+        """Return why the job failed, with its place in the caller's own file where known."""
+        problem = self.document().get("exception")
+        if not isinstance(problem, dict):
+            problem = {"detail": self.document().get("message") or "The service does not say why."}
+        error = from_problem(cast("dict[str, object]", problem))
+        if isinstance(error, ProgramError) and self._source:
+            return with_place(error, self._source)
+        return error
+
+    def _how_to_return(self) -> str:
+        return (
+            f"\nJob {self.id} goes on. Come back to it with "
+            f"halocline.Client('{self.url}').job('{self.id}').result(), "
+            f"or end it with: halocline cancel {self.id}"
+        )
+
+    def _repr_html_(self) -> str:
+        document = self.document()
+        done = float(document.get("progress") or 0)
+        rows = {
+            "job": f"<code>{html.escape(self.id)}</code>",
+            "process": html.escape(str(document.get("processID", ""))),
+            "state": html.escape(f"{document['status']} {document.get('message') or ''}".strip()),
+            "progress": f'<progress max="100" value="{done:g}"></progress> {done:g} %',
+            "created": html.escape(_time(document.get("created"))),
+            "service": html.escape(self.url),
+        }
+        cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
+        return f'<table class="halocline-job">{cells}</table>'
+
+
+def _time(stamp: object) -> str:
+    """Write a time stamp of the service in the local time of the reader."""
+    if not isinstance(stamp, str):
+        return ""
+    return datetime.fromisoformat(stamp).astimezone().isoformat(" ", "seconds")
+
+
+def _attach(url: str, identity: str) -> Job:
+    """Make a Job again in another process."""
+    return Job(Connection(load(url)), identity)

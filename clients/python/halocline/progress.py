@@ -1,0 +1,109 @@
+"""A job's progress on the screen, made of its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from halocline.events import Event
+
+__all__ = ["Bar", "View", "advance"]
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known about a running job: the share done, and words for the rest."""
+
+    share: float = 0.0
+    target: str = ""
+    mode: str = ""
+    passes: int = 1
+    pass_index: int = 0
+    blocks: str = ""
+    steps: int = 0
+    steps_done: int = 0
+    steps_per_pass: int = 0
+    message: str = "waiting"
+
+    @property
+    def text(self) -> str:
+        """One line for a person.
+
+        >>> View(target="cpu", passes=9, pass_index=2, blocks="1/4", steps=40, steps_done=10).text
+        'cpu · pass 3/9 · block 1/4 · step 10/40'
+        """
+        if not self.target:
+            return self.message
+        parts = [self.target]
+        if self.passes > 1:
+            parts.append(f"pass {min(self.pass_index + 1, self.passes)}/{self.passes}")
+        if self.blocks:
+            parts.append(f"block {self.blocks}")
+        if self.steps > 1:
+            parts.append(f"step {self.steps_done}/{self.steps}")
+        return " · ".join(parts)
+
+
+def advance(view: View, event: Event) -> View:
+    """Return the view after one more event; events of unknown kinds only move the share."""
+    share = view.share if event.progress is None else max(view.share, min(event.progress, 1.0))
+    view = replace(view, share=share)
+    data = event.data
+    match event.kind:
+        case "planned":
+            names = ("target", "mode", "passes", "steps", "steps_per_pass")
+            return replace(view, **_members(data, names), blocks=f"0/{data.get('blocks', 1)}")
+        case "resumed":
+            return replace(view, **_members(data, ("steps_done",)))
+        case "block-finished":
+            blocks = f"{data.get('done')}/{data.get('total')}"
+            return replace(view, **_members(data, ("passes", "pass_index")), blocks=blocks)
+        case "pass-finished":
+            return replace(view, **_members(data, ("passes", "pass_index", "steps_done")))
+        case "finished":
+            return replace(view, share=1.0, steps_done=view.steps, pass_index=view.passes)
+        case _:
+            message = data.get("message") or data.get("status")
+            return replace(view, message=str(message)) if message else view
+
+
+def _members(data: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: data[name] for name in names if name in data}
+
+
+class Bar:
+    """A bar in a terminal or a notebook; where output is no terminal, its last state only."""
+
+    def __init__(self, title: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+        from rich.progress import TimeElapsedColumn as Elapsed
+
+        self._view = View()
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TaskProgressColumn(),
+            Elapsed(),
+            TextColumn("{task.fields[text]}"),
+            console=Console(stderr=True),
+        )
+        self._task = self._progress.add_task(title, total=1.0, text=self._view.text)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, event: Event) -> None:
+        """Draw the state after one more event."""
+        self._view = advance(self._view, event)
+        self._progress.update(self._task, completed=self._view.share, text=self._view.text)

@@ -1,0 +1,108 @@
+"""What the `halocline` command shows a person."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from halocline.errors import HaloclineError, JobFailed, ProgramError
+
+__all__ = ["render_error", "render_job", "render_jobs"]
+
+_STYLES = {
+    "successful": "green",
+    "failed": "red",
+    "dismissed": "yellow",
+    "running": "cyan",
+    "accepted": "default",
+}
+
+
+def render_jobs(documents: Sequence[dict[str, Any]]) -> str:
+    """Return a table of jobs, one a line."""
+    if not documents:
+        return "There are no jobs.\n"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("id", "process", "status", "done", "created", "message"):
+        table.add_column(title, no_wrap=title != "message")
+    for document in documents:
+        table.add_row(
+            str(document["jobID"]),
+            str(document.get("processID", "")),
+            _status(document),
+            f"{float(document.get('progress') or 0):.0f} %",
+            _time(document.get("created")),
+            Text(str(document.get("message") or "")),
+        )
+    return _drawn(table)
+
+
+def render_job(document: dict[str, Any]) -> str:
+    """Return a job's state, one property a line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("id", str(document["jobID"]))
+    table.add_row("process", str(document.get("processID", "")))
+    table.add_row("status", _status(document))
+    table.add_row("done", f"{float(document.get('progress') or 0):.0f} %")
+    for key in ("created", "started", "finished"):
+        if document.get(key):
+            table.add_row(key, _time(document[key]))
+    if document.get("message"):
+        table.add_row("message", Text(str(document["message"])))
+    for link in document.get("links", []):
+        if str(link.get("rel", "")).endswith("results"):
+            table.add_row("results", Text(str(link["href"])))
+    return _drawn(table)
+
+
+def render_error(error: HaloclineError, as_json: bool = False) -> str:
+    """Return an error for standard error: sentence, excerpt with its caret, and the way out."""
+    if as_json:
+        inner = error.error if isinstance(error, JobFailed) else error
+        document = {"code": inner.code, "message": inner.message, "hint": inner.hint}
+        return json.dumps({**document, **inner.problem})
+    lines: list[str] = []
+    if isinstance(error, JobFailed):
+        lines.append(error.message)
+        error = error.error
+    if isinstance(error, ProgramError) and error.place:
+        lines.append(f"{error.place}:")
+    lines.append(f"error: {error.message}")
+    if isinstance(error, ProgramError) and error.excerpt:
+        lines += ["", *(f"    {line}" for line in error.excerpt.splitlines()), ""]
+    if error.hint:
+        lines.append(f"hint: {error.hint}")
+    return "\n".join(lines)
+
+
+def _status(document: dict[str, Any]) -> Text:
+    status = str(document["status"])
+    return Text(status, style=_STYLES.get(status, "default"))
+
+
+def _time(stamp: object) -> str:
+    """Write a time stamp of the service in the local time of the reader."""
+    if not isinstance(stamp, str):
+        return ""
+    return f"{datetime.fromisoformat(stamp).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _drawn(table: Table) -> str:
+    """Draw for the terminal that standard output is, or without colours and at full width."""
+    screen = Console()
+    width = screen.width if screen.is_terminal else 200
+    console = Console(
+        file=io.StringIO(), width=width, force_terminal=screen.is_terminal, highlight=False
+    )
+    with console.capture() as capture:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"

@@ -1,0 +1,156 @@
+"""Datasets on their way to the service: which variables go, and how they get there."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from urllib.parse import quote
+
+import numpy as np
+
+from halocline.connection import Connection
+from halocline.errors import DatasetError
+from halocline.job import Job
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["DatasetLike", "needed", "reference", "upload"]
+
+DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | Job | str | Path"
+
+_KINDS = "biufcmMUT"
+_WORKERS = 8
+
+
+def reference(connection: Connection, dataset: DatasetLike, variables: Iterable[str]) -> str:
+    """Return a reference that the service understands, uploading the dataset if it is here.
+
+    An xarray object is uploaded. A Job is its result. A string that begins with a scheme
+    (`upload:`, `job:`, `file:`) is a reference already. Any other `str` or `Path` is a path: if it
+    exists here, it is opened here and uploaded; if not, it is sent as it stands, for the service
+    to find below its own roots. Only `variables` are uploaded where the dataset has any of them,
+    and all of it otherwise.
+    """
+    import xarray as xr
+
+    if isinstance(dataset, Job):
+        return f"job:{dataset.id}"
+    if isinstance(dataset, xr.DataArray):
+        return upload(connection, _named(dataset), ())
+    if isinstance(dataset, xr.Dataset):
+        return upload(connection, dataset, variables)
+    text = str(dataset)
+    if (isinstance(dataset, str) and _has_scheme(text)) or not Path(text).expanduser().exists():
+        return text
+    with _opened(Path(text).expanduser()) as opened:
+        return upload(connection, opened, variables)
+
+
+def upload(connection: Connection, dataset: xr.Dataset, variables: Iterable[str]) -> str:
+    """Send a dataset to the service as Zarr and return `upload:<id>`.
+
+    The dataset is first written to a temporary folder, chunk by chunk, so that one larger than
+    memory can be sent; the objects then go in parallel, each repeated where that can help.
+    """
+    chosen = needed(dataset, variables)
+    with tempfile.TemporaryDirectory(prefix="halocline-") as folder:
+        root = Path(folder) / "data.zarr"
+        _write(chosen, root)
+        opened = connection.post("/uploads", {})
+        puts = _Puts(connection, root, str(opened["href"]))
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            list(pool.map(puts.send, (path for path in root.rglob("*") if path.is_file())))
+        connection.post(f"/uploads/{opened['id']}/complete", {})
+    return str(opened["reference"])
+
+
+@dataclass(frozen=True)
+class _Puts:
+    """Sends files below a folder to keys below an address."""
+
+    connection: Connection
+    root: Path
+    href: str
+
+    def send(self, path: Path) -> None:
+        key = quote(path.relative_to(self.root).as_posix())
+        self.connection.send("PUT", f"{self.href}/{key}", content=path.read_bytes())
+
+
+def _write(dataset: xr.Dataset, root: Path) -> None:
+    """Write a dataset as consolidated Zarr, as if it had never been stored in another way."""
+    from zarr.errors import UnstableSpecificationWarning, ZarrUserWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableSpecificationWarning)
+        warnings.simplefilter("ignore", ZarrUserWarning)
+        cast("Any", dataset.drop_encoding()).to_zarr(
+            root, mode="w", zarr_format=3, consolidated=True
+        )
+
+
+def needed(dataset: xr.Dataset, variables: Iterable[str]) -> xr.Dataset:
+    """Return the part of a dataset that a job needs; raise DatasetError for what cannot be sent.
+
+    The part is those `variables` that the dataset has, with their coordinates, or all of it where
+    it has none of them. Coordinates that hold other objects than numbers, times and text are left
+    out; a variable that holds them is an error.
+    """
+    present = [name for name in dict.fromkeys(variables) if name in dataset.variables]
+    chosen = dataset[present] if present else dataset
+    odd = [str(name) for name in chosen.variables if not _can_be_sent(chosen.variables[name])]
+    wrong = [name for name in odd if name in chosen.data_vars]
+    if wrong:
+        raise DatasetError(
+            f"The variable '{wrong[0]}' has the type '{chosen[wrong[0]].dtype}', which cannot be "
+            "uploaded.",
+            hint="Leave it out with 'dataset.drop_vars', or name the variables with 'fields'.",
+        )
+    return chosen.drop_vars(odd)
+
+
+def _can_be_sent(variable: Any) -> bool:
+    """Whether a variable holds numbers, truth values, times or text."""
+    if variable.dtype.kind in _KINDS:
+        return True
+    if variable.dtype != np.dtype("O") or not variable.size:
+        return False
+    first = variable[(0,) * variable.ndim].values.item()
+    return isinstance(first, str) or hasattr(first, "calendar")
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    if array.name is None:
+        raise DatasetError(
+            "A DataArray without a name cannot be uploaded.",
+            hint="Give it one with 'array.rename(...)', the name of the program's parameter.",
+        )
+    return array.to_dataset()
+
+
+def _has_scheme(text: str) -> bool:
+    """Whether a string begins with `word:`; one letter is a drive and no scheme."""
+    scheme, colon, _ = text.partition(":")
+    return bool(colon) and len(scheme) > 1 and scheme.isalnum()
+
+
+def _opened(path: Path) -> xr.Dataset:
+    """Open a file or a Zarr store that is here, without reading its arrays."""
+    import xarray as xr
+
+    try:
+        if path.is_dir():
+            return cast("Any", xr).open_zarr(path, chunks=None)
+        return cast("Any", xr).open_dataset(path)
+    except (OSError, ValueError, KeyError) as error:
+        raise DatasetError(
+            f"The dataset '{path}' cannot be opened here: {error}",
+            hint="Open it with xarray and pass the dataset; or write 'file:' in front of the path "
+            "if it is the service that should read it.",
+        ) from error

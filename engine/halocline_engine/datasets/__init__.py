@@ -1,0 +1,1 @@
+"""xarray in, xarray out: axes, fields and variables, sources of regions, and where results go."""

@@ -1,0 +1,91 @@
+"""Look into an HDF5 file before anything opens it: some files read other files.
+
+HDF5 can point outside: links to other files, raw data in external files, virtual datasets, and
+filters that load code. A NetCDF file that somebody sent could show the contents of any file that
+this process may read, so such files are refused. The walk takes links as they are and follows
+none, at every level.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import h5py  # pyright: ignore[reportMissingTypeStubs] - met here only
+
+from halocline_engine.errors import DatasetError
+
+__all__ = ["is_hdf5", "refuse_outside"]
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+#: deflate, shuffle, fletcher32, szip, nbit, scaleoffset: those that the library brings itself.
+_BUILT_IN_FILTERS = frozenset({1, 2, 3, 4, 5, 6})
+_MOST_OBJECTS = 100_000
+_h5: Any = cast(Any, h5py)
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a file starts as HDF5 does, at any of the places where the format allows it."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        at = 0
+        while at < size:
+            file.seek(at)
+            if file.read(len(_SIGNATURE)) == _SIGNATURE:
+                return True
+            at = 512 if at == 0 else at * 2
+    return False
+
+
+def refuse_outside(path: Path) -> None:
+    """Raise `DatasetError` if an HDF5 file refers to anything outside of itself.
+
+    The message names the object. Reads metadata only.
+    """
+    try:
+        with _h5.File(path, "r") as file:
+            _walk(file, path)
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        raise DatasetError(f"Dataset '{path.name}' cannot be read as HDF5: {error}.") from error
+
+
+def _walk(root: Any, path: Path) -> None:
+    pending: list[tuple[str, Any]] = [("", root)]
+    seen: set[Any] = set()
+    while pending:
+        prefix, group = pending.pop()
+        for name in group:
+            place = f"{prefix}/{name}"
+            link = group.get(name, getlink=True)
+            if not isinstance(link, _h5.HardLink):
+                raise _refused(path, place, "is a link to another object or file")
+            item = group[name]
+            mark = _h5.h5o.get_info(item.id)
+            if (mark.fileno, mark.addr) in seen:
+                continue
+            seen.add((mark.fileno, mark.addr))
+            if len(seen) > _MOST_OBJECTS:
+                raise _refused(path, place, f"is one of more than {_MOST_OBJECTS} objects")
+            if isinstance(item, _h5.Group):
+                pending.append((place, item))
+            elif isinstance(item, _h5.Dataset):
+                _check_dataset(path, place, item)
+
+
+def _check_dataset(path: Path, place: str, item: Any) -> None:
+    if item.is_virtual:
+        raise _refused(path, place, "is a virtual dataset")
+    if item.external:
+        raise _refused(path, place, "keeps its data in other files")
+    filters = item.id.get_create_plist()
+    for at in range(filters.get_nfilters()):
+        code = filters.get_filter(at)[0]
+        if code not in _BUILT_IN_FILTERS:
+            raise _refused(path, place, f"needs the filter {code}, which would load code")
+
+
+def _refused(path: Path, place: str, why: str) -> DatasetError:
+    return DatasetError(
+        f"Dataset '{path.name}' is refused: '{place}' {why}.",
+        hint="Copy it to a plain NetCDF file or a Zarr store first.",
+    )

@@ -1,0 +1,406 @@
+"""Which variable each field of a program is, and the grid that all of them share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import xarray as xr
+
+from halocline_engine.datasets.axes import find_axes
+from halocline_engine.errors import ArgumentError, AxisError, FieldError
+from halocline_engine.ir.extent import Facts
+from halocline_engine.ir.nodes import Field, If, Program
+from halocline_engine.ir.types import Axis
+from halocline_engine.ir.walk import assignments, program_bodies, reads
+
+__all__ = ["FieldUse", "Grid", "Match", "Role", "match_fields", "near"]
+
+_AXES = (Axis.I, Axis.J, Axis.K)
+
+
+class Role(StrEnum):
+    """How a field's values come and go.
+
+    INPUT: from the dataset, unchanged. FED: from the dataset, then from the output that feeds it.
+    FEEDS: begins each step as the input that it feeds. IN_PLACE: from the dataset, changed, part
+    of the result. CREATED: begins each step as NaN (0 where the type has none), part of the result.
+    """
+
+    INPUT = "input"
+    FED = "fed"
+    FEEDS = "feeds"
+    IN_PLACE = "in-place"
+    CREATED = "created"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldUse:
+    """A field of the program and its variable.
+
+    `dims` are the variable's dimensions in its own order; `dtype` is NumPy's name; `chunks` are the
+    sizes of the source's chunks along `dims`, or empty where it has none. `partner` is the other
+    end of the feedback of a FED or FEEDS field. `complete` says that the program writes every cell
+    of its domain, whatever the data.
+    """
+
+    name: str
+    variable: str
+    axes: tuple[Axis, ...]
+    dtype: str
+    dims: tuple[str, ...]
+    role: Role
+    chunks: tuple[int, ...] = ()
+    partner: str = ""
+    complete: bool = False
+
+    @property
+    def loaded(self) -> bool:
+        """Whether its first values are read."""
+        return self.role in (Role.INPUT, Role.FED, Role.IN_PLACE)
+
+    @property
+    def kept(self) -> bool:
+        """Whether a later step reads what a step made of it."""
+        return self.role in (Role.FED, Role.IN_PLACE)
+
+    @property
+    def result(self) -> bool:
+        """Whether it is part of the result."""
+        return self.role in (Role.FEEDS, Role.IN_PLACE, Role.CREATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The dimensions of I, J and K (None: not there, size 1), and those that are looped over."""
+
+    dims: tuple[str | None, str | None, str | None]
+    sizes: tuple[int, int, int]
+    extra: tuple[str, ...]
+    extra_sizes: tuple[int, ...]
+
+    def axis_of(self, dim: str) -> int | None:
+        """Return 0, 1 or 2 for the dimension of I, J or K, None for another."""
+        return self.dims.index(dim) if dim in self.dims else None
+
+    def size_of(self, dim: str) -> int:
+        """Return how many points a dimension has."""
+        axis = self.axis_of(dim)
+        return self.extra_sizes[self.extra.index(dim)] if axis is None else self.sizes[axis]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A grid and the fields on it, in the order of the program's text."""
+
+    grid: Grid
+    uses: tuple[FieldUse, ...]
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known names that look like `name`, or with all of them."""
+    names = [str(item) for item in known]
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if close:
+        return f"Did you mean {' or '.join(repr(item) for item in close)}?"
+    return f"There are {', '.join(repr(item) for item in sorted(names))}." if names else ""
+
+
+def match_fields(
+    program: Program,
+    facts: Facts,
+    dataset: xr.Dataset,
+    fields: Mapping[str, str],
+    feedback: Mapping[str, str],
+    axes: Mapping[str, str | None] | None,
+) -> Match:
+    """Return the grid and the variable of each field that the program uses.
+
+    `fields` maps fields to variables (default: the same name), `feedback` outputs to inputs. Raises
+    `ArgumentError`, `FieldError` or `AxisError` where something does not fit; reads no data.
+    """
+    used = [field for field in program.fields if field.read or field.written]
+    _refuse_unknown(program, fields)
+    _check_feedback(used, feedback)
+    variables = {field.name: fields.get(field.name, field.name) for field in used}
+    roles = {f.name: _role(f, program, dataset, variables[f.name], feedback) for f in used}
+    _refuse_twice(roles, variables)
+    sources = [variables[name] for name, role in roles.items() if _from_dataset(role)]
+    if not sources:
+        raise FieldError(
+            "Expected at least one field that is a variable of the dataset, got none.",
+            hint=near(used[0].name if used else "", _names(dataset)),
+        )
+    dims = find_axes(dataset, sources, _used_axes(used), _needed_axes(used, facts), axes)
+    grid = _grid(dataset, sources, dims)
+    _check_levels(facts, grid)
+    uses: dict[str, FieldUse] = {}
+    for field in used:
+        if _from_dataset(roles[field.name]):
+            uses[field.name] = _existing(field, roles, variables, dataset, grid, feedback)
+    for field in used:
+        if not _from_dataset(roles[field.name]):
+            uses[field.name] = _created(
+                field, program, roles, variables, grid, feedback, list(uses.values())
+            )
+    _check_partners(uses)
+    return Match(grid, tuple(uses[field.name] for field in used))
+
+
+def _refuse_unknown(program: Program, fields: Mapping[str, str]) -> None:
+    known = [field.name for field in program.fields]
+    for name in fields:
+        if name not in known:
+            raise ArgumentError(
+                f"Argument 'fields' must map fields of the program, got '{name}'.",
+                hint=near(name, known),
+            )
+
+
+def _check_feedback(used: Sequence[Field], feedback: Mapping[str, str]) -> None:
+    by_name = {field.name: field for field in used}
+    for output, source in feedback.items():
+        for name in (output, source):
+            if name not in by_name:
+                raise ArgumentError(
+                    f"Argument 'feedback' must map fields of the program, got '{name}'.",
+                    hint=near(name, by_name),
+                )
+        if not by_name[output].written:
+            raise ArgumentError(
+                f"Feedback must come from a field that is written, got '{output}'.",
+                hint="Write feedback={output: input}.",
+            )
+        if by_name[source].written:
+            raise ArgumentError(
+                f"Feedback must go to a field that is only read, got '{source}'.",
+                hint="A field that is written in place needs no feedback.",
+            )
+        if by_name[output].axes != by_name[source].axes:
+            raise ArgumentError(
+                f"Feedback from '{output}' to '{source}' must join fields with the same axes."
+            )
+        if by_name[output].dtype != by_name[source].dtype:
+            raise ArgumentError(
+                f"Feedback from '{output}' to '{source}' must join fields of one type, got"
+                f" {by_name[output].dtype.value} and {by_name[source].dtype.value}."
+            )
+    if len(set(feedback.values())) < len(feedback):
+        raise ArgumentError("Argument 'feedback' must feed an input from one output only.")
+
+
+def _role(
+    field: Field,
+    program: Program,
+    dataset: xr.Dataset,
+    variable: str,
+    feedback: Mapping[str, str],
+) -> Role:
+    exists = variable in dataset.variables
+    if field.written and variable in dataset.coords:
+        raise FieldError(
+            f"Field '{field.name}' is written, but '{variable}' is a coordinate.",
+            hint="Give it another name with fields={...}.",
+        )
+    if field.name in feedback:
+        return Role.FEEDS
+    if field.written and exists:
+        return Role.IN_PLACE
+    if field.written and not _read_first(program, field.name):
+        return Role.CREATED
+    if not exists:
+        raise FieldError(
+            f"Field '{field.name}' is read, but the dataset has no variable '{variable}'.",
+            hint=near(variable, _names(dataset)),
+        )
+    return Role.FED if field.name in feedback.values() else Role.INPUT
+
+
+def _from_dataset(role: Role) -> bool:
+    return role in (Role.INPUT, Role.FED, Role.IN_PLACE)
+
+
+def _names(dataset: xr.Dataset) -> list[str]:
+    return [str(name) for name in dataset.variables]
+
+
+def _read_first(program: Program, name: str) -> bool:
+    """Whether the text reads a field before it assigns it."""
+    for body in program_bodies(program):
+        for statement in body:
+            if any(read.name == name for read in reads((statement,))):
+                return True
+            if any(assign.target == name for assign in assignments((statement,))):
+                return False
+    return False
+
+
+def _complete(program: Program, name: str) -> bool:
+    """Whether one assignment to a field, under no condition, covers all levels."""
+    for computation in program.computations:
+        for block in computation.blocks:
+            start, end = block.interval.start, block.interval.end
+            whole = (start.from_end, start.offset, end.from_end, end.offset) == (False, 0, True, 0)
+            plain = [item for item in block.body if not isinstance(item, If)]
+            if whole and any(item.target == name for item in plain):
+                return True
+    return False
+
+
+def _refuse_twice(roles: Mapping[str, Role], variables: Mapping[str, str]) -> None:
+    seen: dict[str, str] = {}
+    for name, role in roles.items():
+        if role in (Role.INPUT, Role.FED):
+            continue
+        variable = variables[name]
+        if variable in seen:
+            raise ArgumentError(
+                f"Fields '{seen[variable]}' and '{name}' are both written to variable"
+                f" '{variable}', expected one.",
+                hint="Give each its own name with fields={...}.",
+            )
+        seen[variable] = name
+
+
+def _used_axes(used: Sequence[Field]) -> list[Axis]:
+    return [axis for axis in _AXES if any(axis in field.axes for field in used)]
+
+
+def _needed_axes(used: Sequence[Field], facts: Facts) -> list[Axis]:
+    """Return the axes along which neighbours are read, and K where several levels are needed."""
+    needed: list[Axis] = []
+    for at, axis in enumerate(_AXES):
+        extents = [facts.fields[field.name][at] for field in used]
+        if any(low < 0 or high > 0 for low, high in extents):
+            needed.append(axis)
+    if facts.min_levels > 1 and Axis.K not in needed:
+        needed.append(Axis.K)
+    return needed
+
+
+def _grid(
+    dataset: xr.Dataset, sources: Sequence[str], dims: tuple[str | None, str | None, str | None]
+) -> Grid:
+    extra: list[str] = []
+    for variable in sources:
+        for dim in dataset[variable].dims:
+            if dim not in dims and dim not in extra:
+                extra.append(str(dim))
+    for dim in (*dims, *extra):
+        if dim is not None and dataset.sizes[dim] == 0:
+            raise FieldError(f"Dimension '{dim}' must have at least one point, got none.")
+    i, j, k = (1 if dim is None else dataset.sizes[dim] for dim in dims)
+    return Grid(dims, (i, j, k), tuple(extra), tuple(dataset.sizes[dim] for dim in extra))
+
+
+def _check_levels(facts: Facts, grid: Grid) -> None:
+    if grid.sizes[2] < facts.min_levels:
+        raise AxisError(
+            f"The program needs at least {facts.min_levels} levels along K, but"
+            f" '{grid.dims[2]}' has {grid.sizes[2]}."
+        )
+
+
+def _existing(
+    field: Field,
+    roles: Mapping[str, Role],
+    variables: Mapping[str, str],
+    dataset: xr.Dataset,
+    grid: Grid,
+    feedback: Mapping[str, str],
+) -> FieldUse:
+    variable = variables[field.name]
+    data = dataset[variable]
+    dims = tuple(str(dim) for dim in data.dims)
+    _check_dtype(field, variable, data.dtype)
+    _check_dims(field, variable, dims, grid)
+    feeders = {source: output for output, source in feedback.items()}
+    chunks: Sequence[int] = data.encoding.get("chunks") or data.encoding.get("chunksizes") or ()
+    return FieldUse(
+        name=field.name,
+        variable=variable,
+        axes=field.axes,
+        dtype=field.dtype.value,
+        dims=dims,
+        role=roles[field.name],
+        chunks=tuple(chunks) if len(chunks) == len(dims) else (),
+        partner=feeders.get(field.name, ""),
+    )
+
+
+def _check_dtype(field: Field, variable: str, dtype: np.dtype[np.generic]) -> None:
+    got = dtype.newbyteorder("=").name
+    if got != field.dtype.value:
+        raise FieldError(
+            f"Field '{field.name}' is {field.dtype.value}, but variable '{variable}' is {got}.",
+            hint=f"Cast the variable with .astype('{field.dtype.value}'), or compile the program"
+            f" for {got}, for example with dtypes={{'float': 'float32'}}.",
+        )
+
+
+def _check_dims(field: Field, variable: str, dims: Sequence[str], grid: Grid) -> None:
+    for dim in dims:
+        at = grid.axis_of(dim)
+        if at is not None and _AXES[at] not in field.axes:
+            raise FieldError(
+                f"Field '{field.name}' has no axis {_AXES[at].value}, but variable '{variable}'"
+                f" has its dimension '{dim}'.",
+                hint="Select one point of it, or declare the field with that axis.",
+            )
+    if not field.written:
+        return
+    wanted = [dim for dim in _wanted(field, grid) if dim not in dims]
+    if wanted:
+        raise FieldError(
+            f"Field '{field.name}' is written, but variable '{variable}' lacks the dimension"
+            f" '{wanted[0]}'.",
+            hint="Give the result another name with fields={...}, or broadcast the variable.",
+        )
+
+
+def _wanted(field: Field, grid: Grid) -> list[str]:
+    """Return the dimensions that a written field has: all others, then K, J and I."""
+    axes = [grid.dims[at] for at in (2, 1, 0) if _AXES[at] in field.axes]
+    return [*grid.extra, *(dim for dim in axes if dim is not None)]
+
+
+def _created(
+    field: Field,
+    program: Program,
+    roles: Mapping[str, Role],
+    variables: Mapping[str, str],
+    grid: Grid,
+    feedback: Mapping[str, str],
+    known: Sequence[FieldUse],
+) -> FieldUse:
+    wanted = _wanted(field, grid)
+    partner = feedback.get(field.name, "")
+    ranked = sorted(known, key=lambda use: use.name != partner)
+    model = next((use for use in ranked if set(wanted) <= set(use.dims)), None)
+    dims = wanted if model is None else [dim for dim in model.dims if dim in wanted]
+    return FieldUse(
+        name=field.name,
+        variable=variables[field.name],
+        axes=field.axes,
+        dtype=field.dtype.value,
+        dims=tuple(dims),
+        role=roles[field.name],
+        partner=partner,
+        complete=_complete(program, field.name),
+    )
+
+
+def _check_partners(uses: Mapping[str, FieldUse]) -> None:
+    for use in uses.values():
+        if use.role is not Role.FEEDS:
+            continue
+        lacking = [dim for dim in use.dims if dim not in uses[use.partner].dims]
+        if lacking:
+            raise FieldError(
+                f"Feedback from '{use.name}' to '{use.partner}' must keep the dimensions, but"
+                f" variable '{uses[use.partner].variable}' lacks '{lacking[0]}'.",
+                hint="Broadcast the variable first.",
+            )

@@ -1,0 +1,172 @@
+"""The dataset that a run gives back: coordinates and attributes kept, a line in the history."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import dask.array
+import xarray as xr
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.disk import full_disk
+from halocline_engine.datasets.match import FieldUse, Grid, Role
+from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset
+from halocline_engine.errors import OutputError
+
+__all__ = [
+    "assemble",
+    "attributes_of",
+    "consolidate",
+    "create_result",
+    "frame_of",
+    "history_line",
+    "in_memory_copy",
+    "open_result",
+]
+
+_REFERENCES = ("grid_mapping", "bounds", "ancillary_variables", "cell_measures")
+_TIME_ENCODING = ("units", "calendar")
+
+
+def history_line(program: str, steps: int, now: dt.datetime, version: str) -> str:
+    """Return the line that a run adds to the history.
+
+    >>> import datetime as dt
+    >>> at = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+    >>> history_line("hdiff", 2, at, "0.1.0")
+    "2026-01-02T03:04:05Z halocline 0.1.0: program 'hdiff', 2 steps"
+    """
+    plural = "step" if steps == 1 else "steps"
+    return f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {version}: program '{program}', {steps} {plural}"
+
+
+def frame_of(dataset: xr.Dataset, uses: Sequence[FieldUse], history: str) -> xr.Dataset:
+    """Return the result without its variables.
+
+    It has the coordinates that fit, what they and the results refer to by CF attributes, and the
+    attributes, with the newest line of the history first.
+    """
+    dims = {dim for use in uses if use.result for dim in use.dims}
+    written = {use.variable for use in uses if use.result}
+    coords = cast(Mapping[str, xr.DataArray], dataset.coords)
+    kept = {name: item for name, item in coords.items() if set(item.dims) <= dims}
+    sources = [attributes_of(dataset, use, uses) for use in uses if use.result]
+    for name in _referred([*sources, *(item.attrs for item in kept.values())]):
+        if name in dataset.variables and name not in written:
+            kept[name] = dataset[name]
+    frame = dataset[list(kept)].drop_vars([name for name in dataset.coords if name not in kept])
+    older = str(dataset.attrs.get("history", ""))
+    return frame.assign_attrs(history=f"{history}\n{older}".rstrip())
+
+
+def attributes_of(dataset: xr.Dataset, use: FieldUse, uses: Sequence[FieldUse]) -> dict[str, Any]:
+    """Return the attributes of a result: of its variable, or of the input that it feeds."""
+    match use.role:
+        case Role.IN_PLACE:
+            return dict(dataset[use.variable].attrs)
+        case Role.FEEDS:
+            partner = next(other for other in uses if other.name == use.partner)
+            return dict(dataset[partner.variable].attrs)
+        case Role.INPUT | Role.FED | Role.CREATED:
+            return {}
+
+
+def assemble(
+    dataset: xr.Dataset,
+    frame: xr.Dataset,
+    uses: Sequence[FieldUse],
+    arrays: Mapping[str, NDArray[Any]],
+) -> xr.Dataset:
+    """Return the result with its values in memory; `arrays` are named as the variables."""
+    results = {
+        use.variable: (use.dims, arrays[use.variable], attributes_of(dataset, use, uses))
+        for use in uses
+        if use.result
+    }
+    return frame.assign(results)
+
+
+def create_result(
+    path: Path,
+    dataset: xr.Dataset,
+    frame: xr.Dataset,
+    uses: Sequence[FieldUse],
+    grid: Grid,
+    chunks: Mapping[str, Mapping[str, int]],
+) -> None:
+    """Create a Zarr store with everything but the values of the results, which come later.
+
+    Encodings of the source are dropped, but for the units and calendars of times; the values are
+    stored as they were computed.
+    """
+    results = [use for use in uses if use.result]
+    lazy = {
+        use.variable: (use.dims, _no_values(use, grid), attributes_of(dataset, use, uses))
+        for use in results
+    }
+    encoding: dict[str, dict[str, Any]] = {
+        use.variable: {
+            "chunks": tuple(chunks[use.name][dim] for dim in use.dims),
+            "_FillValue": None,
+        }
+        for use in results
+    }
+    clean = _clean(frame).assign(lazy)
+    with full_disk(path), warnings.catch_warnings():
+        # Zarr warns of what its third format has no word for yet: strings, consolidated metadata.
+        warnings.simplefilter("ignore")
+        try:
+            store_dataset(clean, path, compute=False, encoding=encoding)
+        except (TypeError, ValueError) as error:
+            raise OutputError(
+                f"The coordinates and attributes cannot be stored as Zarr: {error}.",
+                hint="Drop or convert them before the run.",
+            ) from error
+
+
+def consolidate(path: Path) -> None:
+    """Write all metadata of a store to its root, so that a reader needs one request."""
+    with full_disk(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ZARR.consolidate_metadata(str(path), zarr_format=3)
+
+
+def open_result(path: Path) -> xr.Dataset:
+    """Open a result lazily."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return XARRAY.open_zarr(path, chunks=None, consolidated=True)
+
+
+def in_memory_copy(result: xr.Dataset) -> xr.Dataset:
+    """Return a result that needs its store no more."""
+    with result:
+        return cast(Any, result).load()
+
+
+def _no_values(use: FieldUse, grid: Grid) -> Any:
+    shape = tuple(grid.size_of(dim) for dim in use.dims)
+    return cast(Any, dask.array).zeros(shape, chunks=shape, dtype=use.dtype)
+
+
+def _clean(frame: xr.Dataset) -> xr.Dataset:
+    clean = frame.drop_encoding()
+    for name, variable in frame.variables.items():
+        encoding = {
+            key: variable.encoding[key] for key in _TIME_ENCODING if key in variable.encoding
+        }
+        clean[name].encoding.update(encoding)
+    return clean
+
+
+def _referred(attributes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names that CF attributes mention, such as `area` of `area: cell_area`."""
+    words: list[str] = []
+    for attrs in attributes:
+        for key in _REFERENCES:
+            words.extend(str(attrs.get(key, "")).replace(":", " ").split())
+    return list(dict.fromkeys(words))

@@ -1,0 +1,78 @@
+"""Where values go: references that travel to workers and write regions there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.disk import full_disk
+from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.untyped import ZARR
+
+__all__ = ["ArraySink", "Sink", "ZarrSink", "create_arrays", "create_store"]
+
+
+class Sink(Protocol):
+    """A set of named arrays that are written by regions."""
+
+    def write(self, name: str, region: Region, values: NDArray[Any]) -> None:
+        """Store the values of a region; storing them again changes nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrSink:
+    """Zarr arrays under a path; the regions of two writers must not share a chunk."""
+
+    path: str
+
+    def write(self, name: str, region: Region, values: NDArray[Any]) -> None:
+        """Store the values of a region; raises `OutputError` where the disk is full."""
+        with full_disk(self.path):
+            ZARR.open_array(self.path, path=name, mode="r+")[region] = values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArraySink:
+    """Arrays of this process."""
+
+    arrays: Mapping[str, NDArray[Any]]
+
+    def write(self, name: str, region: Region, values: NDArray[Any]) -> None:
+        """Store the values of a region."""
+        self.arrays[name][region] = values
+
+
+def create_store(
+    path: Path, uses: Sequence[FieldUse], grid: Grid, chunks: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Create a store of uncompressed arrays, named as the fields are, between two passes.
+
+    `chunks` gives the size along each dimension of each field.
+    """
+    with full_disk(path):
+        ZARR.create_group(str(path), zarr_format=3)
+        for use in uses:
+            ZARR.create_array(
+                store=str(path),
+                name=use.name,
+                shape=tuple(grid.size_of(dim) for dim in use.dims),
+                chunks=tuple(chunks[use.name][dim] for dim in use.dims),
+                dtype=use.dtype,
+                compressors=None,
+                zarr_format=3,
+            )
+
+
+def create_arrays(uses: Mapping[str, FieldUse], grid: Grid) -> dict[str, NDArray[Any]]:
+    """Return arrays of this process under the same names."""
+    return {
+        name: np.empty(tuple(grid.size_of(dim) for dim in use.dims), use.dtype)
+        for name, use in uses.items()
+    }

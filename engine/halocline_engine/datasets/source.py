@@ -1,0 +1,196 @@
+"""Where values come from: references that travel to workers and read regions there.
+
+A reference names the place and holds nothing open; each process opens what it needs once. A halo
+is read from the store as any other region is.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.disk import full_disk
+from halocline_engine.datasets.hdf5_scan import is_hdf5, refuse_outside
+from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset, variable_data
+from halocline_engine.errors import DatasetError
+
+__all__ = [
+    "ArrayStore",
+    "Arrays",
+    "InMemory",
+    "NetcdfFile",
+    "Opened",
+    "Region",
+    "Source",
+    "ZarrStore",
+    "open_source",
+    "spool",
+]
+
+Region = tuple[slice, ...]
+
+
+class Source(Protocol):
+    """A set of named arrays."""
+
+    def read(self, name: str, region: Region) -> NDArray[Any]:
+        """Return the decoded values of a region, dimensions as in the source."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrStore:
+    """A dataset in a Zarr store; `stamp` changes when the store is written anew."""
+
+    path: str
+    stamp: str
+
+    def read(self, name: str, region: Region) -> NDArray[Any]:
+        """Return the decoded values of a region."""
+        return _values(_open_zarr(self.path, self.stamp), name, region)
+
+
+@dataclass(frozen=True, slots=True)
+class NetcdfFile:
+    """A dataset in a NetCDF file; xarray's own locks let one thread at a time into the library."""
+
+    path: str
+    stamp: str
+
+    def read(self, name: str, region: Region) -> NDArray[Any]:
+        """Return the decoded values of a region."""
+        return _values(_open_netcdf(self.path, self.stamp), name, region)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InMemory:
+    """A dataset of this process. What Dask holds is computed region by region, in this thread."""
+
+    dataset: xr.Dataset
+
+    def read(self, name: str, region: Region) -> NDArray[Any]:
+        """Return the values of a region."""
+        data = variable_data(self.dataset, name)[region].data
+        if hasattr(data, "dask"):
+            data = data.compute(scheduler="synchronous")
+        return np.asarray(data)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayStore:
+    """Plain Zarr arrays as a pass leaves them."""
+
+    path: str
+
+    def read(self, name: str, region: Region) -> NDArray[Any]:
+        """Return the values of a region."""
+        return np.asarray(ZARR.open_array(self.path, path=name, mode="r")[region])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrays:
+    """Arrays of this process as a pass leaves them."""
+
+    arrays: Mapping[str, NDArray[Any]]
+
+    def read(self, name: str, region: Region) -> NDArray[Any]:
+        """Return a view of a region."""
+        return self.arrays[name][region]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A dataset as it was found.
+
+    `dataset` is lazy; `source` reads it anywhere, or only here where `path` is None; `identity`
+    tells datasets of other contents apart, as far as that can be known without reading them.
+    """
+
+    dataset: xr.Dataset
+    source: Source
+    path: Path | None
+    identity: str
+
+
+def open_source(dataset: xr.Dataset | str | Path) -> Opened:
+    """Open a dataset: an xarray one, or the path of a Zarr store or a NetCDF file.
+
+    Raises `DatasetError` where it does not exist, cannot be read, or points outside of itself.
+    """
+    if isinstance(dataset, xr.Dataset):
+        return Opened(dataset, InMemory(dataset), None, "")
+    path = Path(dataset).expanduser()
+    if not path.exists():
+        raise DatasetError(
+            f"Dataset '{path}' does not exist.",
+            hint="Expected an xarray.Dataset, or the path of a Zarr store or a NetCDF file.",
+        )
+    path = path.resolve()
+    stamp = _stamp(path)
+    try:
+        if path.is_dir():
+            opened = _open_zarr(str(path), stamp)
+            return Opened(opened, ZarrStore(str(path), stamp), path, f"{path} {stamp}")
+        opened = _open_netcdf(str(path), stamp)
+        return Opened(opened, NetcdfFile(str(path), stamp), path, f"{path} {stamp}")
+    except DatasetError:
+        raise
+    except Exception as error:  # readers raise whatever their libraries do
+        raise DatasetError(
+            f"Dataset '{path}' cannot be read as Zarr or NetCDF: {type(error).__name__}: {error}.",
+            hint="Open it with xarray, and pass the dataset.",
+        ) from error
+
+
+def _stamp(path: Path) -> str:
+    """Return what changes when the dataset is written anew: times and sizes of its metadata."""
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _is_metadata(p))
+    stats = [file.stat() for file in files]
+    return "-".join(f"{stat.st_mtime_ns:x}.{stat.st_size:x}" for stat in stats[:64])
+
+
+def _is_metadata(path: Path) -> bool:
+    return path.name in ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
+
+
+@functools.lru_cache(maxsize=8)
+def _open_zarr(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of the cache's key
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return XARRAY.open_dataset(
+            path, engine="zarr", chunks=None, cache=False, consolidated=False
+        )
+
+
+@functools.lru_cache(maxsize=8)
+def _open_netcdf(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of the cache's key
+    if is_hdf5(Path(path)):
+        refuse_outside(Path(path))
+    return XARRAY.open_dataset(path, engine="netcdf4", chunks=None, cache=False)
+
+
+def _values(dataset: xr.Dataset, name: str, region: Region) -> NDArray[Any]:
+    return np.asarray(variable_data(dataset, name)[region].values)
+
+
+def spool(dataset: xr.Dataset, names: Sequence[str], path: Path) -> Source:
+    """Write some variables of a dataset to a store, for other processes to read; return it.
+
+    What an earlier run left there is replaced.
+    """
+    shutil.rmtree(path, ignore_errors=True)
+    plain = xr.Dataset({name: dataset[name].variable for name in dict.fromkeys(names)})
+    encoding = {name: {"_FillValue": None} for name in plain.data_vars}
+    with full_disk(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        store_dataset(plain.drop_encoding(), path, encoding=encoding)
+    return ZarrStore(str(path), _stamp(path))

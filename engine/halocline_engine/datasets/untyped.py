@@ -1,0 +1,25 @@
+"""xarray's and Zarr's doors to files, whose types are only partly known: met here, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import xarray as xr
+import zarr
+
+__all__ = ["XARRAY", "ZARR", "store_dataset", "variable_data"]
+
+XARRAY: Any = cast(Any, xr)
+ZARR: Any = cast(Any, zarr)
+
+
+def variable_data(dataset: xr.Dataset, name: str) -> Any:
+    """Return a variable that is indexed lazily, without its coordinates."""
+    return cast(Any, dataset[name].variable)
+
+
+def store_dataset(dataset: xr.Dataset, path: Path, **options: Any) -> None:
+    """Write a dataset to a new Zarr store of the third format, without consolidated metadata."""
+    write = cast(Any, dataset).to_zarr
+    write(path, mode="w-", zarr_format=3, consolidated=False, **options)

@@ -1,0 +1,1 @@
+"""Many blocks, many workers."""

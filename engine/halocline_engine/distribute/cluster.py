@@ -1,0 +1,282 @@
+"""Processes of a Dask cluster as a pool: the only place that knows `distributed`.
+
+A block is one task; tasks go out as earlier ones come back, a few to each worker, so that neither
+the scheduler nor the workers ever hold many. A task whose worker dies is run again elsewhere, which
+is safe as it writes the same bytes to the same region.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import time
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import distributed
+from distributed.system import MEMORY_LIMIT
+
+from halocline_engine.backends.registry import AUTO, resolve
+from halocline_engine.device.probe import device_count
+from halocline_engine.distribute.partition import Block
+from halocline_engine.distribute.pool import POLL, Done, host_memory, usable_device_memory
+from halocline_engine.distribute.steps import Asked
+from halocline_engine.distribute.task import Work, run_block
+from halocline_engine.errors import CancelledError, DeviceError, HaloclineError
+
+__all__ = ["ClusterPool", "connect", "local_gpu_cluster", "start"]
+
+_dd: Any = cast(Any, distributed)
+
+# One block computes while another one is read or written.
+_AT_HAND = 2
+# Dask pauses a worker at 80 % of its limit.
+_SHARE = 0.75
+_CONNECT_SECONDS = 20
+_REFRESH_SECONDS = 1.0
+_SETTLE_SECONDS = 300
+# Processes of this machine talk to each other only, on ports that the system chooses.
+_PRIVATE = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+
+
+class ClusterPool:
+    """The workers of a scheduler that `client` is connected to.
+
+    Where a target needs a device, only those that have one.
+    """
+
+    remote = True
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._chosen = _Workers(client, None)
+
+    @property
+    def workers(self) -> int:
+        """How many processes there are now."""
+        return len(self._chosen.now())
+
+    @property
+    def threads(self) -> int:
+        """How many blocks a process has at hand at once."""
+        return max(1, min(_AT_HAND, *(int(w["nthreads"]) for w in self._chosen.now().values())))
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the blocks of one process may take, by the smallest worker."""
+        workers = self._chosen.now()
+        return min(_free(worker, len(workers)) for worker in workers.values())
+
+    def resolve(self, target: str) -> str:
+        """Return the name of a target: "auto" is cuda where any worker has a device.
+
+        For cuda, workers without a device are left out from then on.
+        """
+        chosen = resolve(target) if target != AUTO else "cpu"
+        if target not in (AUTO, "cuda"):
+            return chosen
+        counts = self._ask(device_count)
+        with_device = frozenset(address for address, count in counts.items() if count)
+        if with_device:
+            self._chosen = _Workers(self.client, with_device)
+            return "cuda"
+        if target == "cuda":
+            raise DeviceError(
+                "No worker of the cluster has a CUDA device.", hint="Use target='cpu'."
+            )
+        return "cpu"
+
+    def device_memory(self, target: str) -> int | None:
+        """Return the bytes that blocks may take on the smallest device of the workers."""
+        if target != "cuda":
+            return None
+        return min(self._ask(usable_device_memory, target).values())
+
+    def run(self, work: Work, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+        """Compute blocks on the workers."""
+        left = iter(blocks)
+        back: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        running: dict[Any, str] = {}
+        try:
+            while True:
+                for block in self._allowed(left, running):
+                    place = self._chosen.idlest(running.values())
+                    future = self._submit(run_block, place, work, block)
+                    running[future] = place
+                    future.add_done_callback(back.put)
+                if not running:
+                    return
+                if asked is not None and asked():
+                    raise CancelledError("The run was cancelled.")
+                with contextlib.suppress(queue.Empty):
+                    future = back.get(timeout=POLL)
+                    place = running.pop(future)
+                    yield Done(self._result(future), place)
+        finally:
+            self._settle(running)
+
+    def _allowed(self, left: Iterator[Block], running: Mapping[Any, str]) -> Iterator[Block]:
+        """Yield blocks as long as the workers may have more."""
+        most = _AT_HAND * max(1, self.workers)
+        while len(running) < most:
+            block = next(left, None)
+            if block is None:
+                return
+            yield block
+
+    def _submit(self, function: Any, place: str, *arguments: Any) -> Any:
+        return self.client.submit(
+            function, *arguments, pure=False, workers=[place], allow_other_workers=True
+        )
+
+    def _ask(self, function: Any, *arguments: Any) -> dict[str, Any]:
+        """Run a function once on every worker."""
+        futures = {
+            address: self._submit(function, address, *arguments) for address in self._chosen.now()
+        }
+        return {address: self._result(future) for address, future in futures.items()}
+
+    def _result(self, future: Any) -> Any:
+        try:
+            return future.result()
+        except HaloclineError:
+            raise
+        except _dd.KilledWorker as error:
+            raise DeviceError(
+                "Several workers died, one after the other, while they computed the same block.",
+                hint="They may lack memory: give smaller 'chunks'.",
+            ) from error
+        except (_dd.CommClosedError, _dd.CancelledError, TimeoutError, OSError) as error:
+            raise DeviceError(
+                f"The cluster was lost during the run: {type(error).__name__}: {error}.",
+                hint="Start it again, and run the job with the same workspace.",
+            ) from error
+
+    def _settle(self, running: Iterable[Any]) -> None:
+        """Wait until nothing that was sent out is being written any more."""
+        until = time.monotonic() + _SETTLE_SECONDS
+        for future in running:
+            with contextlib.suppress(Exception):
+                future.exception(timeout=max(POLL, until - time.monotonic()))
+
+
+class _Workers:
+    """The workers that may be used, looked up again from time to time as they come and go."""
+
+    def __init__(self, client: Any, only: frozenset[str] | None) -> None:
+        self.client = client
+        self._only = only
+        self._found: Mapping[str, Any] = {}
+        self._looked = 0.0
+
+    def now(self) -> Mapping[str, Any]:
+        """Return the workers by address; raises `DeviceError` where there is none for long."""
+        if time.monotonic() - self._looked < _REFRESH_SECONDS and self._found:
+            return self._found
+        until = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            everyone = self.client.scheduler_info(n_workers=-1)["workers"]
+            self._found = {
+                address: facts
+                for address, facts in everyone.items()
+                if self._only is None or address in self._only
+            }
+            self._looked = time.monotonic()
+            if self._found:
+                return self._found
+            if self._looked > until:
+                raise DeviceError(
+                    "The cluster has no worker that can be used.", hint="Start some workers."
+                )
+            time.sleep(POLL)
+
+    def idlest(self, busy: Iterable[str]) -> str:
+        """Return the worker that has the fewest tasks."""
+        counts = Counter(busy)
+        return min(self.now(), key=lambda address: counts[address])
+
+
+@contextlib.contextmanager
+def connect(cluster: object) -> Generator[ClusterPool]:
+    """Use a cluster that runs already: the address of its scheduler, or a client of it."""
+    if not isinstance(cluster, str):
+        yield ClusterPool(cluster)
+        return
+    try:
+        client = _dd.Client(cluster, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise DeviceError(
+            f"The scheduler '{cluster}' cannot be reached: {error}.", hint="Check its address."
+        ) from error
+    with client:
+        yield ClusterPool(client)
+
+
+@contextlib.contextmanager
+def start(workers: int, target: str) -> Generator[ClusterPool]:
+    """Start worker processes on this machine, and end them afterwards."""
+    if target == "cuda":
+        cluster = local_gpu_cluster(workers)
+    else:
+        threads = str(max(1, len(os.sched_getaffinity(0)) // workers))
+        cluster = _processes([_thread_environment(threads)] * workers)
+    with cluster, _dd.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(workers, timeout=120)
+        yield ClusterPool(client)
+
+
+def local_gpu_cluster(workers: int | None = None) -> Any:
+    """Return a cluster with one worker process for each device of this machine, pinned to it.
+
+    `workers` None takes all devices. Each worker has the Dask resource GPU=1.
+    """
+    devices = device_count()
+    wanted = devices if workers is None else workers
+    if not 1 <= wanted <= devices:
+        raise DeviceError(
+            f"There are {devices} CUDA devices, but {wanted} workers need one each.",
+            hint="Use fewer workers, or target='cpu'.",
+        )
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = visible.split(",") if visible else [str(index) for index in range(devices)]
+    environments = [
+        {"CUDA_VISIBLE_DEVICES": name, **_thread_environment("1")} for name in names[:wanted]
+    ]
+    return _processes(environments, resources={"GPU": 1})
+
+
+def _thread_environment(threads: str) -> dict[str, str]:
+    return {"NUMBA_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+
+
+def _processes(environments: Sequence[Mapping[str, str]], **options: Any) -> Any:
+    """Return a cluster of this machine with one worker process for each environment."""
+    share = int(MEMORY_LIMIT * 0.9) // len(environments)
+    common = {
+        "nthreads": _AT_HAND,
+        "memory_limit": share,
+        **_PRIVATE,
+        "silence_logs": logging.ERROR,
+        **options,
+    }
+    return _dd.SpecCluster(
+        scheduler={
+            "cls": _dd.Scheduler,
+            "options": {**_PRIVATE, "port": 0},
+        },
+        workers={
+            index: {"cls": _dd.Nanny, "options": {**common, "env": dict(environment)}}
+            for index, environment in enumerate(environments)
+        },
+        silence_logs=logging.ERROR,
+    )
+
+
+def _free(worker: Mapping[str, Any], workers: int) -> int:
+    """Return the bytes that a worker may still take."""
+    limit = int(worker.get("memory_limit") or 0) or host_memory() // workers
+    used = int(worker.get("metrics", {}).get("memory", 0))
+    return max(0, int(limit * _SHARE) - used)

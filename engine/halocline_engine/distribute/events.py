@@ -1,0 +1,137 @@
+"""What a run tells while it works: frozen events, in the order in which they happen.
+
+`Planned`, then perhaps `Resumed`, then for each pass its `BlockFinished`s and a `PassFinished`, and
+at the end `Finished`. A run that fails raises and tells no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, TypeAlias, cast
+
+__all__ = ["BlockFinished", "Event", "Finished", "PassFinished", "Planned", "Resumed"]
+
+_Json: TypeAlias = str | int | float
+
+
+class _Event:
+    """What all events have: a kind and a form for JSON."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, _Json]:
+        """Return the fields, with `kind` and `progress`, as JSON knows them."""
+        fields: dict[str, _Json] = asdict(cast(Any, self))
+        return {"kind": self.kind, "progress": self.progress, **fields}
+
+    @property
+    def progress(self) -> float:
+        """How much of the work is done, from 0 to 1."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(_Event):
+    """The work is cut up and fits; nothing has been computed.
+
+    `mode` is how it runs and `reason` why. `blocks` are those of one pass; each of the `passes`
+    makes `steps_per_pass` of the `steps` (the last one perhaps fewer). `projected_bytes` is the
+    memory that all workers together will need at once.
+    """
+
+    kind: ClassVar[str] = "planned"
+
+    mode: str
+    reason: str
+    target: str
+    workers: int
+    blocks: int
+    passes: int
+    steps: int
+    steps_per_pass: int
+    projected_bytes: int
+
+    @property
+    def progress(self) -> float:
+        """Nothing is done yet."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(_Event):
+    """An earlier run of the same job got as far as `steps_done` of `steps`; it goes on there."""
+
+    kind: ClassVar[str] = "resumed"
+
+    steps_done: int
+    steps: int
+
+    @property
+    def progress(self) -> float:
+        """The share of the steps that need not be made again."""
+        return self.steps_done / self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFinished(_Event):
+    """A block of a pass is computed and written: `done` of `total` in this pass.
+
+    `pass_index` counts from 0; `seconds` is how long the block took on its `worker`.
+    """
+
+    kind: ClassVar[str] = "block-finished"
+
+    pass_index: int
+    passes: int
+    done: int
+    total: int
+    seconds: float
+    worker: str
+
+    @property
+    def progress(self) -> float:
+        """The share of all blocks of all passes."""
+        return (self.pass_index + self.done / self.total) / self.passes
+
+
+@dataclass(frozen=True, slots=True)
+class PassFinished(_Event):
+    """All blocks of a pass are written; a killed run can go on from here."""
+
+    kind: ClassVar[str] = "pass-finished"
+
+    pass_index: int
+    passes: int
+    steps_done: int
+    steps: int
+    seconds: float
+
+    @property
+    def progress(self) -> float:
+        """The share of all passes."""
+        return (self.pass_index + 1) / self.passes
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(_Event):
+    """The result is there.
+
+    `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
+    `peak_bytes` is the largest resident size of any one process that computed.
+    """
+
+    kind: ClassVar[str] = "finished"
+
+    seconds: float
+    bytes_read: int
+    bytes_written: int
+    peak_bytes: int
+
+    @property
+    def progress(self) -> float:
+        """Everything is done."""
+        return 1.0
+
+
+Event: TypeAlias = Planned | Resumed | BlockFinished | PassFinished | Finished

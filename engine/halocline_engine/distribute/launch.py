@@ -1,0 +1,182 @@
+"""From a checked request to its result: choose places, plan, see that all fits, and stream."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import xarray as xr
+
+from halocline_engine.datasets.result import in_memory_copy
+from halocline_engine.datasets.source import InMemory, Source, spool
+from halocline_engine.distribute.events import Planned
+from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.places import check_space, field_bytes
+from halocline_engine.distribute.planning import Demand, Plan, Supply, make_plan
+from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.prepare import Checked, fingerprint_of, temporaries_of
+from halocline_engine.distribute.steps import Asked
+from halocline_engine.distribute.streamed import Job, Tell, stream
+from halocline_engine.distribute.task import Code
+from halocline_engine.errors import CapacityError
+
+__all__ = ["launch"]
+
+# Two finished passes are kept while a third one is written.
+_PASSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    """How much there is of what: results, fields between passes, inputs."""
+
+    result: int
+    kept: int
+    loaded: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where things go; None is the memory of this process."""
+
+    workspace: Path | None
+    output: Path | None
+
+
+def launch(
+    checked: Checked,
+    pool: Pool,
+    tell: Tell,
+    asked: Asked | None,
+    options: Options,
+    reason: str,
+) -> xr.Dataset:
+    """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
+    sizes = _sizes(checked)
+    memory = pool.memory if options.memory is None else options.memory
+    in_memory = _passes_in_memory(checked, pool, sizes, memory)
+    plan = _plan(checked, memory, pool, sizes, options, in_memory=in_memory)
+    _check_disk(checked, pool, sizes, in_memory=in_memory)
+    tell(_planned(checked, pool, plan, reason))
+    with ExitStack() as stack:
+        places = _places(checked, pool, stack, in_memory=in_memory)
+        job = Job(
+            dataset=checked.opened.dataset,
+            source=_source(checked, pool, places),
+            frame=checked.frame(),
+            code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
+            scalars=checked.scalars,
+            plan=plan,
+            steps=checked.request.steps,
+            output=places.output,
+            workspace=places.workspace,
+            attempt=checked.request.attempt,
+            fingerprint=fingerprint_of(checked) if checked.request.workspace else "",
+        )
+        result = stream(job, pool, tell, asked)
+        return result if checked.request.output or not pool.remote else in_memory_copy(result)
+
+
+def _sizes(checked: Checked) -> _Bytes:
+    grid, uses = checked.match.grid, checked.match.uses
+    return _Bytes(
+        result=field_bytes([use for use in uses if use.result], grid),
+        kept=field_bytes([use for use in uses if use.kept], grid),
+        loaded=field_bytes([use for use in uses if use.loaded], grid),
+    )
+
+
+def _passes_in_memory(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> bool:
+    """Whether what goes from pass to pass may stay in arrays of this process."""
+    request = checked.request
+    if pool.remote or request.workspace is not None:
+        return False
+    return request.steps == 1 or 2 * sizes.kept <= memory // 2
+
+
+def _plan(
+    checked: Checked,
+    memory: int,
+    pool: Pool,
+    sizes: _Bytes,
+    options: Options,
+    *,
+    in_memory: bool,
+) -> Plan:
+    request = checked.request
+    held = sizes.result if request.output is None else 0
+    if in_memory and request.steps > 1:
+        held += 2 * sizes.kept
+    here = 0 if pool.remote else held
+    if here > memory:
+        raise CapacityError(
+            f"The result needs {here} bytes of memory, but only {memory} are free.",
+            hint="Give output= to write it to a Zarr store instead.",
+            needed=here,
+            available=memory,
+        )
+    demand = Demand(
+        layout=checked.layout,
+        temporaries=temporaries_of(checked.compiled),
+        steps=request.steps,
+        target=checked.compiled.target,
+        block=request.chunks,
+        steps_per_pass=options.steps_per_pass,
+        in_memory=in_memory,
+    )
+    device = pool.device_memory(checked.compiled.target)
+    return make_plan(demand, Supply(pool.workers, pool.threads, memory - here, device))
+
+
+def _check_disk(checked: Checked, pool: Pool, sizes: _Bytes, *, in_memory: bool) -> None:
+    request = checked.request
+    scratch = request.workspace or (request.output.parent if request.output else _temporary())
+    needs = [] if request.output is None else [(request.output.parent, sizes.result)]
+    if request.steps > 1 and not in_memory:
+        needs.append((scratch, _PASSES * sizes.kept))
+    if pool.remote and request.output is None:
+        needs.append((scratch, sizes.result))
+    if pool.remote and isinstance(checked.opened.source, InMemory):
+        needs.append((scratch, sizes.loaded))
+    check_space(needs)
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir())
+
+
+def _planned(checked: Checked, pool: Pool, plan: Plan, reason: str) -> Planned:
+    return Planned(
+        mode="streamed",
+        reason=reason,
+        target=checked.compiled.target,
+        workers=pool.workers,
+        blocks=len(plan.blocks),
+        passes=plan.passes,
+        steps=checked.request.steps,
+        steps_per_pass=plan.steps_per_pass,
+        projected_bytes=plan.projected,
+    )
+
+
+def _places(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: bool) -> _Places:
+    """Return where passes and result go; a directory that the caller did not name is temporary."""
+    request = checked.request
+    if in_memory or (request.workspace is not None and not pool.remote):
+        return _Places(request.workspace, request.output)
+    beside = request.output.parent if request.output is not None else None
+    made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".halocline-", dir=beside)))
+    output = request.output or (made / "result" if pool.remote else None)
+    return _Places(request.workspace or made, output)
+
+
+def _source(checked: Checked, pool: Pool, places: _Places) -> Source:
+    """Return what workers read: a dataset of this process is written for other processes."""
+    opened = checked.opened
+    if not pool.remote or not isinstance(opened.source, InMemory):
+        return opened.source
+    assert places.workspace is not None
+    names = [use.variable for use in checked.match.uses if use.loaded]
+    return spool(opened.dataset, names, places.workspace / "input")

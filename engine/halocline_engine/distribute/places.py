@@ -1,0 +1,92 @@
+"""Where a run writes: a result that appears all at once or not at all, and space for it."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import shutil
+import uuid
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.errors import OutputError
+
+__all__ = ["check_output", "check_space", "field_bytes", "published"]
+
+
+def check_output(output: Path, source: Path | None) -> None:
+    """Raise `OutputError` unless a new store can stand at `output`, apart from the input."""
+    if source is not None and (output == source or output.is_relative_to(source)):
+        raise OutputError(
+            f"The output '{output}' lies on the input '{source}'.",
+            hint="Choose a place outside of the input.",
+        )
+    if output.exists() or output.is_symlink():
+        raise OutputError(
+            f"The output '{output}' exists already.", hint="Choose another place, or remove it."
+        )
+    if not output.parent.is_dir():
+        raise OutputError(
+            f"The output's directory '{output.parent}' does not exist.", hint="Make it first."
+        )
+    if not os.access(output.parent, os.W_OK):
+        raise OutputError(f"The output's directory '{output.parent}' cannot be written to.")
+
+
+def check_space(needs: Sequence[tuple[Path, int]]) -> None:
+    """Raise `OutputError` where a file system has less free space than is needed on it.
+
+    `needs` are directories with bytes; those on one file system are added up.
+    """
+    totals: dict[int, tuple[Path, int]] = {}
+    for path, size in needs:
+        place = next(p for p in (path, *path.parents) if p.exists())
+        device = place.stat().st_dev
+        first, before = totals.get(device, (place, 0))
+        totals[device] = (first, before + size)
+    for place, size in totals.values():
+        free = shutil.disk_usage(place).free
+        if size > free:
+            raise OutputError(
+                f"The run needs up to {size} bytes under '{place}', but only {free} are free.",
+                hint="Free some space, or choose another place with output=.",
+            )
+
+
+def field_bytes(uses: Sequence[FieldUse], grid: Grid) -> int:
+    """Return the bytes of all values of some fields."""
+    return sum(
+        math.prod(grid.size_of(dim) for dim in use.dims) * np.dtype(use.dtype).itemsize
+        for use in uses
+    )
+
+
+@contextmanager
+def published(output: Path) -> Generator[Path]:
+    """Give a place beside `output` to write to, which becomes `output` at the end.
+
+    Where the body raises, nothing is left of it.
+    """
+    part = output.with_name(f".{output.name}.{uuid.uuid4().hex[:12]}.part")
+    try:
+        yield part
+        _rename(part, output)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _rename(part: Path, output: Path) -> None:
+    try:
+        part.rename(output)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise OutputError(
+            f"The output '{output}' was made by someone else during the run.",
+            hint="Choose another place.",
+        ) from error

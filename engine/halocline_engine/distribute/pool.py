@@ -1,0 +1,126 @@
+"""Who computes the blocks of a pass: the interface, and the threads of this process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from halocline_engine.device.probe import device_facts
+from halocline_engine.distribute.partition import Block
+from halocline_engine.distribute.steps import Asked
+from halocline_engine.distribute.task import Report, Work, run_block
+from halocline_engine.errors import CancelledError
+
+__all__ = ["POLL", "Done", "LocalPool", "Pool", "host_memory", "usable_device_memory"]
+
+#: Seconds between two looks at whether someone asked for the end.
+POLL = 0.1
+_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A block that is computed and written, and by whom."""
+
+    report: Report
+    worker: str
+
+
+class Pool(Protocol):
+    """Some processes that compute blocks."""
+
+    @property
+    def workers(self) -> int:
+        """How many processes."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """How many blocks a process has at hand at once; it computes one of them at a time."""
+        ...
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the blocks of one process may take."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """Whether the processes are others than this one."""
+        ...
+
+    def device_memory(self, target: str) -> int | None:
+        """Return the bytes that blocks may take on the device of a process.
+
+        None where the target computes in the memory of the process.
+        """
+        ...
+
+    def run(self, work: Work, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+        """Compute blocks and yield them as they finish; raises what a block raised.
+
+        When it raises, nothing is being written any more.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPool:
+    """The threads of this process: one computes while the other one reads and writes."""
+
+    threads: int = 2
+    workers: int = 1
+    remote: bool = False
+
+    @property
+    def memory(self) -> int:
+        """A share of what is free, as this process may use it."""
+        return int(host_memory() * _SHARE)
+
+    def device_memory(self, target: str) -> int | None:
+        """Return a share of the current device's memory."""
+        return usable_device_memory(target)
+
+    def run(self, work: Work, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+        """Compute blocks in threads."""
+        left = iter(blocks)
+        name = f"process {os.getpid()}"
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="halocline") as executor:
+            running: set[Future[Report]] = set()
+
+            def start(count: int) -> None:
+                for block in itertools.islice(left, count):
+                    running.add(executor.submit(run_block, work, block, asked))
+
+            start(self.threads)
+            while running:
+                if asked is not None and asked():
+                    raise CancelledError("The run was cancelled.")
+                finished, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    running.discard(future)
+                    yield Done(future.result(), name)
+                start(len(finished))
+
+
+def usable_device_memory(target: str) -> int | None:
+    """Return the bytes of this process's device that blocks may take; None without a device."""
+    return int(device_facts().memory * _SHARE) if target == "cuda" else None
+
+
+def host_memory() -> int:
+    """Return the bytes that this process can still get: free memory, or less in a container."""
+    free = psutil.virtual_memory().available
+    limit = Path("/sys/fs/cgroup/memory.max")
+    used = Path("/sys/fs/cgroup/memory.current")
+    try:
+        return min(free, int(limit.read_text()) - int(used.read_text()))
+    except (OSError, ValueError):
+        return free

@@ -1,0 +1,245 @@
+"""The streamed mode: pass after pass over the blocks, from store to store.
+
+Each pass reads every block once with a halo as deep as its steps need, makes the steps, and writes
+the block. Between passes the fields that the next step reads are in a store under the workspace,
+which is a checkpoint, or in arrays of this process where there is no workspace.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import xarray as xr
+
+from halocline_engine.backends.base import Value
+from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.result import (
+    assemble,
+    consolidate,
+    create_result,
+    open_result,
+)
+from halocline_engine.datasets.sink import (
+    ArraySink,
+    Sink,
+    ZarrSink,
+    create_arrays,
+    create_store,
+)
+from halocline_engine.datasets.source import Arrays, ArrayStore, Source
+from halocline_engine.distribute.checkpoint import begin_pass, finish_pass, newest_pass, prune
+from halocline_engine.distribute.events import (
+    BlockFinished,
+    Event,
+    Finished,
+    PassFinished,
+    Resumed,
+)
+from halocline_engine.distribute.places import published
+from halocline_engine.distribute.planning import PASS_CHUNK, RESULT_CHUNK, Plan, chunks_for
+from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.steps import Asked
+from halocline_engine.distribute.task import Code, Work
+
+__all__ = ["Job", "Tell", "stream"]
+
+#: Who is told of events.
+Tell = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """All that the streamed mode needs to know.
+
+    `frame` is the result without its variables. `output` None asks for a result in memory;
+    `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
+    a pass of this job.
+    """
+
+    dataset: xr.Dataset
+    source: Source
+    frame: xr.Dataset
+    code: Code
+    scalars: Mapping[str, Value]
+    plan: Plan
+    steps: int
+    output: Path | None
+    workspace: Path | None
+    attempt: int
+    fingerprint: str
+
+    @property
+    def uses(self) -> tuple[FieldUse, ...]:
+        """The fields."""
+        return self.plan.layout.uses
+
+    @property
+    def grid(self) -> Grid:
+        """The grid."""
+        return self.plan.layout.grid
+
+    @property
+    def kept(self) -> list[FieldUse]:
+        """The fields that go from pass to pass."""
+        return [use for use in self.uses if use.kept]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a run is, and what it has moved."""
+
+    pass_index: int
+    passes: int
+    steps_done: int
+    started: float = field(default_factory=time.perf_counter)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    peak_bytes: int = 0
+
+
+def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
+    """Make all steps of a job and return the result; raises what goes wrong, and leaves nothing.
+
+    Finished passes stay in the workspace, whatever happens.
+    """
+    progress, states = _begin(job, tell)
+    per_pass = job.plan.steps_per_pass
+    while job.steps - progress.steps_done > per_pass:
+        states = _pass_between(job, pool, tell, asked, progress, states)
+    with ExitStack() as stack:
+        if job.output is None:
+            arrays = create_arrays({use.variable: use for use in job.uses if use.result}, job.grid)
+            _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=True)
+            result = assemble(job.dataset, job.frame, job.uses, arrays)
+        else:
+            part = stack.enter_context(published(job.output))
+            _create(job, part)
+            _pass(job, pool, tell, asked, progress, states, ZarrSink(str(part)), last=True)
+            consolidate(part)
+            result = None
+    tell(
+        Finished(
+            seconds=time.perf_counter() - progress.started,
+            bytes_read=progress.bytes_read,
+            bytes_written=progress.bytes_written,
+            peak_bytes=progress.peak_bytes,
+        )
+    )
+    if result is not None:
+        return result
+    assert job.output is not None
+    return open_result(job.output)
+
+
+def _begin(job: Job, tell: Tell) -> tuple[_Progress, Mapping[str, Source]]:
+    """Return where to start: at the newest pass of this job, or at its input."""
+    per_pass = job.plan.steps_per_pass
+    found = newest_pass(job.workspace, job.fingerprint) if job.workspace is not None else None
+    done = 0 if found is None else found.steps_done
+    index = -(-done // per_pass)
+    progress = _Progress(index, index + -(-(job.steps - done) // per_pass), done)
+    if found is None:
+        return progress, {}
+    tell(Resumed(done, job.steps))
+    return progress, {use.name: ArrayStore(str(found.path)) for use in job.kept}
+
+
+def _pass_between(
+    job: Job,
+    pool: Pool,
+    tell: Tell,
+    asked: Asked | None,
+    progress: _Progress,
+    states: Mapping[str, Source],
+) -> Mapping[str, Source]:
+    """Make a pass that is not the last one; return where its fields are."""
+    if job.workspace is None:
+        arrays = create_arrays({use.name: use for use in job.kept}, job.grid)
+        _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=False)
+        return {use.name: Arrays(arrays) for use in job.kept}
+    steps_done = progress.steps_done + job.plan.steps_per_pass
+    path = begin_pass(job.workspace, job.attempt, steps_done)
+    chunks = {use.name: chunks_for(job.plan, use, PASS_CHUNK) for use in job.kept}
+    create_store(path, job.kept, job.grid, chunks)
+    _pass(job, pool, tell, asked, progress, states, ZarrSink(str(path)), last=False)
+    finish_pass(path, job.fingerprint, steps_done)
+    prune(job.workspace, job.fingerprint)
+    return {use.name: ArrayStore(str(path)) for use in job.kept}
+
+
+def _create(job: Job, part: Path) -> None:
+    results = [use for use in job.uses if use.result]
+    chunks = {use.name: chunks_for(job.plan, use, RESULT_CHUNK) for use in results}
+    create_result(part, job.dataset, job.frame, job.uses, job.grid, chunks)
+
+
+def _pass(
+    job: Job,
+    pool: Pool,
+    tell: Tell,
+    asked: Asked | None,
+    progress: _Progress,
+    states: Mapping[str, Source],
+    sink: Sink,
+    *,
+    last: bool,
+) -> None:
+    """Run all blocks of one pass and tell of each."""
+    started = time.perf_counter()
+    work = _work(job, progress, states, sink, last=last)
+    for done, finished in enumerate(pool.run(work, job.plan.blocks, asked), 1):
+        report = finished.report
+        progress.bytes_read += report.bytes_read
+        progress.bytes_written += report.bytes_written
+        progress.peak_bytes = max(progress.peak_bytes, report.peak_bytes)
+        tell(
+            BlockFinished(
+                pass_index=progress.pass_index,
+                passes=progress.passes,
+                done=done,
+                total=len(job.plan.blocks),
+                seconds=report.seconds,
+                worker=finished.worker,
+            )
+        )
+    progress.steps_done += work.steps
+    tell(
+        PassFinished(
+            pass_index=progress.pass_index,
+            passes=progress.passes,
+            steps_done=progress.steps_done,
+            steps=job.steps,
+            seconds=time.perf_counter() - started,
+        )
+    )
+    progress.pass_index += 1
+
+
+def _work(
+    job: Job, progress: _Progress, states: Mapping[str, Source], sink: Sink, *, last: bool
+) -> Work:
+    sources = tuple(
+        (use.name, states[use.name], use.name)
+        if use.name in states
+        else (use.name, job.source, use.variable)
+        for use in job.uses
+        if use.loaded
+    )
+    saved = (
+        [(use.variable, use.name) for use in job.uses if use.result]
+        if last
+        else [(use.name, use.partner or use.name) for use in job.kept]
+    )
+    return Work(
+        layout=job.plan.layout,
+        code=job.code,
+        scalars=tuple(sorted(job.scalars.items())),
+        sources=sources,
+        sink=sink,
+        saved=tuple(saved),
+        steps=min(job.plan.steps_per_pass, job.steps - progress.steps_done),
+    )

@@ -1,0 +1,150 @@
+"""One block, from the source to the sink: what a worker runs.
+
+A task travels as a small frozen `Work` and a `Block`, and gives back a small `Report`; the values
+go between stores and workers only. Running a task again writes the same bytes again.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import resource
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Artifact, Executable, Value
+from halocline_engine.datasets.match import FieldUse, Role
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.layout import Geometry, Layout, geometry
+from halocline_engine.distribute.partition import Block
+from halocline_engine.distribute.steps import Asked, Bench, nothing
+from halocline_engine.distribute.transfer import read_box, write_box
+
+__all__ = ["Code", "Report", "Work", "run_block"]
+
+# One computation at a time in a process: kernels use all of its threads and all of its device.
+# Other threads read and write meanwhile.
+_COMPUTE = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A program for a target; equal where the fingerprints are."""
+
+    fingerprint: str
+    artifact: Artifact = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all blocks of one pass do.
+
+    `sources` says for each loaded field where it is read and under which name; `saved` which
+    fields are written to the sink, as (name there, field).
+    """
+
+    layout: Layout
+    code: Code
+    scalars: tuple[tuple[str, Value], ...]
+    sources: tuple[tuple[str, Source, str], ...]
+    sink: Sink
+    saved: tuple[tuple[str, str], ...]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a block: `seconds` from the first read to the last write."""
+
+    index: int
+    seconds: float
+    bytes_read: int
+    bytes_written: int
+    peak_bytes: int
+
+
+def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
+    """Read a block with its halo, make the steps of the pass, write its own cells.
+
+    `asked` is looked at between steps; where it says True, `CancelledError` is raised.
+    """
+    started = time.perf_counter()
+    cells = geometry(work.layout, block, work.steps)
+    uses = {use.name: use for use in work.layout.uses}
+    loaded = {
+        name: read_box(source, variable, uses[name], work.layout.grid, block, cells.inner[name])
+        for name, source, variable in work.sources
+        if not cells.idle or uses[name].kept
+    }
+    if cells.idle:
+        results = {name: _idle(uses[name], loaded, block, cells) for _, name in work.saved}
+    else:
+        with _COMPUTE:
+            results = _compute(work, block, cells, loaded, asked)
+    written = sum(
+        write_box(work.sink, name, uses[source], work.layout.grid, block, results[source])
+        for name, source in work.saved
+    )
+    return Report(
+        index=block.index,
+        seconds=time.perf_counter() - started,
+        bytes_read=sum(values.nbytes for values in loaded.values()),
+        bytes_written=written,
+        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def _idle(
+    use: FieldUse, loaded: Mapping[str, NDArray[Any]], block: Block, cells: Geometry
+) -> NDArray[Any]:
+    """Return a saved field's values where no step computes anything."""
+    match use.role:
+        case Role.FEEDS | Role.IN_PLACE | Role.FED:
+            source = use.partner if use.role is Role.FEEDS else use.name
+            own = zip(cells.own[source], cells.inner[source], strict=True)
+            return loaded[source][(..., *(span.within(held) for span, held in own))]
+        case Role.CREATED | Role.INPUT:
+            shape = [span.size for span in (*block.extra, *cells.own[use.name])]
+            return np.full(shape, nothing(use), use.dtype)
+
+
+def _compute(
+    work: Work,
+    block: Block,
+    cells: Geometry,
+    loaded: Mapping[str, NDArray[Any]],
+    asked: Asked | None,
+) -> dict[str, NDArray[Any]]:
+    """Return the block's own cells of every saved field, indexed [others..., i, j, k]."""
+    bench = Bench.of(work.layout, cells, _executable(work.code))
+    roles = {use.name: use.role for use in work.layout.uses}
+    outer = tuple(span.size for span in block.extra)
+    results: dict[str, NDArray[Any]] = {}
+    before: dict[str, tuple[int, ...]] = {}
+    for point in itertools.product(*(range(size) for size in outer)):
+        for name, values in loaded.items():
+            shape = values.shape[: len(outer)]
+            at = tuple(index if size > 1 else 0 for index, size in zip(point, shape, strict=True))
+            if roles[name] is not Role.INPUT or before.get(name) != at:
+                bench.upload(name, values[at])
+            before[name] = at
+        after = bench.advance(dict(work.scalars), asked)
+        for _, name in work.saved:
+            values = bench.download(after[name], name)
+            if name not in results:
+                results[name] = np.empty((*outer, *values.shape), values.dtype)
+            results[name][point] = values
+    return results
+
+
+@functools.lru_cache(maxsize=8)
+def _executable(code: Code) -> Executable:
+    """Load a program once in each process."""
+    return code.artifact.load()

@@ -1,0 +1,107 @@
+"""The real service on a loopback port, in this process: API, dispatcher and engine."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+import uvicorn
+
+from halocline_engine.run import run
+from halocline_service.app import create_app
+from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.references import Resolver
+from halocline_service.dispatcher.attempt import Tools
+from halocline_service.dispatcher.loop import Dispatcher
+from halocline_service.dispatcher.main import scan_file
+from halocline_service.settings import Settings
+from halocline_service.store.base import Store
+from halocline_service.store.migrate import upgrade
+from halocline_service.store.sql import open_store
+
+
+@contextmanager
+def thread(work: Callable[[], object]) -> Generator[None]:
+    """Run something beside the tests; what is inside must make it end."""
+    running = threading.Thread(target=work, daemon=True)
+    running.start()
+    yield
+    running.join(20)
+    assert not running.is_alive()
+
+
+def dispatcher(settings: Settings, store: Store) -> Dispatcher:
+    layout = Layout(settings.data_dir)
+    resolver = Resolver(store, layout, tuple(settings.data_roots))
+    tools = Tools(
+        layout=layout,
+        resolver=resolver,
+        runner=run,
+        scan=scan_file,
+        cluster=None,
+        largest_chunk=settings.chunk_bytes,
+    )
+    return Dispatcher(settings, store, tools)
+
+
+@contextmanager
+def serving(settings: Settings) -> Generator[Store]:
+    """Answer HTTP and run jobs."""
+    upgrade(settings.database)
+    store = open_store(settings.database)
+    config = uvicorn.Config(
+        create_app(settings, store=store), port=settings.port, log_level="error", lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    stop = threading.Event()
+    jobs = dispatcher(settings, store)
+    with thread(server.run), thread(lambda: jobs.run(stop)):
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield store
+        finally:
+            server.should_exit = True
+            stop.set()
+    store.close()
+
+
+def settings_for(folder: Path, auth: str) -> Settings:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    given = {"data_dir": folder, "port": port, "auth": auth, "poll_seconds": 0.02}
+    return Settings.model_validate({**given, "data_roots": [folder / "roots"]})
+
+
+@pytest.fixture(scope="module")
+def quiet() -> Generator[None]:
+    """Keep the service's log out of the output, which belongs to the command."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, quiet: None) -> Generator[str]:
+    """Give the address of a service without keys, which may read its folder `roots`."""
+    settings = settings_for(tmp_path_factory.mktemp("service"), "none")
+    (settings.data_dir / "roots").mkdir()
+    with serving(settings):
+        yield f"http://127.0.0.1:{settings.port}"
+
+
+@pytest.fixture
+def locked_service(tmp_path: Path) -> Generator[tuple[str, str]]:
+    """Give the address of a service that wants a key, and a key."""
+    from halocline_service.auth.keys import create
+
+    settings = settings_for(tmp_path, "keys")
+    with serving(settings) as store:
+        yield f"http://127.0.0.1:{settings.port}", create(store.keys, "somebody").text

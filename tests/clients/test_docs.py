@@ -1,0 +1,74 @@
+"""The examples of the documentation run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from halocline_engine.analysis.dependence import check
+from halocline_engine.analysis.extents import analyse
+from halocline_engine.errors import DependenceError
+from halocline_engine.ir.lower import lower
+from halocline_engine.language.gtscript import parse
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    text = (ROOT / page).read_text("utf-8")
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("text", blocks("docs/language.md", "python"))
+def test_programs_of_the_language_reference_are_accepted(text: str) -> None:
+    program = lower(parse(text))
+    check(program)
+    analyse(program)
+
+
+@pytest.mark.parametrize("text", blocks("docs/language.md", "python reject"))
+def test_what_the_language_reference_calls_an_error_is_one(text: str) -> None:
+    program = lower(parse(text))
+    with pytest.raises(DependenceError):
+        check(program)
+
+
+def test_the_quick_start_works(
+    service: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "quick_start.py"
+    path.write_text(blocks("README.md", "python")[0])
+    monkeypatch.setenv("HALOCLINE_URL", service)
+    runpy.run_path(str(path))
+    output = capsys.readouterr().out
+    assert output == "0.0446\n"
+    assert output in blocks("README.md", "text")[0]
+
+
+def test_all_python_is_python() -> None:
+    for page in PAGES:
+        for text in blocks(str(page.relative_to(ROOT)), "python"):
+            ast.parse(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8")):
+        assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+def test_every_function_and_type_of_the_language_is_in_its_reference() -> None:
+    from halocline_engine.ir.nodes import FUNCTIONS
+    from halocline_engine.ir.types import DType
+
+    words = set(re.findall(r"\w+", (ROOT / "docs/language.md").read_text("utf-8")))
+    assert set(FUNCTIONS) - {"pow"} <= words
+    assert {dtype.value for dtype in DType} <= words
