@@ -1,0 +1,168 @@
+"""What the generated text may call: memory, choices and functions that Numba lacks.
+
+`pointer_float64(address)` makes an integer an address of that type, `load(pointer, offset)` and
+`store(pointer, offset, value)` count the offset in bytes. Memory is reached through integers and
+not through arrays, because an array index may be negative in Python, and the code that checks for
+that keeps loops from being vectorised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic as _numba_intrinsic
+
+from halocline_engine.ir.types import DType
+
+__all__ = ["namespace"]
+
+_Function = Callable[..., Any]
+#: Numba's decorators have no types of their own.
+_intrinsic = cast("Callable[[_Function], _Function]", _numba_intrinsic)
+_jit = cast("Callable[[_Function], _Function]", numba.njit(error_model="numpy", nogil=True))
+_types = cast("Any", types)
+_cgutils = cast("Any", cgutils)
+
+
+def _pointer(dtype: Any) -> _Function:
+    @_intrinsic
+    def pointer(_typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return _types.CPointer(dtype)(address), generate
+
+    return pointer
+
+
+@_intrinsic
+def _load(_typing: Any, pointer: Any, offset: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _at(context, builder, signature.return_type, arguments)
+        return context.unpack_value(builder, signature.return_type, place)
+
+    return pointer.dtype(pointer, offset), generate
+
+
+@_intrinsic
+def _store(_typing: Any, pointer: Any, offset: Any, _value: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        place = _at(context, builder, pointer.dtype, arguments)
+        context.pack_value(builder, pointer.dtype, arguments[2], place)
+        return context.get_dummy_value()
+
+    return _types.void(pointer, offset, pointer.dtype), generate
+
+
+def _at(context: Any, builder: Any, dtype: Any, arguments: Any) -> Any:
+    """Return the address `offset` bytes after a pointer, typed for the data."""
+    base = builder.bitcast(arguments[0], _cgutils.voidptr_t)
+    moved = builder.gep(base, [arguments[1]], inbounds=True)
+    return builder.bitcast(moved, context.get_data_type(dtype).as_pointer())
+
+
+@_intrinsic
+def _select(_typing: Any, condition: Any, then: Any, _otherwise: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.select(arguments[0], arguments[1], arguments[2])
+
+    return then(condition, then, then), generate
+
+
+def _extreme(operator: str) -> _Function:
+    """Return `minimum` or `maximum` as NumPy has them: NaN wins, and of equals the second."""
+
+    @_intrinsic
+    def extreme(_typing: Any, one: Any, _two: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            left, right = arguments
+            if isinstance(one, _types.Float):
+                first = builder.or_(
+                    builder.fcmp_ordered(operator, left, right),
+                    builder.fcmp_unordered("uno", left, left),
+                )
+            elif isinstance(one, _types.Boolean):
+                first = builder.icmp_unsigned(operator, left, right)
+            else:
+                first = builder.icmp_signed(operator, left, right)
+            return builder.select(first, left, right)
+
+        return one(one, one), generate
+
+    return extreme
+
+
+@_jit
+def _round_away(value: Any) -> Any:
+    """Round half away from zero: floor(|x| + 0.5) with the sign of x, in the type of x."""
+    half = type(value)(0.5)
+    return math.copysign(np.floor(math.fabs(value) + half), value)
+
+
+@_jit
+def _float_remainder(value: Any, divisor: Any) -> Any:
+    """Return the remainder with the sign of the divisor, as np.remainder."""
+    rest = np.fmod(value, divisor)
+    if divisor == 0:
+        return rest
+    if rest == 0:
+        return math.copysign(rest, divisor)
+    if (divisor < 0) != (rest < 0):
+        return rest + divisor
+    return rest
+
+
+@_jit
+def _integer_remainder(value: Any, divisor: Any) -> Any:
+    """Return the remainder with the sign of the divisor; 0 where the divisor is 0."""
+    if divisor in (0, -1):
+        return 0
+    return value % divisor
+
+
+@_jit
+def _integer_power(base: Any, exponent: Any) -> Any:
+    """Return the power in wrapping arithmetic; 1 / base**n is truncated, 0 for base 0."""
+    if exponent < 0:
+        if base == 1:
+            return 1
+        if base == -1:
+            return 1 if exponent % 2 == 0 else -1
+        return 0
+    result = 1
+    factor = np.int64(base)
+    while exponent > 0:
+        if exponent % 2 == 1:
+            result *= factor
+        factor *= factor
+        exponent //= 2
+    return result
+
+
+def namespace() -> dict[str, Any]:
+    """Return the names that generated text may use, and nothing else."""
+    pointers = {
+        f"pointer_{dtype}": _pointer(getattr(_types, "boolean" if dtype is DType.BOOL else dtype))
+        for dtype in DType
+    }
+    return {
+        "__builtins__": {"range": range, "max": max, "min": min, "abs": abs},
+        "np": np,
+        "math": math,
+        "load": _load,
+        "store": _store,
+        "select": _select,
+        "minimum": _extreme("<"),
+        "maximum": _extreme(">"),
+        "round_away": _round_away,
+        "float_remainder": _float_remainder,
+        "integer_remainder": _integer_remainder,
+        "integer_power": _integer_power,
+        **pointers,
+    }

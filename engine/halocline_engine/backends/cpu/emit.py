@@ -1,0 +1,249 @@
+"""Schedule -> text: one function for each kernel, plain loops over a box of points.
+
+The functions take a box `i0, i1, j0, j1, k0, k1` relative to the domain's first point, so the same
+code serves any split over threads; the number of levels `nk`; for each array the address of the
+domain's first point and its three strides in bytes; and the scalars. The innermost loop runs along
+the layout's inner axis, where offsets are constants for arrays that are adjacent along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from halocline_engine.backends.cpu.layout import Layout
+from halocline_engine.backends.cpu.spell import spell
+from halocline_engine.ir.nodes import (
+    Assign,
+    Bound,
+    Expr,
+    If,
+    Parameter,
+    Program,
+    Read,
+    Statement,
+)
+from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.ir.walk import expressions, walk
+from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.schedule.nodes import Kernel, Schedule, Section
+from halocline_engine.schedule.temporaries import kernels_of
+
+__all__ = ["Function", "Module", "emit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A generated function: its name, and the arrays and scalars it takes, in order."""
+
+    name: str
+    arrays: tuple[str, ...]
+    scalars: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """The text, and its functions in the order of the schedule's kernels."""
+
+    text: str
+    functions: tuple[Function, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """An array as the text knows it."""
+
+    text: str
+    dtype: DType
+    axes: tuple[Axis, ...]
+    adjacent: bool
+
+
+def emit(schedule: Schedule, layout: Layout) -> Module:
+    """Return the text of all kernels for one layout; the same schedule gives the same bytes."""
+    arrays = _arrays(schedule, layout)
+    scalars = {s.name: f"s{n}" for n, s in enumerate(schedule.program.scalars)}
+    types = {s.name: s.dtype for s in schedule.program.scalars}
+    functions: list[Function] = []
+    lines: list[str] = []
+    for number, kernel in enumerate(kernels_of(schedule.steps)):
+        function = _function(f"kernel{number}", kernel, arrays, schedule.program)
+        writer = _Writer(kernel, layout, arrays, scalars)
+        lines += [_head(function, arrays, scalars), *_casts(function, scalars, types)]
+        lines += [*writer.loops(), "", ""]
+        functions.append(function)
+    return Module("\n".join(lines).rstrip() + "\n", tuple(functions))
+
+
+def _arrays(schedule: Schedule, layout: Layout) -> dict[str, _Array]:
+    fields = {
+        f.name: _Array(f"f{n}", f.dtype, f.axes, f.name in layout.adjacent)
+        for n, f in enumerate(schedule.program.fields)
+    }
+    buffers = {
+        b.name: _Array(f"b{n}", b.dtype, tuple(Axis), adjacent=True)
+        for n, b in enumerate(schedule.buffers)
+    }
+    return {**fields, **buffers}
+
+
+def _function(name: str, kernel: Kernel, arrays: dict[str, _Array], program: Program) -> Function:
+    bodies = [statement for section in kernel.sections for statement in section.body]
+    used = {name for name, _ in reads_of(bodies)} | set(targets_of(bodies))
+    parameters = {
+        part.name
+        for value in expressions(bodies)
+        for part in walk(value)
+        if isinstance(part, Parameter)
+    }
+    return Function(
+        name,
+        tuple(a for a in arrays if a in used),
+        tuple(s.name for s in program.scalars if s.name in parameters),
+    )
+
+
+def _head(function: Function, arrays: dict[str, _Array], scalars: dict[str, str]) -> str:
+    words = ["i0", "i1", "j0", "j1", "k0", "k1", "nk"]
+    for name in function.arrays:
+        text = arrays[name].text
+        words += [text, f"{text}_i", f"{text}_j", f"{text}_k"]
+    words += [scalars[name] for name in function.scalars]
+    return f"def {function.name}({', '.join(words)}):"
+
+
+def _casts(function: Function, scalars: dict[str, str], types: dict[str, DType]) -> list[str]:
+    """Scalars come as Python has them and get their own type here."""
+    return [
+        f"    {scalars[name]} = np.{types[name]}({scalars[name]})"
+        for name in function.scalars
+        if types[name] not in (DType.BOOL, DType.INT64, DType.FLOAT64)
+    ]
+
+
+class _Writer:
+    """Writes one kernel; the names of registers and pointers are local to it."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        layout: Layout,
+        arrays: dict[str, _Array],
+        scalars: dict[str, str],
+    ) -> None:
+        self.kernel = kernel
+        self.inner = layout.inner
+        self.arrays = arrays
+        self.scalars = scalars
+        self.registers = {t.name: f"r{n}" for n, t in enumerate(kernel.registers)}
+        self.pointers: dict[tuple[str, int, int], str] = {}
+
+    def loops(self) -> Iterator[str]:
+        """Yield the loop nest, indented for a function's body."""
+        parallel = self.kernel.order is Order.PARALLEL
+        outer = ["k", "j"] if self.inner is Axis.I else ["i", "j"]
+        if parallel:
+            for section in self.kernel.sections:
+                yield from self._nest(section, [*outer, self.inner.lower()])
+            return
+        shared = [axis for axis in outer if axis != "k"]
+        rest = ["k", "i"] if self.inner is Axis.I else ["k"]
+        for depth, axis in enumerate(shared, start=1):
+            yield "    " * depth + self._loop(axis, None)
+        for section in self.kernel.sections:
+            yield from self._nest(section, rest, depth=len(shared) + 1)
+
+    def _nest(self, section: Section, axes: list[str], depth: int = 1) -> Iterator[str]:
+        self.pointers = self._rows(section)
+        for axis in axes[:-1]:
+            yield "    " * depth + self._loop(axis, section)
+            depth += 1
+        for key, name in self.pointers.items():
+            yield "    " * depth + f"{name} = {self._row(*key)}"
+        yield "    " * depth + self._loop(axes[-1], section)
+        yield from self._body(section.body, depth + 1)
+
+    def _loop(self, axis: str, section: Section | None) -> str:
+        if axis != "k" or section is None:
+            return f"for {axis} in range({axis}0, {axis}1):"
+        start, end = _level(section.interval.start), _level(section.interval.end)
+        match self.kernel.order:
+            case Order.PARALLEL:
+                return f"for k in range(max(k0, {start}), min(k1, {end})):"
+            case Order.FORWARD:
+                return f"for k in range({start}, {end}):"
+            case Order.BACKWARD:
+                return f"for k in range({end} - 1, {start} - 1, -1):"
+            case _:
+                assert_never(self.kernel.order)
+
+    def _rows(self, section: Section) -> dict[tuple[str, int, int], str]:
+        """Name a pointer for every array and offset across the inner axis."""
+        keys: dict[tuple[str, int, int], None] = {}
+        for name, (i, j, k) in (
+            *reads_of(section.body),
+            *((target, (0, 0, 0)) for target in targets_of(section.body)),
+        ):
+            if name not in self.registers:
+                keys[(name, j, k if self.inner is Axis.I else i)] = None
+        return {key: f"p{n}" for n, key in enumerate(keys)}
+
+    def _row(self, name: str, j: int, other: int) -> str:
+        array = self.arrays[name]
+        across = Axis.K if self.inner is Axis.I else Axis.I
+        terms = [array.text]
+        for axis, offset in ((Axis.J, j), (across, other)):
+            if axis in array.axes:
+                low = axis.lower()
+                place = f"({low} {'-' if offset < 0 else '+'} {abs(offset)})" if offset else low
+                terms.append(f"{place} * {array.text}_{low}")
+        return f"pointer_{array.dtype}({' + '.join(terms)})"
+
+    def _body(self, body: tuple[Statement, ...], depth: int) -> Iterator[str]:
+        pad = "    " * depth
+        for statement in body:
+            match statement:
+                case Assign(target, value, _) if target in self.registers:
+                    yield f"{pad}{self.registers[target]} = {self._spell(value)}"
+                case Assign(target, value, _):
+                    place = self._place(target, (0, 0, 0))
+                    yield f"{pad}store({place}, {self._spell(value)})"
+                case If(condition, then, otherwise, _):
+                    yield f"{pad}if {self._spell(condition)}:"
+                    yield from self._body(then, depth + 1)
+                    if otherwise:
+                        yield f"{pad}else:"
+                        yield from self._body(otherwise, depth + 1)
+                case _:
+                    assert_never(statement)
+
+    def _spell(self, value: Expr) -> str:
+        return spell(value, self._read, lambda p: self.scalars[p.name])
+
+    def _read(self, read: Read) -> str:
+        if read.name in self.registers:
+            return self.registers[read.name]
+        return f"load({self._place(read.name, read.offset)})"
+
+    def _place(self, name: str, offset: tuple[int, int, int]) -> str:
+        """Return pointer and offset in bytes, as arguments."""
+        i, j, k = offset
+        along_i = self.inner is Axis.I
+        array = self.arrays[name]
+        pointer = self.pointers[(name, j, k if along_i else i)]
+        if self.inner not in array.axes:
+            return f"{pointer}, 0"
+        index, step = ("i", i) if along_i else ("k", k)
+        if array.adjacent:
+            size = array.dtype.itemsize
+            moved = f" {'-' if step < 0 else '+'} {abs(step) * size}" if step else ""
+            return f"{pointer}, {index} * {size}{moved}"
+        place = f"({index} {'-' if step < 0 else '+'} {abs(step)})" if step else index
+        return f"{pointer}, {place} * {array.text}_{index}"
+
+
+def _level(bound: Bound) -> str:
+    if not bound.from_end:
+        return str(bound.offset)
+    return f"nk - {-bound.offset}" if bound.offset < 0 else "nk"

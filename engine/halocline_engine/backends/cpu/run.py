@@ -1,0 +1,347 @@
+"""Generated text -> calls: compile for the layout at hand, split over threads, run in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from math import prod
+from threading import Lock
+from typing import Any, TypeAlias, cast
+
+import numba
+import numpy as np
+
+from halocline_engine.backends.base import HostArray, Value
+from halocline_engine.backends.cpu.builtins import namespace
+from halocline_engine.backends.cpu.emit import Function, emit
+from halocline_engine.backends.cpu.layout import Layout, layout_of
+from halocline_engine.backends.cpu.phases import phases
+from halocline_engine.backends.host import HostMemory
+from halocline_engine.ir.extent import Horizontal
+from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule
+
+__all__ = ["SERIAL_POINTS", "Box", "CpuExecutable", "split"]
+
+#: (first, one past the last) along I, J and K, relative to the domain's first point.
+Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+_Domain: TypeAlias = tuple[int, int, int]
+_Compiled: TypeAlias = Callable[..., None]
+
+#: Fewer points than this are not worth waking a thread for.
+SERIAL_POINTS = 16384
+#: What the arrays of one slab may take: about the second-level cache of a core.
+SLAB_BYTES = 1 << 20
+#: Arguments before those of the arrays: the box and the number of levels.
+_FIRST_ARRAY = 7
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The address of the domain's first point and the strides along I, J and K, in bytes."""
+
+    array: HostArray
+    words: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A compiled kernel and what it is called with."""
+
+    function: Function
+    compiled: _Compiled
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What one run knows: code, arrays, scalars, and over how many threads it is split."""
+
+    entries: tuple[_Entry, ...]
+    places: Mapping[str, _Place]
+    scalars: Mapping[str, Value]
+    domain: _Domain
+    inner: Axis
+    threads: int
+
+
+class CpuExecutable:
+    """`backends.base.Executable` on the host's cores; safe to call from several threads at once.
+
+    A call uses as many threads as `numba.get_num_threads()` says in the thread that calls.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._compiled: dict[Layout, tuple[_Entry, ...]] = {}
+        self._phases = tuple(phases(schedule, axis) for axis in (0, 1))
+        self._lock = Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._spare: deque[tuple[object, dict[str, _Place]]] = deque(maxlen=4)
+
+    @property
+    def memory(self) -> HostMemory:
+        """NumPy arrays."""
+        return HostMemory()
+
+    def __call__(
+        self,
+        fields: Mapping[str, HostArray],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> None:
+        """Run once, on the caller's arrays."""
+        if 0 in domain:
+            return
+        used = [f.name for f in self._schedule.program.fields if f.read or f.written]
+        places = {name: _place(fields[name], origins[name]) for name in used}
+        strides = {name: place.words[1:] for name, place in places.items()}
+        layout = layout_of(self._schedule.program, strides)
+        entries = self._entries(layout)
+        key = (layout.inner, domain)
+        buffers = self._take(key)
+        call = _Call(entries, {**places, **buffers}, scalars, domain, layout.inner, _threads())
+        self._steps(call)
+        if buffers:
+            self._spare.append((key, buffers))
+
+    def machine_code(self) -> tuple[str, ...]:
+        """Return the assembly of every kernel compiled so far, for people and tests."""
+        return tuple(
+            "\n".join(cast("Any", entry.compiled).inspect_asm().values())
+            for entries in self._compiled.values()
+            for entry in entries
+        )
+
+    def _entries(self, layout: Layout) -> tuple[_Entry, ...]:
+        """Return the kernels compiled for a layout; the first call with it waits for Numba."""
+        entries = self._compiled.get(layout)
+        if entries is None:
+            with self._lock:
+                entries = self._compiled.get(layout) or _compile(self._schedule, layout)
+                self._compiled[layout] = entries
+        return entries
+
+    def _take(self, key: tuple[Axis, _Domain]) -> dict[str, _Place]:
+        """Return memory for the temporaries: that of an earlier call where it fits."""
+        while self._spare:
+            try:
+                known, buffers = self._spare.pop()
+            except IndexError:
+                break
+            if known == key:
+                return buffers
+        inner, domain = key
+        local = {b.name for phase in self._phases[_across(inner)] for b in phase.local}
+        shared = [b for b in self._schedule.buffers if b.name not in local]
+        return {b.name: _buffer(b, inner, domain) for b in shared}
+
+    def _steps(self, call: _Call) -> None:
+        entries = iter(call.entries)
+        for phase in self._phases[_across(call.inner)]:
+            first = phase.steps[0]
+            if isinstance(first, Levels):
+                self._levels(first, entries, call)
+                continue
+            kernels = [(step, next(entries)) for step in phase.steps if isinstance(step, Kernel)]
+            if len(kernels) == 1 and not phase.local:
+                self._kernel(*kernels[0], call, (0, call.domain[2]))
+            else:
+                self._slabs(kernels, phase.local, call)
+
+    def _levels(self, step: Levels, entries: Iterator[_Entry], call: _Call) -> None:
+        for level in step.levels:
+            own = [(kernel, next(entries)) for kernel in level.kernels]
+            start = level.interval.start.level(call.domain[2])
+            end = level.interval.end.level(call.domain[2])
+            numbers = range(start, end)
+            for k in numbers if step.order is Order.FORWARD else reversed(numbers):
+                for kernel, entry in own:
+                    self._kernel(kernel, entry, call, (k, k + 1))
+
+    def _kernel(self, kernel: Kernel, entry: _Entry, call: _Call, levels: tuple[int, int]) -> None:
+        """Run a kernel on all its points, in pieces where that pays, and wait for all of them."""
+        box = _widened(call.domain, kernel.extent, levels)
+        rest = _arguments(entry.function, call)
+        nk = call.domain[2]
+        points = prod(high - low for low, high in box)
+        if call.threads < 2 or points < SERIAL_POINTS:
+            entry.compiled(*_flat(box), nk, *rest)
+            return
+        sequential = kernel.order is not Order.PARALLEL
+        pieces = split(box, call.threads, call.inner, sequential=sequential)
+        self._share([partial(entry.compiled, *_flat(piece), nk, *rest) for piece in pieces])
+
+    def _slabs(
+        self, kernels: list[tuple[Kernel, _Entry]], local: tuple[Buffer, ...], call: _Call
+    ) -> None:
+        """Run several kernels slab by slab; a slab's arrays fit in a core's cache."""
+        axis = _across(call.inner)
+        low, high = kernels[0][0].extent[axis]
+        cuts = _cuts(low, call.domain[axis] + high, _count(kernels, call))
+
+        def run(slabs: list[tuple[int, int]]) -> None:
+            size = max(b - a for a, b in slabs)
+            own = {b.name: _slab_buffer(b, call, axis, size) for b in local}
+            here = replace(call, places={**call.places, **own})
+            work = [_slab_work(kernel, entry, here, own, axis) for kernel, entry in kernels]
+            for a, b in slabs:
+                for compiled, words, moving in work:
+                    words[2 * axis : 2 * axis + 2] = a, b
+                    for at, address, stride in moving:
+                        words[at] = address - a * stride
+                    compiled(*words)
+
+        slabs = list(pairwise(cuts))
+        workers = call.threads if prod(call.domain) >= SERIAL_POINTS else 1
+        share = _cuts(0, len(slabs), workers)
+        self._share([partial(run, slabs[a:b]) for a, b in pairwise(share) if a < b])
+
+    def _share(self, work: list[Callable[[], None]]) -> None:
+        """Do the first piece of work here and the others in threads, and wait for all of them."""
+        first, *others = work
+        pool = self._workers() if others else None
+        waiting = [pool.submit(piece) for piece in others] if pool else []
+        first()
+        for future in waiting:
+            future.result()
+
+    def _workers(self) -> ThreadPoolExecutor:
+        """Return the pool; its threads start when work comes, and idle ones are used first."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(thread_name_prefix="halocline-cpu")
+            return self._pool
+
+
+def split(box: Box, pieces: int, inner: Axis, *, sequential: bool) -> list[Box]:
+    """Return the box in at most `pieces` boxes of nearly equal size along one axis.
+
+    The axis is the outermost one of the loops that has two points or more for each piece, else the
+    longest. A sequential kernel is not split along K.
+
+    >>> split(((0, 8), (0, 4), (0, 1)), 2, Axis.I, sequential=False)
+    [((0, 8), (0, 2), (0, 1)), ((0, 8), (2, 4), (0, 1))]
+    """
+    order = (2, 1, 0) if inner is Axis.I else (0, 1, 2)
+    axes = [axis for axis in order if not (sequential and axis == 2)]
+    sizes = [high - low for low, high in box]
+    long = [axis for axis in axes if sizes[axis] >= 2 * pieces]
+    axis = long[0] if long else max(axes, key=lambda a: sizes[a])
+    cuts = _cuts(*box[axis], max(1, min(pieces, sizes[axis])))
+    return [
+        cast("Box", (*box[:axis], (start, end), *box[axis + 1 :])) for start, end in pairwise(cuts)
+    ]
+
+
+def _threads() -> int:
+    return int(cast("Any", numba).get_num_threads())
+
+
+def _compile(schedule: Schedule, layout: Layout) -> tuple[_Entry, ...]:
+    """Run the text of our own emitter, which holds no name or text of a user's, and compile it."""
+    module = emit(schedule, layout)
+    names = namespace()
+    exec(compile(module.text, "<halocline cpu>", "exec"), names)
+    types = {s.name: s.dtype for s in schedule.program.scalars}
+    return tuple(
+        _Entry(function, _jit(function, names[function.name], types))
+        for function in module.functions
+    )
+
+
+def _jit(function: Function, body: Callable[..., None], types: Mapping[str, DType]) -> _Compiled:
+    words = ["int64"] * (_FIRST_ARRAY + 4 * len(function.arrays))
+    words += [_scalar_type(types[name]) for name in function.scalars]
+    decorate = cast("Any", numba).njit(
+        f"void({', '.join(words)})", nogil=True, fastmath=False, error_model="numpy"
+    )
+    return cast("_Compiled", decorate(body))
+
+
+def _scalar_type(dtype: DType) -> str:
+    """Return the type that a scalar is passed in: Python's own, converted inside."""
+    return "float64" if dtype.is_float else "boolean" if dtype is DType.BOOL else "int64"
+
+
+def _place(array: HostArray, origin: tuple[int, int, int]) -> _Place:
+    i, j, k = array.strides
+    address = cast("int", array.__array_interface__["data"][0])
+    return _Place(array, (address + origin[0] * i + origin[1] * j + origin[2] * k, i, j, k))
+
+
+def _buffer(buffer: Buffer, inner: Axis, domain: _Domain) -> _Place:
+    (i_low, i_high), (j_low, j_high) = buffer.extent
+    ni, nj, nk = domain
+    i_size, j_size = ni + i_high - i_low, nj + j_high - j_low
+    dtype = np.dtype(buffer.dtype.value)
+    if inner is Axis.I:
+        array = HostMemory().empty((i_size, j_size, nk), dtype, (-i_low, -j_low, 0))
+    else:
+        turned = HostMemory().empty((nk, j_size, i_size), dtype, (0, -j_low, -i_low))
+        array = turned.transpose(2, 1, 0)
+    return _place(array, (-i_low, -j_low, 0))
+
+
+def _widened(domain: _Domain, extent: Horizontal, levels: tuple[int, int]) -> Box:
+    (i_low, i_high), (j_low, j_high) = extent
+    return (i_low, domain[0] + i_high), (j_low, domain[1] + j_high), levels
+
+
+def _across(inner: Axis) -> int:
+    """Return the axis that slabs are cut across: the outermost loop of column kernels."""
+    return 1 if inner is Axis.I else 0
+
+
+def _cuts(low: int, high: int, count: int) -> list[int]:
+    """Return the bounds of `count` ranges of nearly equal size; empty ones where there are many."""
+    return [low + (high - low) * n // count for n in range(count + 1)]
+
+
+def _count(kernels: list[tuple[Kernel, _Entry]], call: _Call) -> int:
+    """Return how many slabs to cut: each fits in a cache, and each thread has one."""
+    axis = _across(call.inner)
+    low, high = kernels[0][0].extent[axis]
+    arrays = {name for _, entry in kernels for name in entry.function.arrays}
+    needed = prod(call.domain) * 8 * len(arrays) // SLAB_BYTES
+    least = call.threads if prod(call.domain) >= SERIAL_POINTS else 1
+    return max(1, min(call.domain[axis] + high - low, max(needed, least)))
+
+
+def _slab_buffer(buffer: Buffer, call: _Call, axis: int, size: int) -> _Place:
+    """Return memory for a temporary on one slab of at most `size` points across `axis`."""
+    extent = tuple((0, 0) if n == axis else pair for n, pair in enumerate(buffer.extent))
+    domain = [size if n == axis else points for n, points in enumerate(call.domain)]
+    narrow = replace(buffer, extent=(extent[0], extent[1]))
+    return _buffer(narrow, call.inner, (domain[0], domain[1], domain[2]))
+
+
+def _slab_work(
+    kernel: Kernel, entry: _Entry, call: _Call, own: Mapping[str, _Place], axis: int
+) -> tuple[_Compiled, list[Value], list[tuple[int, int, int]]]:
+    """Return a kernel with its arguments, and which of them move with the slab.
+
+    Those are (index, address, stride) of the buffers that hold one slab: the domain's first point
+    lies before their memory, as far as the slab's first point is from it.
+    """
+    box = _widened(call.domain, kernel.extent, (0, call.domain[2]))
+    words = [*_flat(box), call.domain[2], *_arguments(entry.function, call)]
+    moving = [
+        (_FIRST_ARRAY + 4 * n, own[name].words[0], own[name].words[1 + axis])
+        for n, name in enumerate(entry.function.arrays)
+        if name in own
+    ]
+    return entry.compiled, words, moving
+
+
+def _flat(box: Iterable[tuple[int, int]]) -> Iterator[int]:
+    return (bound for bounds in box for bound in bounds)
+
+
+def _arguments(function: Function, call: _Call) -> tuple[Value, ...]:
+    words = [word for name in function.arrays for word in call.places[name].words]
+    return (*words, *(call.scalars[name] for name in function.scalars))

@@ -1,0 +1,124 @@
+"""The odd programs that GT4Py accepts give the same arrays here, where numpy runs them there."""
+
+import importlib
+import importlib.util
+import json
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halocline_engine as he
+from halocline_engine.errors import ProgramError
+from halocline_engine.ir.nodes import Field
+
+DATA = Path(__file__).parents[1] / "data" / "gtscript"
+PREAMBLE = (DATA / "preamble.txt").read_text()
+#: GT4Py refuses this function of the preamble as soon as it is decorated.
+TWO_RETURNS = re.search(r"@gtscript.function\ndef g6.*?return -x\n", PREAMBLE, re.DOTALL)
+SHAPE = (11, 10, 9)
+ORIGIN = (3, 3, 1)
+DOMAIN = (5, 4, 7)
+
+
+def accepted() -> Iterator[Any]:
+    """Yield the programs that are part of the language here."""
+    for index, program in enumerate(json.loads((DATA / "accepted.json").read_text())["programs"]):
+        # GT4Py's own variables clash with a field of this name.
+        program["source"] = re.sub(r"\bk\b", "levels", program["source"])
+        name = program["source"].split("(", 1)[0].split()[1]
+        try:
+            he.stencil(
+                PREAMBLE + program["source"],
+                externals=externals(program, None),
+                dtypes={"T": "float32"},
+                target="reference",
+            )
+        except ProgramError:
+            continue
+        yield pytest.param(program, f"accepted_{index}", name, id=f"{index}-{program['id']}")
+
+
+def externals(program: dict[str, Any], module: ModuleType | None) -> dict[str, Any]:
+    """Return the externals of a program: for GT4Py out of its module, or for us."""
+    gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript") if module else None
+    result: dict[str, Any] = {}
+    for name, value in program["externals"].items():
+        axis = re.match(r"AxisIndex\(axis=K, index=(-?\d+), offset=0\)", str(value))
+        if axis:
+            index = int(axis[1])
+            result[name] = gtscript.K[index] if gtscript else {"axis": "K", "index": index}
+        elif str(value).startswith("function "):
+            function = str(value).split()[1]
+            result[name] = getattr(module, function) if module else {"function": function}
+        else:
+            result[name] = value
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("gt4py")
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def along(numbers: tuple[int, int, int], field: Field) -> tuple[int, ...]:
+    return tuple(numbers["IJK".index(axis)] for axis in field.axes)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("program", "stem", "name"), list(accepted()))
+def test_odd_programs_give_the_same(
+    program: dict[str, Any], stem: str, name: str, folder: Path
+) -> None:
+    assert TWO_RETURNS is not None
+    path = folder / f"{stem}.py"
+    path.write_text(PREAMBLE.replace(TWO_RETURNS[0], "") + program["source"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        config: Any = importlib.import_module("gt4py.cartesian.config")
+        config.cache_settings["root_path"] = str(folder)
+        module = load(path)
+        gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript")
+        theirs = gtscript.stencil(
+            backend="numpy",
+            format_source=False,
+            definition=getattr(module, name),
+            externals=externals(program, module),
+            dtypes={"T": np.float32},
+        )
+    ours = he.stencil(
+        PREAMBLE + program["source"],
+        externals=externals(program, module),
+        dtypes={"T": "float32"},
+        target="reference",
+    )
+    random = np.random.default_rng(7)
+    fields = [f for f in ours.compiled.program.fields if f.read or f.written]
+    arrays = {f.name: random.normal(size=along(SHAPE, f)).astype(f.dtype.value) for f in fields}
+    expected = {key: array.copy() for key, array in arrays.items()}
+    scalars = {scalar.name: 1.5 for scalar in ours.compiled.program.scalars}
+    origin = {f.name: along(ORIGIN, f) for f in fields}
+    theirs(**expected, **scalars, origin=origin, domain=DOMAIN)
+    ours(**arrays, **scalars, origin=origin, domain=DOMAIN)
+    for key, array in arrays.items():
+        np.testing.assert_allclose(array, expected[key], rtol=1e-13, atol=0.0, err_msg=key)
+
+
+def test_most_are_compared() -> None:
+    assert len(list(accepted())) == 28

@@ -1,0 +1,207 @@
+"""Uploads: any Zarr store of plain arrays goes in, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.service.conftest import ClientOf, Running
+
+GROUP: dict[str, Any] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+ARRAY: dict[str, Any] = {
+    "zarr_format": 3,
+    "node_type": "array",
+    "shape": [4],
+    "data_type": "float64",
+    "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+    "chunk_key_encoding": {"name": "default"},
+    "fill_value": "NaN",
+    "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    "attributes": {},
+    "dimension_names": ["x"],
+}
+
+
+def start(service: Running) -> tuple[str, str]:
+    answer = service.client.post("/uploads")
+    assert answer.status_code == 201
+    info = answer.json()
+    assert answer.headers["Location"] == f"http://testserver/uploads/{info['id']}"
+    assert info["href"] == f"http://testserver/uploads/{info['id']}.zarr"
+    assert (info["status"], info["reference"]) == ("open", f"upload:{info['id']}")
+    return info["id"], f"/uploads/{info['id']}.zarr"
+
+
+def put(service: Running, url: str, content: Any) -> Any:
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return service.client.put(url, content=data)
+
+
+def send(service: Running, folder: Path, url: str) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            answer = service.client.put(
+                f"{url}/{path.relative_to(folder)}", content=path.read_bytes()
+            )
+            assert answer.status_code == 204
+
+
+def test_a_dataset_is_sent_and_computed_with(service: Running) -> None:
+    upload, url = start(service)
+    assert service.client.get(f"{url}/zarr.json").status_code == 404
+    send(service, service.data / "sst.zarr", url)
+    answer = service.client.get(f"{url}/sst/c/0/0/0")
+    assert answer.content == (service.data / "sst.zarr/sst/c/0/0/0").read_bytes()
+    assert answer.headers["cache-control"] == "no-store"
+    done = service.client.post(f"/uploads/{upload}/complete").json()
+    files = [path for path in (service.data / "sst.zarr").rglob("*") if path.is_file()]
+    assert (done["status"], done["keys"]) == ("complete", len(files))
+    assert service.client.post(f"/uploads/{upload}/complete").json() == done
+    assert service.client.get(f"/uploads/{upload}").json() == done
+    answer = service.client.get(f"{url}/sst/c/0/0/0")
+    assert "immutable" in answer.headers["cache-control"]
+    job = service.submit(dataset=f"upload:{upload}")
+    assert service.wait(job)["status"] == "successful"
+
+
+def test_metadata_is_consolidated_by_the_service(idle: Running) -> None:
+    upload, url = start(idle)
+    put(idle, f"{url}/zarr.json", GROUP)
+    put(idle, f"{url}/a/zarr.json", ARRAY)
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+    root = idle.client.get(f"{url}/zarr.json").json()
+    assert root["consolidated_metadata"]["metadata"] == {"a": ARRAY}
+
+
+def test_consolidated_metadata_that_was_sent_is_not_believed(idle: Running) -> None:
+    upload, url = start(idle)
+    lie = {"kind": "inline", "must_understand": False, "metadata": {"b": ARRAY}}
+    put(idle, f"{url}/zarr.json", GROUP | {"consolidated_metadata": lie})
+    put(idle, f"{url}/a/zarr.json", ARRAY)
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+    root = idle.client.get(f"{url}/zarr.json").json()
+    assert set(root["consolidated_metadata"]["metadata"]) == {"a"}
+
+
+def test_a_store_of_format_2(idle: Running) -> None:
+    upload, url = start(idle)
+    array = {
+        "zarr_format": 2,
+        "shape": [4],
+        "chunks": [2],
+        "dtype": "<f8",
+        "compressor": {"id": "zstd", "level": 1},
+        "filters": [{"id": "shuffle", "elementsize": 8}],
+        "fill_value": "NaN",
+        "order": "C",
+    }
+    put(idle, f"{url}/.zgroup", {"zarr_format": 2})
+    put(idle, f"{url}/a/.zarray", array)
+    put(idle, f"{url}/a/.zattrs", {"_ARRAY_DIMENSIONS": ["x"]})
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+    consolidated = idle.client.get(f"{url}/.zmetadata").json()
+    assert consolidated["zarr_consolidated_format"] == 1
+    assert set(consolidated["metadata"]) == {".zgroup", "a/.zarray", "a/.zattrs"}
+
+
+def test_an_upload_that_is_refused_can_be_mended(idle: Running) -> None:
+    upload, url = start(idle)
+    put(idle, f"{url}/zarr.json", GROUP)
+    put(idle, f"{url}/a/zarr.json", ARRAY | {"data_type": "object"})
+    refused = idle.client.post(f"/uploads/{upload}/complete")
+    assert (refused.status_code, refused.json()["code"]) == (400, "dataset")
+    assert refused.json()["detail"] == (
+        "Zarr metadata 'a/zarr.json' has data type 'object', which is not read."
+    )
+    assert idle.client.get(f"/uploads/{upload}").json()["status"] == "open"
+    put(idle, f"{url}/a/zarr.json", ARRAY)
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+
+
+def test_a_complete_upload_is_frozen(idle: Running) -> None:
+    upload, url = start(idle)
+    put(idle, f"{url}/zarr.json", GROUP)
+    idle.client.post(f"/uploads/{upload}/complete")
+    late = put(idle, f"{url}/a/zarr.json", ARRAY)
+    assert (late.status_code, late.json()["code"]) == (409, "upload")
+    assert late.json()["detail"] == f"Upload '{upload}' is complete and cannot be changed."
+    assert idle.client.get(f"{url}/a/zarr.json").status_code == 404
+
+
+def test_an_upload_that_is_not_complete_is_no_dataset(idle: Running) -> None:
+    upload, _ = start(idle)
+    program = "def f(a: Field[float]):\n  with computation(PARALLEL), interval(...):\n    a = 1.0\n"
+    answer = idle.client.post(
+        "/processes/stencil/execution",
+        json={"inputs": {"program": program, "dataset": f"upload:{upload}"}},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (400, "dataset")
+    assert answer.json()["detail"] == f"Upload '{upload}' is not complete."
+
+
+def test_an_empty_upload_is_no_zarr_store(idle: Running) -> None:
+    upload, _ = start(idle)
+    answer = idle.client.post(f"/uploads/{upload}/complete")
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == (
+        "The dataset is not a Zarr store: it has neither 'zarr.json' nor '.zgroup'."
+    )
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["../x", "..%2Fx", "a/../../x", "%2Fx", "a//b", ".x", "a/.x", "a%00", "a%5Cb", "", "a/", "C:x"],
+)
+def test_names_that_are_no_keys(idle: Running, key: str) -> None:
+    _, url = start(idle)
+    before = {path for path in idle.settings.data_dir.rglob("*") if "uploads" not in str(path)}
+    answer = put(idle, f"{url}/{key}", b"x")
+    assert answer.status_code in (400, 404, 405)
+    after = {path for path in idle.settings.data_dir.rglob("*") if "uploads" not in str(path)}
+    assert {path.name for path in after - before} <= {"halocline.sqlite3-wal"}
+    assert not list(idle.settings.data_dir.glob("uploads/*/*"))
+
+
+def test_a_key_cannot_be_a_folder_too(idle: Running) -> None:
+    _, url = start(idle)
+    assert put(idle, f"{url}/a/b", b"x").status_code == 204
+    assert put(idle, f"{url}/a", b"x").status_code == 409
+    assert put(idle, f"{url}/a/b/c", b"x").status_code == 409
+
+
+def test_sizes_are_bounded(idle: Running) -> None:
+    _, url = start(idle)
+    too_large = put(idle, f"{url}/a", b"x" * (2**19 + 1))
+    assert (too_large.status_code, too_large.json()["code"]) == (413, "body-too-large")
+    assert put(idle, f"{url}/a", b"x" * 2**19).status_code == 204  # more than other bodies may be
+    assert put(idle, f"{url}/b", b"x" * 2**19).status_code == 204
+    full = put(idle, f"{url}/c", b"x")
+    assert (full.status_code, full.json()["code"]) == (413, "body-too-large")
+    assert full.json()["detail"] == "The upload has more than 1048576 bytes."
+    assert idle.client.get(f"{url}/c").status_code == 404
+
+
+def test_the_number_of_uploads_is_bounded(idle: Running, client_of: ClientOf) -> None:
+    client = client_of(idle.settings.model_copy(update={"uploads_per_owner": 1}))
+    assert client.post("/uploads").status_code == 201
+    assert client.post("/uploads").status_code == 429
+
+
+def test_a_full_disk_is_said(idle: Running, client_of: ClientOf) -> None:
+    client = client_of(idle.settings.model_copy(update={"disk_headroom_bytes": 2**60}))
+    upload = client.post("/uploads").json()["id"]
+    answer = client.put(f"/uploads/{upload}.zarr/a", content=b"x")
+    assert (answer.status_code, answer.json()["code"]) == (507, "output")
+    assert answer.json()["detail"] == "The object cannot be stored: the disk is full."
+
+
+def test_an_upload_is_deleted_with_its_files(idle: Running) -> None:
+    upload, url = start(idle)
+    put(idle, f"{url}/zarr.json", GROUP)
+    assert idle.client.delete(f"/uploads/{upload}").status_code == 204
+    assert idle.client.get(f"/uploads/{upload}").status_code == 404
+    assert list((idle.settings.data_dir / "uploads").iterdir()) == []

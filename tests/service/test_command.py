@@ -1,0 +1,150 @@
+"""The command, as operators meet it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from halocline_service import machine
+from halocline_service.auth.keys import verify
+from halocline_service.cli import app
+from halocline_service.store.sql import open_store
+from halocline_service.supervisor import Child, Gone, Supervisor
+
+
+def call(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, list(words))
+    return done.exit_code, done.output
+
+
+def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path))
+    status, text = call("key", "create", "--owner", "ann", *data)
+    key = text.strip()
+    assert (status, key[:3]) == (0, "hc_")
+    store = open_store(f"sqlite:///{tmp_path}/halocline.sqlite3")
+    assert verify(store.keys, key) == "ann"
+    key_id = key.split("_")[1]
+    assert call("key", "list", *data) == (0, f"{key_id} ann\n")
+    assert call("key", "revoke", key_id, *data) == (0, "Revoked.\n")
+    assert verify(store.keys, key) is None
+    assert call("key", "revoke", key_id, *data)[0] == 1
+    assert call("key", "list", *data) == (0, f"{key_id} ann (revoked)\n")
+    store.close()
+
+
+def test_migrating_twice_is_well(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert call("migrate", "--data-dir", str(tmp_path)) == (0, "The database is up to date.\n")
+
+
+def test_an_open_door_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALOCLINE_AUTH", "none")
+    status, text = call("api", "--host", "0.0.0.0", "--data-dir", str(tmp_path))
+    assert status == 2
+    assert "Authentication may be 'none' only on a loopback address, got host '0.0.0.0'." in text
+
+
+def test_the_doctor_tells_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALOCLINE_DATA_ROOTS", str(tmp_path / "nothing"))
+    status, text = call("doctor", "--port", "0", "--data-dir", str(tmp_path / "data"))
+    assert status == 1
+    lines = text.splitlines()
+    assert [line[:3] for line in lines] == ["ok ", "ok ", "BAD", "ok ", "ok ", "ok "]
+    assert lines[2].endswith("nothing' in HALOCLINE_DATA_ROOTS is not a folder")
+
+
+def test_a_worker_has_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert machine.worker_environment(gpu=2, threads=4)["CUDA_VISIBLE_DEVICES"] == "2"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    assert machine.worker_environment(gpu=1, threads=4)["CUDA_VISIBLE_DEVICES"] == "7"
+    assert machine.worker_environment(gpu=None, threads=4)["CUDA_VISIBLE_DEVICES"] == ""
+    command = machine.worker_command("tcp://a:1", "w", beside=4, gpu=True)
+    assert command[-2:] == ["--resources", "GPU=1"]
+    assert command[command.index("--memory-limit") + 1] == "0.2250"
+
+
+def test_gpus_are_counted_without_a_gpu_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 'GPU 0: A (UUID: x)'\necho 'GPU 1: A (UUID: y)'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert machine.gpu_count() == 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert machine.gpu_count() == 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert machine.gpu_count() == 0
+
+
+_KEEP = """
+import sys
+from pathlib import Path
+from halocline_service.supervisor import Child, Gone, Supervisor
+
+folder = Path(sys.argv[1])
+shell = "echo $$ >> " + str(folder / "pids") + "; sleep 60"
+try:
+    with Supervisor() as supervisor:
+        supervisor.start(Child("The child", ["/bin/sh", "-c", "exec sh -c '" + shell + "'"]))
+        supervisor.wait_for("the child", (folder / "pids").exists, seconds=10)
+        supervisor.watch()
+except Gone as gone:
+    sys.exit(str(gone))
+"""
+
+
+def _pids(folder: Path, count: int) -> list[int]:
+    end = time.monotonic() + 20
+    while True:
+        path = folder / "pids"
+        found = [int(word) for word in path.read_text().split()] if path.exists() else []
+        if len(found) >= count:
+            return found
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_children_are_started_again_and_end_with_their_parent(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", _KEEP, str(tmp_path)])
+    (first,) = _pids(tmp_path, 1)
+    os.kill(first, signal.SIGKILL)
+    _, second = _pids(tmp_path, 2)
+    assert _is_alive(second)
+    parent.send_signal(how)
+    parent.wait(timeout=20)
+    end = time.monotonic() + 10
+    while _is_alive(second):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert parent.returncode == (0 if how is not signal.SIGKILL else -signal.SIGKILL)
+
+
+def test_a_child_that_ends_at_once_is_named() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with Supervisor() as supervisor:
+        supervisor.start(Child("The thing", ["/bin/sh", "-c", "exit 3"]))
+        with pytest.raises(Gone, match=r"The thing ended with status 3 before it was ready\."):
+            supervisor.wait_for("it", lambda: False, seconds=10)
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -1,0 +1,170 @@
+"""What a dispatcher does besides running jobs: tidying, checking datasets, classifying errors."""
+
+from __future__ import annotations
+
+import errno
+import json
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from halocline_engine.errors import (
+    ArgumentError,
+    CancelledError,
+    DatasetError,
+    DeviceError,
+    InternalError,
+)
+from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.references import Resolver
+from halocline_service.dispatcher.attempt import Tools, attempt
+from halocline_service.dispatcher.loop import Dispatcher
+from halocline_service.dispatcher.outcome import Failed, Lost, Stopped, outcome_of
+from halocline_service.jobs.job import Job, JobRequest
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Running
+
+
+def _accept(_path: Path) -> None:
+    """Find nothing wrong with a file."""
+
+
+def tools(idle: Running, **changes: Any) -> Tools:
+    layout = Layout(idle.settings.data_dir.resolve())
+    given: dict[str, Any] = {
+        "layout": layout,
+        "resolver": Resolver(idle.store, layout, tuple(idle.settings.data_roots)),
+        "runner": idle.engine,
+        "scan": _accept,
+        "cluster": "tcp://scheduler:8786",
+        "largest_chunk": 2**30,
+    }
+    return Tools(**(given | changes))
+
+
+def claimed(idle: Running, dataset: str) -> Job:
+    """Put a job into the store past the checks of the API, and claim it."""
+    inputs = {"program": "x", "dataset": dataset}
+    asked = JobRequest(
+        owner="local",
+        process="stencil",
+        request={"inputs": inputs, "outputs": ["result"]},
+        fingerprint="f",
+    )
+    idle.store.jobs.add(asked, queue_limit=10)
+    job = idle.store.jobs.claim("w", seconds=30)
+    assert job is not None
+    return job
+
+
+def run(idle: Running, dataset: str, **changes: Any) -> Any:
+    return attempt(
+        claimed(idle, dataset), tools(idle, **changes), lambda event: None, lambda: False
+    )
+
+
+def test_the_scheduler_is_passed_on(idle: Running) -> None:
+    outputs = run(idle, "sst.zarr")
+    assert outputs == {"zarr": {"result": "attempt-1/result.zarr"}}
+    assert idle.engine.calls[0]["cluster"] == "tcp://scheduler:8786"
+
+
+def test_references_are_resolved_again(idle: Running) -> None:
+    """A link that was put there after the check of the API leads nowhere."""
+    with pytest.raises(DatasetError, match="is not under a folder that may be read"):
+        run(idle, "/etc/passwd")
+    assert idle.engine.calls == []
+
+
+def test_metadata_is_checked_before_anything_is_opened(idle: Running, tmp_path: Path) -> None:
+    root = tmp_path / "more"
+    (root / "bad.zarr" / "a").mkdir(parents=True)
+    (root / "bad.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
+    array = {"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O"}
+    (root / "bad.zarr" / "a" / ".zarray").write_text(json.dumps(array))
+    resolver = Resolver(idle.store, Layout(idle.settings.data_dir), (root,))
+    with pytest.raises(DatasetError, match=r"has data type '\|O', which is not read"):
+        run(idle, "bad.zarr", resolver=resolver)
+    assert idle.engine.calls == []
+
+
+def test_files_are_scanned_before_anything_is_opened(idle: Running, tmp_path: Path) -> None:
+    root = tmp_path / "more"
+    root.mkdir()
+    (root / "a.nc").write_bytes(b"\x89HDF\r\n\x1a\n")
+    seen: list[Path] = []
+
+    def scan(path: Path) -> None:
+        seen.append(path)
+        raise DatasetError("It reads another file.")
+
+    resolver = Resolver(idle.store, Layout(idle.settings.data_dir), (root,))
+    with pytest.raises(DatasetError, match="It reads another file"):
+        run(idle, "a.nc", resolver=resolver, scan=scan)
+    assert seen == [root / "a.nc"]
+    assert idle.engine.calls == []
+
+
+def test_a_result_that_would_open_as_empty_is_not_published(idle: Running) -> None:
+    def runner(*_: object, output: str, **__: object) -> None:
+        Path(output).mkdir()
+        (Path(output) / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+
+    with pytest.raises(InternalError, match="wrote no consolidated Zarr store as the result"):
+        run(idle, "sst.zarr", runner=runner)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (DeviceError("It failed."), Lost, "device"),
+        (ConnectionResetError(), Lost, "device"),
+        (TimeoutError(), Lost, "device"),
+        (ArgumentError("It is wrong."), Failed, "argument"),
+        (OSError(errno.ENOSPC, "full"), Failed, "output"),
+        (MemoryError(), Failed, "capacity"),
+        (OSError(errno.EIO, "broken"), Failed, "internal"),
+        (KeyError("secret"), Failed, "internal"),
+    ],
+)
+def test_errors_are_retried_only_if_another_attempt_may_help(
+    error: Exception, kind: type, code: str
+) -> None:
+    outcome = outcome_of(error)
+    assert isinstance(outcome, kind)
+    assert isinstance(outcome, Failed | Lost)
+    assert outcome.error["code"] == code
+    assert "secret" not in str(outcome.error)
+
+
+def test_being_cancelled_is_no_failure() -> None:
+    assert outcome_of(CancelledError("Stop.")) == Stopped()
+
+
+def test_files_that_belong_to_no_job_are_swept(idle: Running) -> None:
+    layout = Layout(idle.settings.data_dir.resolve())
+    orphan = layout.job("00000000-0000-7000-8000-000000000000")
+    orphan.mkdir()
+    finished = claimed(idle, "sst.zarr")
+    layout.work(finished.id).mkdir(parents=True)
+    idle.store.jobs.cancel(finished.id, owner="local")
+    idle.store.jobs.drop(finished.lease)
+    writing = claimed(idle, "sst.zarr")
+    layout.work(writing.id).mkdir(parents=True)
+    stop = threading.Event()
+    settings = idle.settings.model_copy(update={"concurrency": 1})
+    thread = threading.Thread(
+        target=Dispatcher(settings, idle.store, tools(idle)).run, args=(stop,)
+    )
+    thread.start()
+    end = time.monotonic() + 10
+    while orphan.exists() or layout.work(finished.id).exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    stop.set()
+    thread.join()
+    assert layout.work(writing.id).exists()

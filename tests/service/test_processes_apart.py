@@ -1,0 +1,41 @@
+"""The process that answers HTTP loads nothing that computes, in fact and not by rule only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+_SCRIPT = """
+import json, sys
+from pathlib import Path
+from fastapi.testclient import TestClient
+from halocline_service.app import create_app
+from halocline_service.settings import Settings
+from halocline_service.store.memory import memory_store
+
+folder = Path(sys.argv[1])
+(folder / "a.zarr").mkdir()
+app = create_app(Settings(data_dir=folder, data_roots=[folder]), store=memory_store())
+program = "def f(a: Field[float]):\\n  with computation(PARALLEL), interval(...):\\n    a = 1.0\\n"
+with TestClient(app) as client:
+    inputs = {"program": program, "dataset": "a.zarr"}
+    answer = client.post("/processes/stencil/execution", json={"inputs": inputs})
+    assert answer.status_code == 201, answer.text
+    assert client.get("/readyz").status_code == 503
+heavy = ("cupy", "numba", "dask", "distributed", "xarray", "zarr", "h5py", "halocline_engine.run")
+print(json.dumps([name for name in heavy if name in sys.modules]))
+"""
+
+
+def test_the_api_loads_nothing_that_computes(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, str(tmp_path)],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []

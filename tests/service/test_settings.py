@@ -1,0 +1,51 @@
+"""Settings: defaults that are safe, and combinations that are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from halocline_service.settings import Settings, is_loopback
+
+
+def test_no_keys_are_needed_on_loopback_only() -> None:
+    assert not Settings(host="127.0.0.1").needs_keys
+    assert not Settings(host="::1").needs_keys
+    assert not Settings(host="localhost").needs_keys
+    assert Settings(host="0.0.0.0").needs_keys
+    assert Settings(host="10.1.2.3").needs_keys
+    assert Settings(host="example.org").needs_keys
+    assert Settings(host="127.0.0.1", auth="keys").needs_keys
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", "localhost.evil.org"])
+def test_an_open_door_is_refused(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(ValidationError) as caught:
+        Settings(host=host, auth="none")
+    assert caught.value.errors()[0]["msg"] == (
+        "Value error, Authentication may be 'none' only on a loopback address, got host "
+        f"'{host}'. Set HALOCLINE_AUTH=keys, or bind to 127.0.0.1."
+    )
+
+
+def test_a_lease_outlasts_its_heartbeats() -> None:
+    with pytest.raises(ValidationError, match="A lease must last at least two heartbeats, got 10"):
+        Settings(lease_seconds=10, heartbeat_seconds=6)
+
+
+def test_lists_are_read_as_people_write_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALOCLINE_DATA_ROOTS", "/a:/b c")
+    monkeypatch.setenv("HALOCLINE_CORS_ORIGINS", '["https://x", "https://y"]')
+    monkeypatch.setenv("HALOCLINE_ALLOWED_HOSTS", "a.org,b.org")
+    settings = Settings()
+    assert settings.data_roots == [Path("/a"), Path("/b c")]
+    assert settings.cors_origins == ["https://x", "https://y"]
+    assert settings.allowed_hosts == ["a.org", "b.org"]
+
+
+def test_the_database_is_under_the_data_folder(tmp_path: Path) -> None:
+    assert Settings(data_dir=tmp_path).database == f"sqlite:///{tmp_path}/halocline.sqlite3"
+    assert Settings(database_url="sqlite:///x").database == "sqlite:///x"

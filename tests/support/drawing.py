@@ -1,0 +1,171 @@
+"""Programs drawn at random, as text: what the language allows, in unforeseen combinations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+HEAD = """\
+def drawn(
+    a: Field[np.float64], b: Field[np.float64], c: Field[np.float32], m: Field[np.int32],
+    h: Field[IJ, np.float64], w: Field[K, np.float64],
+    x: Field[np.float64], y: Field[np.float64], z: Field[np.float32], n: Field[np.int64],
+    s: np.float64, q: np.int64,
+):
+"""
+SCALARS = {"s": 0.375, "q": 3}
+#: The least levels that any drawn program needs.
+LEVELS = 4
+
+_SPLITS = ((("...",)), ("0, 1", "1, None"), ("0, -1", "-1, None"), ("0, 1", "1, -1", "-1, None"))
+_READ_ONLY = ("a", "b", "c")
+_OUTPUTS = ("x", "y", "z")
+
+
+@dataclass
+class _Scope:
+    """What may be read: temporaries with the block of their first assignment, fields assigned."""
+
+    draw: st.DrawFn
+    order: str = "PARALLEL"
+    interval: str = "..."
+    block: int = 0
+    first: dict[str, int] = field(default_factory=dict[str, int])
+    here: set[str] = field(default_factory=set[str])
+    written: set[str] = field(default_factory=set[str])
+    target: str = ""
+
+    def pick(self, *options: str) -> str:
+        return self.draw(st.sampled_from(options))
+
+    def number(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """Return the text of a program; some break a rule of the language and are refused."""
+    scope = _Scope(draw)
+    text = HEAD
+    for _ in range(draw(st.integers(1, 3))):
+        scope.order = scope.pick("PARALLEL", "PARALLEL", "FORWARD", "BACKWARD")
+        intervals = list(draw(st.sampled_from(_SPLITS)))
+        if scope.order == "BACKWARD":
+            intervals.reverse()
+        text += f"    with computation({scope.order}):\n"
+        for interval in intervals:
+            scope.interval, scope.here = interval, set()
+            scope.block += 1
+            text += f"        with interval({interval}):\n"
+            for _ in range(draw(st.integers(1, 4))):
+                text += _statement(scope, "            ", nest=1)
+    return text + "    with computation(PARALLEL), interval(...):\n" + _last(scope)
+
+
+def _last(scope: _Scope) -> str:
+    """Use some temporary, so that not everything is dead."""
+    scope.order, scope.interval, scope.here = "PARALLEL", "...", set()
+    scope.block += 1
+    return f"        y = {_number(scope, 2)}\n"
+
+
+def _statement(scope: _Scope, pad: str, nest: int) -> str:
+    if nest and scope.number(0, 4) == 0:
+        return _conditional(scope, pad, nest)
+    if scope.number(0, 7) == 0:
+        text = f"{pad}n = {_whole(scope)}\n"
+        scope.written.add("n")
+        return text
+    temporary = scope.pick("t", "u", "v")
+    target = scope.pick(*_OUTPUTS, temporary, temporary, temporary)
+    scope.target = target
+    text = f"{pad}{target} = {_number(scope, 3)}\n"
+    if target in _OUTPUTS:
+        scope.written.add(target)
+    else:
+        scope.first.setdefault(target, scope.block)
+    scope.here.add(target)
+    return text
+
+
+def _conditional(scope: _Scope, pad: str, nest: int) -> str:
+    text = f"{pad}if {_condition(scope)}:\n"
+    for _ in range(scope.number(1, 2)):
+        text += _statement(scope, pad + "    ", nest - 1)
+    if scope.number(0, 1):
+        text += f"{pad}else:\n" + _statement(scope, pad + "    ", nest - 1)
+    return text
+
+
+def _condition(scope: _Scope) -> str:
+    test = f"{_read(scope)} {scope.pick('<', '>=', '!=')} {_leaf(scope)}"
+    match scope.number(0, 3):
+        case 0:
+            return f"{test} and {_read(scope)} > 0.0"
+        case 1:
+            return f"not ({test})"
+        case _:
+            return test
+
+
+def _number(scope: _Scope, depth: int) -> str:
+    if depth == 0 or scope.number(0, 4) == 0:
+        return _leaf(scope)
+    one, two = _number(scope, depth - 1), _number(scope, depth - 1)
+    match scope.number(0, 9):
+        case 0:
+            return f"({one} if {_condition(scope)} else {two})"
+        case 1:
+            return f"{scope.pick('min', 'max')}({one}, {two} + 0.0)"
+        case 2:
+            return f"sqrt(abs({one} + 0.5))"
+        case 3:
+            return f"(({one}) ** {scope.number(2, 4)})"
+        case 4:
+            return f"({one} / {_read(scope)})"
+        case _:
+            return f"({one} {scope.pick('+', '-', '*')} {two})"
+
+
+def _whole(scope: _Scope) -> str:
+    value = scope.pick("m", "n", "m[1, 0, 0]") if "n" in scope.written else "m"
+    return f"{value} {scope.pick('+', '-', '*', '%')} {scope.pick('q', '2', '-3', 'm')}"
+
+
+def _leaf(scope: _Scope) -> str:
+    if scope.number(0, 3) == 0:
+        return scope.pick("s", "0.5", "2.0", "-1.25", "q", "3")
+    return _read(scope)
+
+
+def _read(scope: _Scope) -> str:
+    kind = scope.number(0, 9)
+    if kind == 3:
+        return scope.pick("h", "h[1, -1]", "w", "w[-1]", "m")
+    if kind > 7:
+        name = scope.pick(*_OUTPUTS)
+        return f"{name}[0, 0, {_level(scope, name)}]"
+    if kind > 3 and scope.first:
+        return _temporary(scope)
+    i, j, k = scope.number(-2, 2), scope.number(-2, 2), scope.number(-1, 1)
+    return f"{scope.pick(*_READ_ONLY)}[{i}, {j}, {k}]"
+
+
+def _temporary(scope: _Scope) -> str:
+    name = scope.pick(*sorted(scope.first))
+    i, j = 0, 0
+    fresh = name not in scope.here or scope.first[name] == scope.block
+    if scope.number(0, 1) and fresh and name != scope.target:
+        i, j = scope.number(-1, 1), scope.number(-1, 1)
+    return f"{name}[{i}, {j}, {_level(scope, name)}]"
+
+
+def _level(scope: _Scope, name: str) -> int:
+    """Return an offset along K that stays inside the levels, for what the block may read so."""
+    own = name in scope.here or name == scope.target
+    if scope.number(0, 1) or (scope.order == "PARALLEL" and own):
+        return 0
+    low = 0 if scope.interval.startswith(("0", "...")) else -1
+    high = 0 if scope.interval.endswith(("None", "...")) else 1
+    return scope.number(low, high)

@@ -1,0 +1,79 @@
+"""Run the CPU target's generated text with the Python interpreter, where compiling is too slow."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from halocline_engine.backends.cpu import run as cpu
+from halocline_engine.ir.types import DType
+
+
+class _Pointer:
+    """An address and the type of what lies there."""
+
+    def __init__(self, dtype: str, address: int) -> None:
+        self.dtype = np.dtype(dtype)
+        self.address = address
+
+    def at(self, offset: int) -> Any:
+        raw = (ctypes.c_char * self.dtype.itemsize).from_address(int(self.address) + int(offset))
+        return np.frombuffer(cast("bytes", raw), self.dtype)
+
+
+def _load(pointer: _Pointer, offset: int) -> Any:
+    return pointer.at(offset)[0]
+
+
+def _store(pointer: _Pointer, offset: int, value: Any) -> None:
+    pointer.at(offset)[0] = value
+
+
+def _pointer(dtype: DType) -> Callable[[int], _Pointer]:
+    return lambda address: _Pointer(dtype.value, address)
+
+
+def _select(condition: bool, then: Any, otherwise: Any) -> Any:
+    return then if condition else otherwise
+
+
+def namespace() -> dict[str, Any]:
+    """Return interpreted twins of what the generated text may call."""
+    builtins = {"range": range, "max": max, "min": min, "abs": abs}
+    pointers = {f"pointer_{dtype}": _pointer(dtype) for dtype in DType}
+    return {
+        "__builtins__": builtins,
+        "np": np,
+        "math": SimpleNamespace(sqrt=np.sqrt, fabs=np.abs),
+        "load": _load,
+        "store": _store,
+        "select": _select,
+        "minimum": np.minimum,
+        "maximum": np.maximum,
+        "float_remainder": np.remainder,
+        "integer_remainder": np.remainder,
+        **pointers,
+    }
+
+
+def compile_nothing(*arguments: Any) -> Any:
+    """Stand in for the compiler: the function itself."""
+    _, body, _ = arguments
+
+    def quiet(*words: Any) -> None:
+        with np.errstate(all="ignore"):
+            body(*words)
+
+    return quiet
+
+
+def patch(monkeypatch: Any) -> None:
+    """Let CPU executables interpret their text from here on, cut into many small pieces."""
+    monkeypatch.setattr(cpu, "SERIAL_POINTS", 1)
+    monkeypatch.setattr(cpu, "SLAB_BYTES", 512)
+    monkeypatch.setattr(cpu, "_jit", compile_nothing)
+    monkeypatch.setattr(cpu, "namespace", namespace)
