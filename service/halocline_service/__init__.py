@@ -1,0 +1,1 @@
+"""Halocline's service: jobs over HTTP."""

@@ -1,0 +1,53 @@
+"""Datasets that may be named by path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from fastapi import APIRouter
+
+from halocline_service.api.context import Here, Owner
+from halocline_service.api.schemas import DatasetList
+from halocline_service.datasets.tree import is_zarr
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["Datasets"])
+
+_MOST = 1000
+_DEEPEST = 6
+_FILES = (".nc", ".nc4", ".h5", ".hdf5")
+
+
+@router.get("/datasets", summary="Datasets that the service may read")
+def datasets(here: Here, _owner: Owner) -> DatasetList:
+    """List Zarr stores and NetCDF files under the configured folders, by their names there."""
+    names = (
+        str(path.relative_to(root))
+        for root in map(Path.resolve, here.settings.data_roots)
+        for path in _found(root, 0)
+    )
+    listed = list(islice(names, _MOST + 1))
+    return DatasetList(datasets=listed[:_MOST], truncated=len(listed) > _MOST)
+
+
+def _found(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            children = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for child in children:
+        path = Path(child.path)
+        if child.name.startswith("."):
+            continue
+        if child.is_file(follow_symlinks=False) and path.suffix.lower() in _FILES:
+            yield path
+        elif child.is_dir(follow_symlinks=False):
+            if is_zarr(path):
+                yield path
+            elif depth < _DEEPEST:
+                yield from _found(path, depth + 1)

@@ -1,0 +1,185 @@
+"""Jobs: the list, one, its end, its log and its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import PlainTextResponse, StreamingResponse
+
+from halocline_service.api.context import Here, Owner, OwnJob, base_url
+from halocline_service.api.problems import ProblemError
+from halocline_service.api.schemas import JobList, Link, StatusInfo
+from halocline_service.api.status import event_line, status_info
+from halocline_service.jobs.job import Job
+from halocline_service.jobs.states import State, ogc_status
+from halocline_service.store.base import JobQuery, JobStore
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["Jobs"])
+
+_STATES = {ogc_status(state): state for state in State}
+_STARTED = tuple(state for state in State if state is not State.QUEUED)
+_PAGE_OF_LOG = 1000
+_MOST_SKIPPED = 10_000_000
+
+_Texts = Annotated[list[str] | None, Query(max_length=20)]
+_Seconds = Annotated[int | None, Query(ge=0, le=2**40)]
+
+
+@router.get("/jobs", response_model=JobList, response_model_exclude_none=True, summary="Your jobs")
+def jobs(
+    request: Request,
+    here: Here,
+    owner: Owner,
+    type: _Texts = None,  # noqa: A002  the standard's name
+    processID: _Texts = None,
+    status: _Texts = None,
+    datetime: Annotated[
+        str | None, Query(max_length=100, description="An instant or interval, RFC 3339.")
+    ] = None,
+    minDuration: _Seconds = None,
+    maxDuration: _Seconds = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 10,
+    offset: Annotated[int, Query(ge=0, le=_MOST_SKIPPED)] = 0,
+) -> JobList:
+    """List jobs, newest first."""
+    first, last = _interval(datetime)
+    states = _states(status)
+    if (minDuration is not None or maxDuration is not None) and not states:
+        states = _STARTED
+    query = JobQuery(
+        owner=owner,
+        processes=_words(processID),
+        states=states,
+        created_from=first,
+        created_to=last,
+        min_duration=minDuration,
+        max_duration=maxDuration,
+        limit=limit + 1,
+        offset=offset,
+    )
+    wanted = set(_words(type)) or {"process"}
+    found = list(here.store.jobs.list(query)) if "process" in wanted else []
+    base = base_url(request)
+    listed = [status_info(job, base) for job in found[:limit]]
+    links = _page_links(request, base, limit, offset, more=len(found) > limit)
+    return JobList(jobs=listed, links=links)
+
+
+def _words(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(word for text in given or () for word in text.split(",") if word)
+
+
+def _states(given: list[str] | None) -> tuple[State, ...]:
+    for word in _words(given):
+        if word not in _STATES:
+            raise ProblemError(
+                "argument",
+                f"There is no job status '{word}'.",
+                hint=f"There are: {', '.join(_STATES)}.",
+            )
+    return tuple(_STATES[word] for word in _words(given))
+
+
+def _interval(text: str | None) -> tuple[float | None, float | None]:
+    if text is None:
+        return None, None
+    first, slash, last = text.partition("/")
+    if not slash:
+        # An instant is the span of what is written: times are shown in milliseconds.
+        instant = _instant(first, text)
+        return instant, None if instant is None else instant + 0.000999
+    return _instant(first, text), _instant(last, text)
+
+
+def _instant(part: str, text: str) -> float | None:
+    if part in ("", ".."):
+        return None
+    try:
+        when = datetime.fromisoformat(part.replace("z", "Z"))
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise ProblemError(
+            "argument",
+            f"Parameter 'datetime' must be an instant or an interval, got '{text}'.",
+            hint="Write '2026-01-31T12:00:00Z', '<from>/<to>', '../<to>' or '<from>/..'.",
+        ) from None
+
+
+def _page_links(request: Request, base: str, limit: int, offset: int, *, more: bool) -> list[Link]:
+    def page(rel: str, start: int) -> Link:
+        kept = [pair for pair in request.query_params.multi_items() if pair[0] != "offset"]
+        query = urlencode([*kept, ("offset", start)] if start else kept)
+        href = f"{base}/jobs?{query}" if query else f"{base}/jobs"
+        return Link(href=href, rel=rel, type="application/json")
+
+    links = [page("self", offset)]
+    if more:
+        links.append(page("next", offset + limit))
+    if offset:
+        links.append(page("prev", max(0, offset - limit)))
+    return links
+
+
+@router.get(
+    "/jobs/{job_id}",
+    response_model=StatusInfo,
+    response_model_exclude_none=True,
+    summary="How far a job is",
+)
+def job(request: Request, job: OwnJob) -> StatusInfo:
+    """Tell a job's status."""
+    return status_info(job, base_url(request))
+
+
+@router.delete(
+    "/jobs/{job_id}",
+    response_model=StatusInfo,
+    response_model_exclude_none=True,
+    summary="Dismiss a job",
+)
+def dismiss(request: Request, job: OwnJob, here: Here, owner: Owner) -> StatusInfo:
+    """Stop an unfinished job, or remove a finished one with its results."""
+    base = base_url(request)
+    stopped = here.store.jobs.cancel(job.id, owner=owner)
+    if stopped is not None:
+        return status_info(stopped, base)
+    removed = here.store.jobs.remove(job.id, owner=owner)
+    if removed is None:
+        raise ProblemError("no-such-job", f"There is no job '{job.id}'.")
+    if removed.lease_owner is None:  # else its worker may still write; the dispatcher sweeps later
+        here.layout.forget_job(job.id)
+    return status_info(removed, base).model_copy(
+        update={"status": "dismissed", "message": "Removed with its results.", "links": []}
+    )
+
+
+@router.get("/jobs/{job_id}/log", summary="What happened", response_class=PlainTextResponse)
+def log(job: OwnJob, here: Here) -> StreamingResponse:
+    """Give a job's events as lines of text."""
+    return StreamingResponse(_lines(here.store.jobs, job), media_type="text/plain; charset=utf-8")
+
+
+def _lines(store: JobStore, job: Job) -> Any:
+    after = 0
+    while page := store.events(job.id, after=after, limit=_PAGE_OF_LOG):
+        yield "".join(f"{event_line(event)}\n" for event in page)
+        after = page[-1].seq
+
+
+@router.get("/jobs/{job_id}/plan", summary="How it is computed")
+def plan(job: OwnJob, here: Here) -> Mapping[str, Any]:
+    """Give the plan that the engine made: mode, target, blocks, passes, memory."""
+    planned = here.store.jobs.events(job.id, kind="planned")
+    if not planned:
+        raise ProblemError(
+            "result-not-ready",
+            f"Job '{job.id}' has no plan: it is {ogc_status(job.state)}.",
+            hint="A plan is made when a job of the engine starts.",
+        )
+    return planned[-1].data

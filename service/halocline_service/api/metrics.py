@@ -1,0 +1,58 @@
+"""Figures of one API process, and of the queue as the database has it."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from halocline_service.store.base import Store
+
+__all__ = ["CONTENT_TYPE", "Metrics"]
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Metrics:
+    """Counts requests; asks the store for the rest when it is read."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "halocline_http_requests",
+            "Requests answered.",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "halocline_http_request_seconds",
+            "Time to the start of the response.",
+            ["route"],
+            registry=self._registry,
+        )
+        self._jobs = Gauge(
+            "halocline_jobs", "Jobs in the database.", ["state"], registry=self._registry
+        )
+        self._oldest = Gauge(
+            "halocline_queue_oldest_seconds",
+            "How long the job has waited that has waited longest.",
+            registry=self._registry,
+        )
+        self._dispatchers = Gauge(
+            "halocline_dispatchers",
+            "Dispatchers heard of in the last 30 seconds.",
+            registry=self._registry,
+        )
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request; `route` is the path's pattern, not the path."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def expose(self, store: Store, now: float) -> bytes:
+        """Write all figures in Prometheus' text format."""
+        for state, number in store.jobs.counts().items():
+            self._jobs.labels(state).set(number)
+        oldest = store.jobs.oldest_queued()
+        self._oldest.set(0.0 if oldest is None else max(0.0, now - oldest))
+        self._dispatchers.set(len(store.presence.alive(within=30.0)))
+        return generate_latest(self._registry)

@@ -1,0 +1,167 @@
+"""The keys of uploads: plain PUTs and GETs of a Zarr store's objects.
+
+Apart from the other routes of uploads because their bodies may be larger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import cast
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Request, Response
+
+from halocline_service.api.context import Context, Here, OwnUpload
+from halocline_service.api.files import FOREVER, NEVER, serve
+from halocline_service.api.problems import ProblemError
+from halocline_service.datasets.keys import locate
+from halocline_service.datasets.tree import Census, count
+from halocline_service.jobs.job import Upload
+
+__all__ = ["Meter", "check_size", "meter", "router"]
+
+router = APIRouter(tags=["Uploads"])
+
+
+class Meter:
+    """Counts what goes into open uploads, so that a limit is met while sending and not after.
+
+    One process counts what it saw; `complete` counts the files.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._seen: dict[str, Census] = {}
+
+    def add(self, upload_id: str, size: int, first: Callable[[], Census]) -> Census:
+        """Count one more object, after `first` told what is there already."""
+        with self._lock:
+            before = self._seen.get(upload_id) or first()
+            self._seen[upload_id] = Census(before.keys + 1, before.bytes + size)
+            return self._seen[upload_id]
+
+    def forget(self, upload_id: str) -> None:
+        """Stop counting an upload."""
+        with self._lock:
+            self._seen.pop(upload_id, None)
+
+
+def check_size(here: Context, census: Census) -> None:
+    """Raise where an upload has become larger than is allowed."""
+    if census.bytes > here.settings.upload_bytes:
+        raise ProblemError(
+            "body-too-large",
+            f"The upload has more than {here.settings.upload_bytes} bytes.",
+            hint="An operator may name a folder to read data from instead.",
+        )
+    if census.keys > here.settings.upload_keys:
+        raise ProblemError(
+            "body-too-large",
+            f"The upload has more than {here.settings.upload_keys} objects.",
+            hint="Store it in larger chunks.",
+        )
+
+
+def meter(request: Request) -> Meter:
+    """Give the application's meter."""
+    return cast("Meter", request.app.state.meter)
+
+
+@router.put(
+    "/uploads/{upload_id}.zarr/{key:path}",
+    status_code=204,
+    summary="Send a key of a Zarr store",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def put(
+    request: Request, response: Response, upload: OwnUpload, key: str, here: Here
+) -> None:
+    """Store one object; whole or not at all, and the last one of two wins."""
+    if upload.is_complete:
+        raise ProblemError("upload", f"Upload '{upload.id}' is complete and cannot be changed.")
+    target = locate(here.layout.open_upload(upload.id), key)
+    if target is None:
+        raise ProblemError(
+            "argument",
+            f"'{key[:200]}' is not a key of a Zarr store.",
+            hint="Keys are names of arrays, groups and chunks, divided by '/'.",
+        )
+    part = here.layout.upload_parts(upload.id) / secrets.token_hex(16)
+    try:
+        size, digest = await _receive(request, part)
+        await anyio.to_thread.run_sync(_accept, here, request, upload, part, target, size)
+    finally:
+        await anyio.to_thread.run_sync(_discard, part)
+    response.headers["ETag"] = f'"{digest}"'
+
+
+def _discard(part: Path) -> None:
+    part.unlink(missing_ok=True)
+
+
+async def _receive(request: Request, part: Path) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    try:
+        async with await anyio.open_file(part, "wb") as file:
+            async for piece in request.stream():
+                digest.update(piece)
+                size += len(piece)
+                await file.write(piece)
+    except FileNotFoundError:
+        raise ProblemError("upload", "The upload was completed or deleted meanwhile.") from None
+    except OSError as error:
+        raise ProblemError("output", f"The object cannot be stored: {error.strerror}.") from None
+    return size, digest.hexdigest()
+
+
+def _accept(
+    here: Context, request: Request, upload: Upload, part: Path, target: Path, size: int
+) -> None:
+    sent = here.layout.open_upload(upload.id)
+    check_size(here, meter(request).add(upload.id, size, lambda: count(sent)))
+    if shutil.disk_usage(here.layout.root).free < here.settings.disk_headroom_bytes:
+        raise ProblemError("output", "The object cannot be stored: the disk is full.")
+    try:
+        os.stat(sent)  # the folders below may be made, but not this one
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.replace(part, target)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError):
+        raise ProblemError(
+            "upload",
+            "The object cannot be stored: the upload was completed or deleted meanwhile, "
+            "or the key is also a folder of other keys.",
+        ) from None
+
+
+@router.get(
+    "/uploads/{upload_id}.zarr/{key:path}",
+    summary="A key of an upload's Zarr store",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}, "application/json": {}}}},
+)
+def get(request: Request, upload: OwnUpload, key: str, here: Here) -> Response:
+    """Give one object of an upload."""
+    done = upload.is_complete
+    root = here.layout.upload(upload.id) if done else here.layout.open_upload(upload.id)
+    path = locate(root, key)
+    if path is None or not path.is_file():
+        raise ProblemError("not-found", f"The upload has no key '{key[:200]}'.")
+    return serve(request, path, caching=FOREVER if done else NEVER)
+
+
+@router.head("/uploads/{upload_id}.zarr/{key:path}", include_in_schema=False)
+def get_head(request: Request, upload: OwnUpload, key: str, here: Here) -> Response:
+    """Say how long one object of an upload is."""
+    return get(request, upload, key, here)

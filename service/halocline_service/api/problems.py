@@ -1,0 +1,268 @@
+"""Errors as RFC 9457 problems: the one table from codes to HTTP, and how they are written.
+
+`STATUS_BY_CODE` is total over the engine's error classes; a test asserts it, and that the
+client's table is its inverse. OGC API - Processes wants 400 and never 422 for bad input, and
+plain `application/json` where the request accepts that only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+
+from halocline_engine.errors import HaloclineError
+from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
+from halocline_service.jobs.errors import error_fields
+
+__all__ = [
+    "OGC_TYPES",
+    "STATUS_BY_CODE",
+    "TITLES",
+    "Problem",
+    "ProblemError",
+    "inputs_problem",
+    "install",
+    "problem_body",
+    "problem_response",
+    "stored_problem",
+]
+
+STATUS_BY_CODE: Mapping[str, int] = {
+    # the engine's tree
+    "error": 500,
+    "program": 400,
+    "program-syntax": 400,
+    "program-name": 400,
+    "program-type": 400,
+    "program-dependence": 400,
+    "program-limit": 400,
+    "request": 400,
+    "argument": 400,
+    "field": 400,
+    "axis": 400,
+    "boundary": 400,
+    "dataset": 400,
+    "output": 507,
+    "capacity": 413,
+    "cancelled": 410,
+    "device": 503,
+    "internal": 500,
+    # the service's own
+    "unauthorized": 401,
+    "forbidden": 403,
+    "not-found": 404,
+    "method-not-allowed": 405,
+    "idempotency": 409,
+    "upload": 409,
+    "gone": 410,
+    "body-too-large": 413,
+    "range": 416,
+    "not-yet": 425,
+    "queue-full": 429,
+    # OGC API - Processes
+    "no-such-process": 404,
+    "no-such-job": 404,
+    "no-such-output": 400,
+    "result-not-ready": 404,
+}
+
+OGC_TYPES: Mapping[str, str] = {
+    code: f"http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/{code}"
+    for code in ("no-such-process", "no-such-job", "result-not-ready", "no-such-output")
+}
+
+TITLES: Mapping[str, str] = {
+    "error": "Something failed",
+    "program": "The program must be mended",
+    "program-syntax": "The program breaks a rule of the language",
+    "program-name": "A name in the program is unknown, reserved or used twice",
+    "program-type": "Types in the program do not fit together",
+    "program-dependence": "The program's order of reads and writes is not defined",
+    "program-limit": "The program is too large or too deeply nested",
+    "request": "The request must be mended",
+    "argument": "An input is wrong",
+    "field": "A field does not fit the program",
+    "axis": "An axis is missing or ambiguous",
+    "boundary": "A boundary is missing or has no sense",
+    "dataset": "The dataset cannot be read",
+    "output": "The result cannot be written",
+    "capacity": "The work does not fit here",
+    "cancelled": "The job was dismissed",
+    "device": "A device or worker failed",
+    "internal": "Halocline failed",
+    "unauthorized": "An API key is needed",
+    "forbidden": "This is not allowed",
+    "not-found": "There is nothing here",
+    "method-not-allowed": "This method is not allowed here",
+    "idempotency": "The idempotency key was used for another request",
+    "upload": "The upload cannot be changed so",
+    "gone": "There is no result and there will be none",
+    "body-too-large": "The request is too large",
+    "range": "The range is not satisfiable",
+    "not-yet": "The result is not there yet",
+    "queue-full": "Too much is waiting",
+    "no-such-process": "There is no such process",
+    "no-such-job": "There is no such job",
+    "no-such-output": "There is no such output",
+    "result-not-ready": "The result is not ready",
+}
+
+
+class Problem(BaseModel):
+    """An error, as RFC 9457 has it, with what Halocline knows about it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="A URI that names the kind of problem.")
+    title: str
+    status: int
+    detail: str = ""
+    code: str = Field(description="Halocline's stable name for the kind of problem.")
+    hint: str = Field(default="", description="The way out.")
+    line: int | None = Field(default=None, description="Line of the program, from 1.")
+    column: int | None = Field(default=None, description="Column of the program, from 1.")
+    excerpt: str | None = Field(default=None, description="The line with a caret under the place.")
+    rule: str | None = Field(default=None, description="The rule of the language.")
+    needed: int | None = Field(default=None, description="Bytes.")
+    available: int | None = Field(default=None, description="Bytes.")
+
+
+class ProblemError(Exception):
+    """A request that is answered by a problem."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        hint: str = "",
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.hint = hint
+        self.status = STATUS_BY_CODE.get(code, 500) if status is None else status
+        self.headers = dict(headers or {})
+        self.fields = dict(fields or {})
+
+
+def stored_problem(error: Mapping[str, Any]) -> ProblemError:
+    """Make the problem of an error that a job keeps."""
+    rest = {name: value for name, value in error.items() if name not in ("code", "message", "hint")}
+    return ProblemError(
+        str(error.get("code", "internal")),
+        str(error.get("message", "")),
+        hint=str(error.get("hint", "")),
+        fields=rest,
+    )
+
+
+def inputs_problem(
+    error: ValidationError | RequestValidationError, *, what: str = "Part"
+) -> ProblemError:
+    """Make the problem of a request that its model refuses; the first fault is its detail."""
+    faults = error.errors()
+    first = faults[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    reason = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    subject = f"{what} '{place}'" if place else "The body"
+    detail = f"{subject} of the request is wrong: {reason[:1].lower()}{reason[1:]}."
+    errors = [
+        {"location": [str(part) for part in each["loc"]], "message": str(each["msg"])}
+        for each in faults[:20]
+    ]
+    return ProblemError("argument", detail, fields={"errors": errors})
+
+
+def problem_response(request: Request, error: ProblemError) -> Response:
+    """Write a problem in the media type that the request accepts."""
+    base = getattr(request.app.state, "public_url", None) or str(request.base_url)
+    body = problem_body(base, error)
+    return JSONResponse(
+        body,
+        status_code=error.status,
+        headers=error.headers,
+        media_type=_media_type(request.headers.get("accept", "")),
+    )
+
+
+def problem_body(base: str, error: ProblemError) -> dict[str, Any]:
+    """Give the members of a problem document."""
+    known = OGC_TYPES.get(error.code, f"{base.rstrip('/')}/problems/{error.code}")
+    body: dict[str, Any] = {
+        "type": known,
+        "title": TITLES.get(error.code, error.code),
+        "status": error.status,
+        "detail": error.detail,
+        "code": error.code,
+        "hint": error.hint,
+    }
+    return body | error.fields
+
+
+def _media_type(accept: str) -> str:
+    wanted = [part.partition(";")[0].strip() for part in accept.split(",")]
+    plain = "application/json" in wanted and "application/problem+json" not in wanted
+    return "application/json" if plain else "application/problem+json"
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of an application a problem."""
+
+    def of_problem(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ProblemError)
+        return problem_response(request, error)
+
+    def of_engine(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HaloclineError)
+        return problem_response(request, _problem(error))
+
+    def of_body(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_response(request, inputs_problem(error))
+
+    def of_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem_response(request, _http_problem(error))
+
+    def of_fault(request: Request, _error: Exception) -> Response:
+        detail = "The server met an error that it did not expect; its log has the details."
+        return problem_response(request, ProblemError("internal", detail))
+
+    app.add_exception_handler(ProblemError, of_problem)
+    app.add_exception_handler(HaloclineError, of_engine)
+    app.add_exception_handler(RequestValidationError, of_body)
+    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(Exception, of_fault)
+
+
+def _problem(error: HaloclineError) -> ProblemError:
+    fields = error_fields(error)
+    problem = stored_problem(fields)
+    if isinstance(error, DatasetRefused):
+        problem.status = {FORBIDDEN: 403, MISSING: 404}.get(error.reason, problem.status)
+    return problem
+
+
+_CODES_OF_STATUS = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "body-too-large",
+}
+
+
+def _http_problem(error: HTTPException) -> ProblemError:
+    code = _CODES_OF_STATUS.get(error.status_code, "request")
+    detail = f"{error.detail}.".replace("..", ".")
+    return ProblemError(code, detail, status=error.status_code, headers=error.headers)

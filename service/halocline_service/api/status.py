@@ -1,0 +1,74 @@
+"""How a job is told to the outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from halocline_service.api.problems import problem_body, stored_problem
+from halocline_service.api.schemas import Link, StatusInfo, timestamp
+from halocline_service.jobs.job import Job, JobEvent
+from halocline_service.jobs.states import State, ogc_status
+
+__all__ = ["event_line", "exception", "status_info"]
+
+_RESULTS = "http://www.opengis.net/def/rel/ogc/1.0/results"
+
+
+def status_info(job: Job, base: str) -> StatusInfo:
+    """Write a job as OGC's statusInfo; `base` is the API's URL."""
+    created, updated = timestamp(job.created), timestamp(job.updated)
+    assert created is not None
+    assert updated is not None
+    return StatusInfo(
+        jobID=job.id,
+        id=job.id,
+        processID=job.process,
+        status=ogc_status(job.state),  # pyright: ignore[reportArgumentType] # one of the five words
+        message=job.message,
+        progress=min(100, int(job.progress * 100)),
+        attempt=job.attempt,
+        created=created,
+        started=timestamp(job.started),
+        finished=timestamp(job.finished),
+        updated=updated,
+        exception=exception(job, base),
+        links=_links(job, f"{base}/jobs/{job.id}"),
+    )
+
+
+def exception(job: Job, base: str) -> dict[str, Any] | None:
+    """Give why a job failed, as the problem that its results answer."""
+    return None if job.error is None else problem_body(base, stored_problem(job.error))
+
+
+def _links(job: Job, url: str) -> list[Link]:
+    links = [
+        Link(href=url, rel="self", type="application/json", title="Status"),
+        Link(href=url, rel="monitor", type="application/json", title="Status"),
+        Link(href=f"{url}/events", rel="events", type="text/event-stream", title="Progress"),
+        Link(href=f"{url}/log", rel="log", type="text/plain", title="Log"),
+    ]
+    if job.state is State.SUCCEEDED:
+        results = f"{url}/results"
+        links.append(Link(href=results, rel=_RESULTS, type="application/json", title="Results"))
+    if not job.is_final:
+        links.append(Link(href=url, rel="cancel", type="application/json", title="Dismiss"))
+    return links
+
+
+def event_line(event: JobEvent) -> str:
+    """Write an event as one line of the log."""
+    words = " ".join(
+        f"{name}={_word(value)}"
+        for name, value in event.data.items()
+        if name not in ("kind", "message") and value is not None
+    )
+    message = event.data.get("message", "")
+    return " ".join(part for part in (timestamp(event.at), event.kind, words, message) if part)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value).replace("\n", " ")
+    return f"'{text}'" if " " in text else text

@@ -1,0 +1,119 @@
+"""Datasets that users send: plain PUTs of a Zarr store's keys, then one check that freezes them."""
+
+from __future__ import annotations
+
+import shutil
+
+from fastapi import APIRouter, Request, Response
+
+from halocline_service.api.context import Context, Here, Owner, OwnUpload, base_url
+from halocline_service.api.objects import check_size, meter
+from halocline_service.api.problems import ProblemError
+from halocline_service.api.schemas import Link, UploadInfo, timestamp
+from halocline_service.datasets.tree import Census, check_tree, consolidate, count
+from halocline_service.jobs.job import Upload
+from halocline_service.store.base import QueueFull
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["Uploads"])
+
+
+@router.post(
+    "/uploads",
+    status_code=201,
+    response_model=UploadInfo,
+    response_model_exclude_none=True,
+    summary="Open an upload",
+)
+def open_upload(request: Request, response: Response, here: Here, owner: Owner) -> UploadInfo:
+    """Make room for a dataset; its Zarr keys are then PUT below `href`."""
+    try:
+        made = here.store.uploads.add(owner, limit=here.settings.uploads_per_owner)
+    except QueueFull:
+        raise ProblemError(
+            "queue-full",
+            f"You have {here.settings.uploads_per_owner} uploads, and no more are allowed.",
+            hint="Delete some with DELETE /uploads/{id}.",
+        ) from None
+    here.layout.open_upload(made.id).mkdir(mode=0o700, parents=True)
+    here.layout.upload_parts(made.id).mkdir(mode=0o700)
+    info = _info(made, base_url(request))
+    response.headers["Location"] = f"{base_url(request)}/uploads/{made.id}"
+    return info
+
+
+def _info(upload: Upload, base: str) -> UploadInfo:
+    url = f"{base}/uploads/{upload.id}"
+    done = upload.is_complete
+    links = [Link(href=url, rel="self", type="application/json")]
+    if not done:
+        links.append(Link(href=f"{url}/complete", rel="complete", type="application/json"))
+    return UploadInfo(
+        id=upload.id,
+        status="complete" if done else "open",
+        href=f"{url}.zarr",
+        reference=f"upload:{upload.id}",
+        created=timestamp(upload.created) or "",
+        completed=timestamp(upload.completed),
+        keys=upload.keys if done else None,
+        bytes=upload.bytes if done else None,
+        links=links,
+    )
+
+
+@router.get(
+    "/uploads/{upload_id}",
+    response_model=UploadInfo,
+    response_model_exclude_none=True,
+    summary="One upload",
+)
+def upload_info(request: Request, upload: OwnUpload) -> UploadInfo:
+    """Tell how an upload stands."""
+    return _info(upload, base_url(request))
+
+
+@router.delete("/uploads/{upload_id}", status_code=204, summary="Delete an upload")
+def delete_upload(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> None:
+    """Forget an upload and its bytes."""
+    here.store.uploads.remove(upload.id, owner=owner)
+    here.layout.forget_upload(upload.id)
+    meter(request).forget(upload.id)
+
+
+@router.post(
+    "/uploads/{upload_id}/complete",
+    response_model=UploadInfo,
+    response_model_exclude_none=True,
+    summary="Check and freeze an upload",
+)
+def complete(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> UploadInfo:
+    """Check the metadata, write it consolidated, and freeze the upload; then jobs may read it."""
+    if upload.is_complete:
+        return _info(upload, base_url(request))
+    census = _freeze(here, upload)
+    done = here.store.uploads.complete(upload.id, owner=owner, keys=census.keys, size=census.bytes)
+    if done is None:
+        raise ProblemError("upload", f"Upload '{upload.id}' was changed by another request.")
+    meter(request).forget(upload.id)
+    shutil.rmtree(here.layout.upload_parts(upload.id), ignore_errors=True)
+    return _info(done, base_url(request))
+
+
+def _freeze(here: Context, upload: Upload) -> Census:
+    """Take the store away from its writers and check it; give it back if it is not good."""
+    sent, frozen = here.layout.open_upload(upload.id), here.layout.upload(upload.id)
+    try:
+        sent.rename(frozen)
+    except OSError:
+        raise ProblemError(
+            "upload", f"Upload '{upload.id}' is being completed by another request."
+        ) from None
+    try:
+        consolidate(frozen, check_tree(frozen, largest_chunk=here.settings.chunk_bytes))
+        census = count(frozen)
+        check_size(here, census)
+    except Exception:
+        frozen.rename(sent)
+        raise
+    return census

@@ -1,0 +1,1 @@
+"""Which datasets may be named, uploaded and read."""

@@ -1,0 +1,41 @@
+"""Which keys a Zarr store may have, so that a key is always a file under its store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["METADATA", "is_metadata", "locate"]
+
+METADATA = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
+_LONGEST_KEY = 1024
+_LONGEST_NAME = 240
+
+
+def is_metadata(key: str) -> bool:
+    """Say whether a key holds metadata (JSON) and not a chunk."""
+    return key.rpartition("/")[2] in METADATA
+
+
+def locate(store: Path, key: str) -> Path | None:
+    """Give the file of a key, or None where the text is not a key of a Zarr store.
+
+    The file need not exist. It lies under the store even if the store holds links.
+    """
+    if not _is_key(key):
+        return None
+    path = store.joinpath(*key.split("/"))
+    root = os.path.realpath(store)
+    return path if Path(os.path.realpath(path)).is_relative_to(root) else None
+
+
+def _is_key(key: str) -> bool:
+    return len(key) <= _LONGEST_KEY and all(_is_name(name) for name in key.split("/"))
+
+
+def _is_name(name: str) -> bool:
+    if name in ("", ".", "..") or not name.isprintable() or "\\" in name or ":" in name:
+        return False
+    if name.startswith(".") and name not in METADATA:
+        return False
+    return len(name.encode("utf-8", "replace")) <= _LONGEST_NAME

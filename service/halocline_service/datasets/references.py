@@ -1,0 +1,158 @@
+"""How a dataset may be named, and which file that is.
+
+`upload:<id>` and `job:<id>` name what the same owner sent or computed; a path or a `file:` URL
+names a file under a configured root. Nothing else: no other scheme, no chain of file systems, no
+indirection through a reference file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from halocline_engine.errors import DatasetError
+from halocline_service.datasets.layout import Layout
+from halocline_service.jobs.states import State
+from halocline_service.store.base import Store
+
+__all__ = ["FORBIDDEN", "MISSING", "DatasetRefused", "Resolver"]
+
+FORBIDDEN = "forbidden"
+MISSING = "missing"
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LONGEST = 4096
+
+
+class DatasetRefused(DatasetError):
+    """A reference that is not answered; `reason` is FORBIDDEN, MISSING or empty (not a reference).
+
+    It counts as a `DatasetError` everywhere; the HTTP surface also tells the reasons apart.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", reason: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Turns references into paths; `roots` are the folders whose files may be named."""
+
+    store: Store
+    layout: Layout
+    roots: Sequence[Path]
+
+    def resolve(self, reference: str, *, owner: str) -> Path:
+        """Give the path of a dataset that exists and that the owner may read.
+
+        Raises `DatasetRefused`.
+        """
+        if not reference or len(reference) > _LONGEST or not reference.isprintable():
+            raise DatasetRefused("A dataset reference must be 1 to 4096 printable characters.")
+        if "::" in reference:
+            raise DatasetRefused(
+                "A dataset reference must not chain file systems with '::'.", hint=_HINT
+            )
+        scheme, _, rest = reference.partition(":")
+        match scheme:
+            case "upload" if rest != "":
+                return self._upload(rest, owner)
+            case "job" if rest != "":
+                return self._job(rest, owner)
+            case "file" if rest != "":
+                return self._file(_path_of(reference))
+            case _ if _SCHEME.match(reference):
+                raise DatasetRefused(
+                    f"Datasets cannot be read from scheme '{scheme}:'.", hint=_HINT
+                )
+            case _:
+                return self._file(reference)
+
+    def _upload(self, upload_id: str, owner: str) -> Path:
+        found = self.store.uploads.get(_identifier(upload_id), owner=owner)
+        if found is None:
+            raise DatasetRefused(f"There is no upload '{upload_id}'.", reason=MISSING)
+        if not found.is_complete:
+            raise DatasetRefused(
+                f"Upload '{upload_id}' is not complete.",
+                hint=f"Send POST /uploads/{upload_id}/complete first.",
+            )
+        return self.layout.upload(found.id)
+
+    def _job(self, job_id: str, owner: str) -> Path:
+        found = self.store.jobs.get(_identifier(job_id), owner=owner)
+        if found is None:
+            raise DatasetRefused(f"There is no job '{job_id}'.", reason=MISSING)
+        path = self.layout.output(found, "result")
+        if found.state is not State.SUCCEEDED or path is None:
+            raise DatasetRefused(
+                f"Job '{job_id}' has no dataset as its result: it is {found.state}.",
+                hint="Name a stencil job that has succeeded.",
+            )
+        return path
+
+    def _file(self, text: str) -> Path:
+        if not os.path.isabs(text):
+            return self._relative(text)
+        resolved = Path(os.path.realpath(text))
+        if not any(_is_under(resolved, root) for root in self.roots):
+            raise DatasetRefused(
+                f"Dataset '{text}' is not under a folder that may be read.",
+                hint="An operator names such folders in HALOCLINE_DATA_ROOTS; or upload the data.",
+                reason=FORBIDDEN,
+            )
+        return _existing(resolved, text)
+
+    def _relative(self, text: str) -> Path:
+        for root in self.roots:
+            resolved = Path(os.path.realpath(root / text))
+            if not _is_under(resolved, root):
+                raise DatasetRefused(
+                    f"Dataset '{text}' is not under a folder that may be read.",
+                    hint="Leave out '..' and links that lead out of the folder.",
+                    reason=FORBIDDEN,
+                )
+            if resolved.exists():
+                return resolved
+        raise DatasetRefused(
+            f"There is no dataset '{text}' under the folders that may be read.", reason=MISSING
+        )
+
+
+_HINT = "Name a file under a configured folder, 'upload:<id>' or 'job:<id>'."
+
+
+def _path_of(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        raise DatasetRefused(
+            f"A file URL must have the form 'file:///path', got '{url}'.", hint=_HINT
+        )
+    path = unquote(parts.path)
+    if not os.path.isabs(path) or not path.isprintable():
+        raise DatasetRefused(
+            f"A file URL must have the form 'file:///path', got '{url}'.", hint=_HINT
+        )
+    return path
+
+
+def _identifier(text: str) -> str:
+    if _ID.fullmatch(text) is None:
+        raise DatasetRefused(f"'{text}' is not an identifier of an upload or a job.", hint=_HINT)
+    return text
+
+
+def _is_under(path: Path, root: Path) -> bool:
+    return path.is_relative_to(os.path.realpath(root))
+
+
+def _existing(path: Path, text: str) -> Path:
+    if not path.exists():
+        raise DatasetRefused(f"There is no dataset '{text}'.", reason=MISSING)
+    return path

@@ -1,0 +1,116 @@
+"""Checks and freezes a Zarr store that lies in a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from halocline_engine.errors import DatasetError
+from halocline_service.datasets.keys import METADATA
+from halocline_service.datasets.metadata import check_document, parse_document
+
+__all__ = ["Census", "check_tree", "consolidate", "count", "is_zarr", "parse_root"]
+
+_DEEPEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How many objects a store has, and their bytes."""
+
+    keys: int
+    bytes: int
+
+
+def is_zarr(path: Path) -> bool:
+    """Say whether a folder is the root of a Zarr store."""
+    return any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zarray"))
+
+
+def check_tree(root: Path, *, largest_chunk: int) -> dict[str, dict[str, Any]]:
+    """Check every metadata document of a store; give them by key, without consolidated ones.
+
+    Folders of chunks are not looked into, so a store of millions of chunks is checked at once.
+    Raises `DatasetError`.
+    """
+    if not is_zarr(root):
+        raise DatasetError(
+            "The dataset is not a Zarr store: it has neither 'zarr.json' nor '.zgroup'.",
+            hint="Write it with 'Dataset.to_zarr'.",
+        )
+    found: dict[str, dict[str, Any]] = {}
+    for key, path in _documents(root, "", 0):
+        document = parse_document(key, path.read_bytes())
+        check_document(key, document, largest_chunk=largest_chunk)
+        found[key] = document
+    return {key: document for key, document in found.items() if key != ".zmetadata"}
+
+
+def _documents(folder: Path, prefix: str, depth: int) -> Iterator[tuple[str, Path]]:
+    if depth > _DEEPEST:
+        raise DatasetError(f"The Zarr store is nested more than {_DEEPEST} groups deep.")
+    is_array = False
+    for name in sorted(METADATA):
+        path = folder / name
+        if path.is_file():
+            is_array = is_array or name == ".zarray" or (name == "zarr.json" and _is_array(path))
+            yield prefix + name, path
+    if not is_array:
+        with os.scandir(folder) as entries:
+            children = sorted(entry.name for entry in entries if entry.is_dir())
+        for name in children:
+            yield from _documents(folder / name, f"{prefix}{name}/", depth + 1)
+
+
+def _is_array(path: Path) -> bool:
+    return parse_document(path.name, path.read_bytes()).get("node_type") == "array"
+
+
+def consolidate(root: Path, documents: dict[str, dict[str, Any]]) -> None:
+    """Write the consolidated metadata of a checked store, so that it opens over HTTP."""
+    if "zarr.json" in documents:
+        group = dict(documents["zarr.json"])
+        if group["node_type"] == "group":
+            nodes = {
+                key.removesuffix("/zarr.json"): _plain(document)
+                for key, document in documents.items()
+                if key.endswith("/zarr.json")
+            }
+            group["consolidated_metadata"] = {
+                "kind": "inline",
+                "must_understand": False,
+                "metadata": nodes,
+            }
+            _write(root / "zarr.json", group)
+    else:
+        _write(root / ".zmetadata", {"zarr_consolidated_format": 1, "metadata": documents})
+
+
+def _plain(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != "consolidated_metadata"}
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    draft = path.with_name(path.name + ".part")
+    draft.write_text(json.dumps(document))
+    os.replace(draft, path)
+
+
+def count(root: Path) -> Census:
+    """Count what is in a store."""
+    keys = size = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            keys += 1
+            size += os.lstat(os.path.join(folder, name)).st_size
+    return Census(keys, size)
+
+
+def parse_root(root: Path) -> dict[str, Any]:
+    """Read the metadata of a store's root group; empty where it is not of Zarr format 3."""
+    path = root / "zarr.json"
+    return parse_document(path.name, path.read_bytes()) if path.is_file() else {}

@@ -1,0 +1,1 @@
+"""The process that takes jobs out of the database and has them computed."""

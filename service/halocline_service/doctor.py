@@ -1,0 +1,90 @@
+"""Looks at what the service needs on this machine."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from halocline_service.machine import cores, gpu_count
+from halocline_service.settings import Settings
+
+__all__ = ["Finding", "examine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at, whether it is well, and what was seen."""
+
+    what: str
+    well: bool
+    seen: str
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Look at everything; nothing is changed."""
+    return [_look(what, check, settings) for what, check in _CHECKS.items()]
+
+
+def _look(what: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
+    try:
+        return Finding(what, well=True, seen=check(settings))
+    except (OSError, ImportError, _Unwell) as error:
+        return Finding(what, well=False, seen=str(error))
+
+
+class _Unwell(Exception):
+    """Something is there, and not as it must be."""
+
+
+def _data_dir(settings: Settings) -> str:
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=settings.data_dir):
+        return f"{settings.data_dir.resolve()} is writable"
+
+
+def _disk(settings: Settings) -> str:
+    free = shutil.disk_usage(settings.data_dir).free
+    if free < settings.disk_headroom_bytes:
+        raise _Unwell(f"only {free / 2**20:.0f} MiB are free")
+    return f"{free / 2**30:.1f} GiB are free"
+
+
+def _roots(settings: Settings) -> str:
+    for root in settings.data_roots:
+        if not root.is_dir():
+            raise _Unwell(f"'{root}' in HALOCLINE_DATA_ROOTS is not a folder")
+    return ", ".join(map(str, settings.data_roots)) or "none: datasets are uploads only"
+
+
+def _engine(_settings: Settings) -> str:
+    importlib.import_module("halocline_engine.run")
+    return f"the engine can be imported; {cores()} cores"
+
+
+def _gpus(_settings: Settings) -> str:
+    count = gpu_count()
+    if count == 0:
+        return "none were seen; the CPU computes"
+    if importlib.util.find_spec("cupy") is None:
+        raise _Unwell(f"{count} were seen, but CuPy is not installed: install halocline[cuda12]")
+    return f"{count} were seen"
+
+
+def _port(settings: Settings) -> str:
+    with socket.create_server((settings.host, settings.port)):
+        return f"{settings.host}:{settings.port} is free"
+
+
+_CHECKS: dict[str, Callable[[Settings], str]] = {
+    "data folder": _data_dir,
+    "disk": _disk,
+    "data roots": _roots,
+    "engine": _engine,
+    "GPUs": _gpus,
+    "port": _port,
+}

@@ -1,0 +1,31 @@
+"""How a failed job keeps its error: as plain JSON, with the engine's stable code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from halocline_engine.errors import CapacityError, HaloclineError, ProgramError
+
+__all__ = ["error_fields"]
+
+
+def error_fields(error: HaloclineError) -> dict[str, Any]:
+    """Give what an error of the engine tells, as JSON."""
+    fields: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+    }
+    match error:
+        case ProgramError():
+            fields |= {
+                "line": error.line,
+                "column": error.column,
+                "excerpt": error.excerpt,
+                "rule": error.rule,
+            }
+        case CapacityError():
+            fields |= {"needed": error.needed, "available": error.available}
+        case _:
+            pass
+    return fields

@@ -1,0 +1,1 @@
+"""What can be executed: the inputs, outputs and checks of each process."""

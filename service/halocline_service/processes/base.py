@@ -1,0 +1,70 @@
+"""What a process is: its inputs as a pydantic model, its outputs, how it may be executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+__all__ = ["Control", "Execution", "Inputs", "OutputDescription", "Process"]
+
+
+class Inputs(BaseModel):
+    """The inputs of a process; a name that is not among them is an error."""
+
+    model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+
+
+class Control(StrEnum):
+    """How a process may be executed, in the words of OGC API - Processes."""
+
+    SYNC = "sync-execute"
+    ASYNC = "async-execute"
+    DISMISS = "dismiss"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDescription:
+    """One output: its title and its JSON Schema."""
+
+    title: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A function that computes the outputs of a small process, inline.
+
+    It is given the checked inputs and a function that says whether to stop.
+    """
+
+    run: Callable[[Any, Callable[[], bool]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process that can be asked for over HTTP.
+
+    `check` raises an error of the engine's tree where checked inputs cannot be run, as far as
+    can be told without reading data. `inline` is None where the engine computes.
+    """
+
+    id: str
+    version: str
+    title: str
+    description: str
+    keywords: tuple[str, ...]
+    inputs: type[Inputs]
+    outputs: Mapping[str, OutputDescription]
+    control: tuple[Control, ...]
+    check: Callable[[Any], None]
+    inline: Execution | None = None
+
+    @property
+    def may_run_now(self) -> bool:
+        """Whether the answer can be given in the response itself."""
+        return Control.SYNC in self.control

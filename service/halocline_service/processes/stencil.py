@@ -1,0 +1,157 @@
+"""`stencil` runs a stencil program over a dataset: the inputs are those of `run`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
+
+from halocline_engine.errors import ArgumentError
+from halocline_service.processes.base import Control, Inputs, OutputDescription, Process
+
+__all__ = ["STENCIL", "ConstantBoundary", "SidedBoundary", "StencilInputs", "check_program"]
+
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+_Scalar = StrictBool | StrictInt | StrictFloat
+_Constant = _Scalar | Annotated[str, Field(max_length=200)]
+
+
+class ConstantBoundary(Inputs):
+    """Cells beyond the edge have this value."""
+
+    constant: StrictBool | StrictInt | StrictFloat
+
+
+_BoundaryRule = Literal["periodic", "edge", "reflect", "extrapolate", "none"] | ConstantBoundary
+
+
+class SidedBoundary(Inputs):
+    """One rule for each side of a dimension."""
+
+    low: _BoundaryRule = "none"
+    high: _BoundaryRule = "none"
+
+
+class StencilInputs(Inputs):
+    """The keyword arguments of `run`, as JSON."""
+
+    program: Annotated[
+        str,
+        Field(
+            title="Program",
+            description="The text of a stencil: a function in GT4Py's Cartesian language. "
+            "It is parsed and never executed as Python.",
+            min_length=1,
+            max_length=65_536,
+            json_schema_extra={"contentMediaType": "text/x-python"},
+        ),
+    ]
+    dataset: Annotated[
+        str,
+        Field(
+            title="Dataset",
+            description="'upload:<id>', 'job:<id>', or a path or file URL of a Zarr store or "
+            "NetCDF file under a folder that the service may read.",
+            min_length=1,
+            max_length=4096,
+        ),
+    ]
+    fields: Annotated[
+        dict[_Name, _Name] | None,
+        Field(
+            title="Fields",
+            description="Names of variables by name of the program's fields; same names where out.",
+            max_length=64,
+        ),
+    ] = None
+    scalars: Annotated[
+        dict[_Name, _Scalar] | None,
+        Field(title="Scalars", description="Values of the scalar parameters.", max_length=64),
+    ] = None
+    externals: Annotated[
+        dict[_Name, _Constant] | None,
+        Field(title="Externals", description="Constants compiled into it.", max_length=256),
+    ] = None
+    dtypes: Annotated[
+        dict[_Name, _Name] | None,
+        Field(
+            title="Data types",
+            description="Data types by the names that the program's annotations use.",
+            max_length=64,
+        ),
+    ] = None
+    name: Annotated[
+        str | None, Field(title="_Name", description="Which function of the text.", max_length=200)
+    ] = None
+    axes: Annotated[
+        dict[Literal["I", "J", "K"], _Name] | None,
+        Field(title="Axes", description="Dimensions for I, J, K; found by CF where left out."),
+    ] = None
+    boundary: Annotated[
+        dict[_Name, _BoundaryRule | SidedBoundary] | None,
+        Field(
+            title="Boundary",
+            description="What lies beyond the edges, by dimension, for both or for each side.",
+            max_length=16,
+        ),
+    ] = None
+    steps: Annotated[
+        int, Field(title="Steps", description="How often it is applied.", ge=1, le=10_000_000)
+    ] = 1
+    feedback: Annotated[
+        dict[_Name, _Name] | None,
+        Field(
+            title="Feedback",
+            description="Which output is which input of the next step.",
+            max_length=64,
+        ),
+    ] = None
+    target: Annotated[
+        Literal["auto", "cuda", "cpu", "reference"],
+        Field(title="Target", description="What computes."),
+    ] = "auto"
+    mode: Annotated[
+        Literal["auto", "streamed", "resident"],
+        Field(title="Mode", description="Whether blocks go through the store or stay in memory."),
+    ] = "auto"
+    chunks: Annotated[
+        dict[_Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
+        Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Give the keyword arguments of `run` that were asked for, but program and dataset."""
+        return self.model_dump(exclude={"program", "dataset"}, exclude_unset=True)
+
+
+def check_program(inputs: StencilInputs) -> None:
+    """Parse and check the program without data. Raises `ProgramError` with its place."""
+    from halocline_engine.analysis.dependence import check
+    from halocline_engine.ir.lower import lower
+    from halocline_engine.language.gtscript import parse
+
+    try:
+        inputs.program.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError("Input 'program' is not text that UTF-8 can express.") from error
+    syntax = parse(inputs.program)
+    check(lower(syntax, name=inputs.name, externals=inputs.externals, dtypes=inputs.dtypes))
+
+
+STENCIL = Process(
+    id="stencil",
+    version="1.0.0",
+    title="Stencil",
+    description="Runs a stencil program over a dataset, block by block with halos.",
+    keywords=("stencil", "xarray", "zarr"),
+    inputs=StencilInputs,
+    outputs={
+        "result": OutputDescription(
+            title="Result",
+            description="The dataset that was computed, as a Zarr store.",
+            schema={"type": "string", "format": "uri", "contentMediaType": "application/vnd+zarr"},
+        )
+    },
+    control=(Control.ASYNC, Control.DISMISS),
+    check=check_program,
+)

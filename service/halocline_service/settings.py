@@ -1,0 +1,150 @@
+"""What an operator can set: one class, read from `HALOCLINE_*` variables and nowhere else.
+
+Every process of the service (API, dispatcher, scheduler, workers) reads the same class, so one
+environment describes a deployment.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+__all__ = ["Settings", "is_loopback"]
+
+_MEBIBYTE = 2**20
+_GIBIBYTE = 2**30
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a bind host can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listed(separator: str) -> BeforeValidator:
+    """Read a list from a variable: JSON, or words with a separator between them."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.startswith("["):
+            return json.loads(value)
+        return [part for part in value.split(separator) if part]
+
+    return BeforeValidator(read)
+
+
+_Paths = Annotated[list[Path], NoDecode, _listed(os.pathsep)]
+_Words = Annotated[list[str], NoDecode, _listed(",")]
+
+
+class Settings(BaseSettings):
+    """The settings of every process of the service."""
+
+    model_config = SettingsConfigDict(env_prefix="HALOCLINE_", extra="ignore")
+
+    data_dir: Path = Field(
+        default=Path("halocline-data"),
+        description="Where the database, the uploads and the results live.",
+    )
+    data_roots: _Paths = Field(
+        default_factory=list[Path],
+        description="Folders whose datasets may be named by path; as PATH is written, or JSON.",
+    )
+    database_url: str | None = Field(
+        default=None, description="SQLAlchemy URL; SQLite under the data folder where left out."
+    )
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    public_url: str | None = Field(
+        default=None, description="How users reach the API; links are made from the request if out."
+    )
+    auth: Literal["auto", "none", "keys"] = Field(
+        default="auto",
+        description="API keys, or none; 'auto' is none on a loopback address and keys elsewhere.",
+    )
+    allowed_hosts: _Words = Field(
+        default_factory=list[str],
+        description="Further Host headers to answer when there is no authentication.",
+    )
+    cors_origins: _Words = Field(
+        default_factory=list[str], description="Origins of web pages that may call the API."
+    )
+
+    scheduler: str | None = Field(
+        default=None,
+        description="Address of the Dask scheduler; the dispatcher computes by itself if out.",
+    )
+    workers: int | None = Field(
+        default=None, ge=1, description="CPU workers that 'up' starts; half the cores where out."
+    )
+    gpus: int | None = Field(
+        default=None, ge=0, description="GPU workers that 'up' starts; all that are seen where out."
+    )
+    concurrency: int = Field(
+        default=1, ge=1, le=64, description="Jobs that one dispatcher runs at once."
+    )
+
+    lease_seconds: float = Field(default=30.0, gt=0)
+    heartbeat_seconds: float = Field(default=10.0, gt=0)
+    poll_seconds: float = Field(
+        default=0.5, gt=0, description="How often a dispatcher looks for work and for cancelling."
+    )
+    retry_seconds: float = Field(
+        default=2.0, ge=0, description="Wait before the first retry; twice as long each time."
+    )
+    max_attempts: int = Field(default=3, ge=1)
+    queue_per_owner: int = Field(
+        default=100, ge=1, description="Jobs of one owner that may wait or run at a time."
+    )
+
+    body_bytes: int = Field(default=_MEBIBYTE, ge=1024, description="Largest body of a request.")
+    upload_key_bytes: int = Field(
+        default=512 * _MEBIBYTE, ge=1024, description="Largest single object of an upload."
+    )
+    upload_bytes: int = Field(default=64 * _GIBIBYTE, ge=1024, description="Largest upload.")
+    upload_keys: int = Field(default=1_000_000, ge=1, description="Most objects of an upload.")
+    uploads_per_owner: int = Field(default=100, ge=1)
+    chunk_bytes: int = Field(
+        default=2 * _GIBIBYTE, ge=1024, description="Largest chunk of a dataset, decoded."
+    )
+    disk_headroom_bytes: int = Field(
+        default=256 * _MEBIBYTE,
+        ge=0,
+        description="Free space that must be left.",
+    )
+
+    @model_validator(mode="after")
+    def _refuse_open_door(self) -> Self:
+        if self.auth == "none" and not is_loopback(self.host):
+            raise ValueError(
+                f"Authentication may be 'none' only on a loopback address, got host '{self.host}'. "
+                "Set HALOCLINE_AUTH=keys, or bind to 127.0.0.1."
+            )
+        if self.heartbeat_seconds * 2 > self.lease_seconds:
+            raise ValueError(
+                "A lease must last at least two heartbeats, got "
+                f"{self.lease_seconds:g} s for a heartbeat of {self.heartbeat_seconds:g} s."
+            )
+        return self
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether a request must carry an API key."""
+        return self.auth == "keys" or (self.auth == "auto" and not is_loopback(self.host))
+
+    @property
+    def database(self) -> str:
+        """The SQLAlchemy URL of the database."""
+        return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'halocline.sqlite3'}"
