@@ -1,0 +1,56 @@
+# The developer's door: every target works on a fresh machine with Python 3.11 or later.
+#
+#   make demo    the main job on real data, through the service and the Python client
+#   make test    every test (those that need a CUDA device skip where there is none)
+#   make check   style, types, import directions, shape of the code
+#   make bench   benchmarks
+#   make clean   remove what the other targets made
+
+VENV := .venv
+BIN := $(VENV)/bin
+
+# The first Python that is new enough; override with `make PYTHON=/path/to/python test`.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+
+# CuPy for the driver's CUDA where there is a device; nothing where there is none.
+CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA.*Version: *1\([23]\)\..*/,cuda1\1/p' | head -n 1)
+
+# Test processes; the kernels' own threads are kept at one a process, so that they do not compete.
+WORKERS ?= 2
+
+.PHONY: demo test check bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.stamp-demo
+	$(BIN)/python demo/run.py $(DEMO_ARGS)
+
+test: $(VENV)/.stamp-dev
+	NUMBA_NUM_THREADS=$(if $(filter 0,$(WORKERS)),2,1) MPLBACKEND=Agg \
+		$(BIN)/pytest --quiet -n $(WORKERS) --benchmark-disable $(TEST_ARGS)
+
+check: $(VENV)/.stamp-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/pytest --quiet --benchmark-disable tests/architecture tests/contract
+
+bench: $(VENV)/.stamp-dev
+	mkdir -p build
+	$(BIN)/pytest --quiet --benchmark-only --benchmark-columns=min,median,rounds \
+		--benchmark-json=build/benchmarks.json tests/benchmarks $(BENCH_ARGS)
+
+clean:
+	rm -rf $(VENV) demo-output build dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.stamp-%: pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Halocline needs Python 3.11 or later, and found none. Name one with 'make PYTHON=/path/to/python'." >&2; \
+		exit 1; \
+	fi
+	@echo "Installing Halocline and what '$*' needs into $(VENV) (some minutes the first time)."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*$(CUDA)]'
+	@touch $@
