@@ -161,7 +161,7 @@ check_isolation() {
     reaches worker-cpu scheduler 8786 || fail "The worker does not reach its scheduler."
     if reaches api scheduler 8786; then fail "The API reaches the scheduler."; fi
     # Any address outside will do; the one that Debian's packages came from is known to answer.
-    outside=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | sed -n 's#^http://\([^/:]*\).*#\1#p' | head -n 1)
+    outside=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | sed -n 's#^[a-z]*://\([^/:]*\).*#\1#p' | head -n 1)
     outside=$(getent ahostsv4 "${outside:-none}" | awk 'NR == 1 {print $1}' || true)
     if [ -n "$outside" ]; then
         reaches api "$outside" 80 || step "(the API has no way out either: nothing to compare with)"

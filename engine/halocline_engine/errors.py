@@ -191,7 +191,9 @@ class CapacityError(HaloclineError):
 
     code = "capacity"
 
-    def __init__(self, message: str, *, hint: str = "", needed: int = 0, available: int = 0) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", needed: int = 0, available: int = 0
+    ) -> None:
         super().__init__(message, hint=hint)
         self.needed = needed
         self.available = available

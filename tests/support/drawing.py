@@ -121,7 +121,7 @@ def _number(scope: _Scope, depth: int) -> str:
         case 2:
             return f"sqrt(abs({one} + 0.5))"
         case 3:
-            return f"(({one}) ** {scope.number(2, 4)})"
+            return f"({_read(scope)} ** {scope.number(2, 4)})"
         case 4:
             return f"({one} / {_read(scope)})"
         case _:

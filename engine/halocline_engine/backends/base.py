@@ -21,7 +21,9 @@ Value: TypeAlias = bool | int | float
 class Memory(Protocol):
     """Where a target's arrays live."""
 
-    def empty(self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]) -> Array:
+    def empty(
+        self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
+    ) -> Array:
         """Return an array indexed [i, j, k], unit stride along I (then J, then K).
 
         Rows are padded and the base is moved so that the element at index `halo`, the first

@@ -14,7 +14,7 @@ from halocline_engine.schedule.access import reads_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule, Step
 from halocline_engine.schedule.temporaries import kernels_of
 
-__all__ = ["Phase", "phases"]
+__all__ = ["Phase", "Steps", "phases"]
 
 #: One `Levels`, or kernels that are as wide as each other along the axis of the slabs.
 Steps: TypeAlias = tuple[Step, ...]

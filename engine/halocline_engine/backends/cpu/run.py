@@ -25,7 +25,7 @@ from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule
 
-__all__ = ["SERIAL_POINTS", "Box", "CpuExecutable", "split"]
+__all__ = ["SERIAL_POINTS", "SLAB_BYTES", "Box", "CpuExecutable", "split"]
 
 #: (first, one past the last) along I, J and K, relative to the domain's first point.
 Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
@@ -246,7 +246,7 @@ def _compile(schedule: Schedule, layout: Layout) -> tuple[_Entry, ...]:
     """Run the text of our own emitter, which holds no name or text of a user's, and compile it."""
     module = emit(schedule, layout)
     names = namespace()
-    exec(compile(module.text, "<halocline cpu>", "exec"), names)
+    exec(compile(module.text, "<halocline cpu>", "exec"), names)  # noqa: S102 - our emitter's text
     types = {s.name: s.dtype for s in schedule.program.scalars}
     return tuple(
         _Entry(function, _jit(function, names[function.name], types))
