@@ -52,5 +52,6 @@ $(VENV)/.stamp-%: pyproject.toml
 	fi
 	@echo "Installing Halocline and what '$*' needs into $(VENV) (some minutes the first time)."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*$(CUDA)]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip 2>&1 | grep -v ^WARNING || true
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[$*$(CUDA)]'
 	@touch $@

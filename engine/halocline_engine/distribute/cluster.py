@@ -12,8 +12,7 @@ import logging
 import os
 import queue
 import time
-from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import distributed
@@ -22,9 +21,14 @@ from distributed.system import MEMORY_LIMIT
 from halocline_engine.backends.registry import AUTO, resolve
 from halocline_engine.device.probe import device_count
 from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.pool import POLL, Done, host_memory, usable_device_memory
+from halocline_engine.distribute.pool import (
+    POLL,
+    Done,
+    host_memory,
+    usable_device_memory,
+)
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import Work, run_block
+from halocline_engine.distribute.task import Report, Work, run_block
 from halocline_engine.errors import CancelledError, DeviceError, HaloclineError
 
 __all__ = ["ClusterPool", "connect", "local_gpu_cluster", "start"]
@@ -33,6 +37,8 @@ _dd: Any = cast(Any, distributed)
 
 # One block computes while another one is read or written.
 _AT_HAND = 2
+# The resource that workers with a device offer.
+_DEVICE = "GPU"
 # Dask pauses a worker at 80 % of its limit.
 _SHARE = 0.75
 _CONNECT_SECONDS = 20
@@ -81,7 +87,7 @@ class ClusterPool:
         counts = self._ask(device_count)
         with_device = frozenset(address for address, count in counts.items() if count)
         if with_device:
-            self._chosen = _Workers(self.client, with_device)
+            self._chosen = self._chosen.among(with_device)
             return "cuda"
         if target == "cuda":
             raise DeviceError(
@@ -99,13 +105,12 @@ class ClusterPool:
         """Compute blocks on the workers."""
         left = iter(blocks)
         back: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        running: dict[Any, str] = {}
+        running: set[Any] = set()
         try:
             while True:
                 for block in self._allowed(left, running):
-                    place = self._chosen.idlest(running.values())
-                    future = self._submit(run_block, place, work, block)
-                    running[future] = place
+                    future = self._submit(_somewhere, work, block)
+                    running.add(future)
                     future.add_done_callback(back.put)
                 if not running:
                     return
@@ -113,12 +118,12 @@ class ClusterPool:
                     raise CancelledError("The run was cancelled.")
                 with contextlib.suppress(queue.Empty):
                     future = back.get(timeout=POLL)
-                    place = running.pop(future)
-                    yield Done(self._result(future), place)
+                    running.discard(future)
+                    yield Done(*self._result(future))
         finally:
             self._settle(running)
 
-    def _allowed(self, left: Iterator[Block], running: Mapping[Any, str]) -> Iterator[Block]:
+    def _allowed(self, left: Iterator[Block], running: Collection[Any]) -> Iterator[Block]:
         """Yield blocks as long as the workers may have more."""
         most = _AT_HAND * max(1, self.workers)
         while len(running) < most:
@@ -127,15 +132,19 @@ class ClusterPool:
                 return
             yield block
 
-    def _submit(self, function: Any, place: str, *arguments: Any) -> Any:
-        return self.client.submit(
-            function, *arguments, pure=False, workers=[place], allow_other_workers=True
-        )
+    def _submit(self, function: Any, *arguments: Any) -> Any:
+        """Send work to the workers that may be used, and leave the choice to the scheduler.
+
+        Workers are named by what they offer where that tells them apart: an address is a trap, as a
+        worker that is started again has another one, and Dask lets work wait for the old one.
+        """
+        return self.client.submit(function, *arguments, pure=False, **self._chosen.demand())
 
     def _ask(self, function: Any, *arguments: Any) -> dict[str, Any]:
         """Run a function once on every worker."""
         futures = {
-            address: self._submit(function, address, *arguments) for address in self._chosen.now()
+            address: self.client.submit(function, *arguments, pure=False, workers=[address])
+            for address in self._chosen.now()
         }
         return {address: self._result(future) for address, future in futures.items()}
 
@@ -149,7 +158,12 @@ class ClusterPool:
                 "Several workers died, one after the other, while they computed the same block.",
                 hint="They may lack memory: give smaller 'chunks'.",
             ) from error
-        except (_dd.CommClosedError, _dd.CancelledError, TimeoutError, OSError) as error:
+        except (
+            _dd.CommClosedError,
+            _dd.CancelledError,
+            TimeoutError,
+            OSError,
+        ) as error:
             raise DeviceError(
                 f"The cluster was lost during the run: {type(error).__name__}: {error}.",
                 hint="Start it again, and run the job with the same workspace.",
@@ -166,9 +180,10 @@ class ClusterPool:
 class _Workers:
     """The workers that may be used, looked up again from time to time as they come and go."""
 
-    def __init__(self, client: Any, only: frozenset[str] | None) -> None:
+    def __init__(self, client: Any, only: frozenset[str] | None, offer: str = "") -> None:
         self.client = client
         self._only = only
+        self._offer = offer
         self._found: Mapping[str, Any] = {}
         self._looked = 0.0
 
@@ -180,23 +195,38 @@ class _Workers:
         while True:
             everyone = self.client.scheduler_info(n_workers=-1)["workers"]
             self._found = {
-                address: facts
-                for address, facts in everyone.items()
-                if self._only is None or address in self._only
+                address: facts for address, facts in everyone.items() if self._fits(address, facts)
             }
             self._looked = time.monotonic()
             if self._found:
                 return self._found
             if self._looked > until:
                 raise DeviceError(
-                    "The cluster has no worker that can be used.", hint="Start some workers."
+                    "The cluster has no worker that can be used.",
+                    hint="Start some workers.",
                 )
             time.sleep(POLL)
 
-    def idlest(self, busy: Iterable[str]) -> str:
-        """Return the worker that has the fewest tasks."""
-        counts = Counter(busy)
-        return min(self.now(), key=lambda address: counts[address])
+    def among(self, addresses: frozenset[str]) -> _Workers:
+        """Choose those of some addresses; by the resource that they alone offer, if they do."""
+        offering = {a for a, facts in self.now().items() if facts.get("resources", {}).get(_DEVICE)}
+        return _Workers(self.client, addresses, _DEVICE if offering == addresses else "")
+
+    def demand(self) -> dict[str, Any]:
+        """Return what `Client.submit` is told, so that these workers get the work."""
+        if self._offer:
+            return {"resources": {self._offer: 1 / _AT_HAND}}
+        return {} if self._only is None else {"workers": sorted(self.now())}
+
+    def _fits(self, address: str, facts: Mapping[str, Any]) -> bool:
+        if self._offer:
+            return bool(facts.get("resources", {}).get(self._offer))
+        return self._only is None or address in self._only
+
+
+def _somewhere(work: Work, block: Block) -> tuple[Report, str]:
+    """Compute a block, and say on which worker."""
+    return run_block(work, block), str(_dd.get_worker().address)
 
 
 @contextlib.contextmanager
@@ -209,7 +239,8 @@ def connect(cluster: object) -> Generator[ClusterPool]:
         client = _dd.Client(cluster, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise DeviceError(
-            f"The scheduler '{cluster}' cannot be reached: {error}.", hint="Check its address."
+            f"The scheduler '{cluster}' cannot be reached: {error}.",
+            hint="Check its address.",
         ) from error
     with client:
         yield ClusterPool(client)
