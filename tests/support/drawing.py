@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 
 from hypothesis import strategies as st
 
@@ -18,7 +19,13 @@ SCALARS = {"s": 0.375, "q": 3}
 #: The least levels that any drawn program needs.
 LEVELS = 4
 
-_SPLITS = ((("...",)), ("0, 1", "1, None"), ("0, -1", "-1, None"), ("0, 1", "1, -1", "-1, None"))
+_SPLITS = (
+    ("...",),
+    ("...",),
+    ("0, 1", "1, None"),
+    ("0, -1", "-1, None"),
+    ("0, 1", "1, -1", "-1, None"),
+)
 _READ_ONLY = ("a", "b", "c")
 _OUTPUTS = ("x", "y", "z")
 
@@ -27,7 +34,7 @@ _OUTPUTS = ("x", "y", "z")
 class _Scope:
     """What may be read: temporaries with the block of their first assignment, fields assigned."""
 
-    draw: st.DrawFn
+    random: Random
     order: str = "PARALLEL"
     interval: str = "..."
     block: int = 0
@@ -37,20 +44,27 @@ class _Scope:
     target: str = ""
 
     def pick(self, *options: str) -> str:
-        return self.draw(st.sampled_from(options))
+        return self.random.choice(options)
 
     def number(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+        return self.random.randint(low, high)
 
 
-@st.composite
-def programs(draw: st.DrawFn) -> str:
-    """Return the text of a program; some break a rule of the language and are refused."""
-    scope = _Scope(draw)
+def programs() -> st.SearchStrategy[str]:
+    """Return texts of programs; some break a rule of the language and are refused.
+
+    Each comes from one drawn number: drawing every choice takes longer than running the program.
+    """
+    return st.integers(0, 2**48).map(program)
+
+
+def program(seed: int) -> str:
+    """Return the text that belongs to a number."""
+    scope = _Scope(Random(seed))
     text = HEAD
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(scope.number(1, 3)):
         scope.order = scope.pick("PARALLEL", "PARALLEL", "FORWARD", "BACKWARD")
-        intervals = list(draw(st.sampled_from(_SPLITS)))
+        intervals = list(scope.random.choice(_SPLITS))
         if scope.order == "BACKWARD":
             intervals.reverse()
         text += f"    with computation({scope.order}):\n"
@@ -58,16 +72,17 @@ def programs(draw: st.DrawFn) -> str:
             scope.interval, scope.here = interval, set()
             scope.block += 1
             text += f"        with interval({interval}):\n"
-            for _ in range(draw(st.integers(1, 4))):
+            for _ in range(scope.number(1, 5)):
                 text += _statement(scope, "            ", nest=1)
     return text + "    with computation(PARALLEL), interval(...):\n" + _last(scope)
 
 
 def _last(scope: _Scope) -> str:
-    """Use some temporary, so that not everything is dead."""
+    """Use the temporaries, so that they are not all dead."""
     scope.order, scope.interval, scope.here = "PARALLEL", "...", set()
     scope.block += 1
-    return f"        y = {_number(scope, 2)}\n"
+    terms = [_temporary(scope) for _ in range(3)] if scope.first else []
+    return f"        y = {' + '.join([_number(scope, 2), *terms])}\n"
 
 
 def _statement(scope: _Scope, pad: str, nest: int) -> str:
@@ -80,13 +95,20 @@ def _statement(scope: _Scope, pad: str, nest: int) -> str:
     temporary = scope.pick("t", "u", "v")
     target = scope.pick(*_OUTPUTS, temporary, temporary, temporary)
     scope.target = target
-    text = f"{pad}{target} = {_number(scope, 3)}\n"
+    text = f"{pad}{target} = {_kept(scope, target)}{_number(scope, 3)}\n"
     if target in _OUTPUTS:
         scope.written.add(target)
     else:
         scope.first.setdefault(target, scope.block)
     scope.here.add(target)
     return text
+
+
+def _kept(scope: _Scope, target: str) -> str:
+    """Return a term that keeps the old value in sight, so that no fault is overwritten."""
+    if scope.number(0, 3) == 0 or (target not in _OUTPUTS and target not in scope.first):
+        return ""
+    return f"0.5 * {target} + "
 
 
 def _conditional(scope: _Scope, pad: str, nest: int) -> str:

@@ -209,7 +209,9 @@ class _Workers:
 
     def among(self, addresses: frozenset[str]) -> _Workers:
         """Choose those of some addresses; by the resource that they alone offer, if they do."""
-        offering = {a for a, facts in self.now().items() if facts.get("resources", {}).get(_DEVICE)}
+        offering = frozenset(
+            a for a, facts in self.now().items() if facts.get("resources", {}).get(_DEVICE)
+        )
         return _Workers(self.client, addresses, _DEVICE if offering == addresses else "")
 
     def demand(self) -> dict[str, Any]:
