@@ -110,7 +110,7 @@ def copied(given: Inputs) -> Inputs:
     """Return the same values in arrays of their own."""
     arrays: dict[str, Array] = {}
     for name, array in given.arrays.items():
-        own = np.asfortranarray(array)
+        own = np.array(array, order="F", copy=True)
         pairs = zip(own.strides, array.strides, strict=True)
         arrays[name] = as_strided(own, strides=[new if old else 0 for new, old in pairs])
     return Inputs(arrays, given.origins)
@@ -135,6 +135,7 @@ def judged(
 def assert_same(got: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
     """Assert that all arrays are equal, halos included; NaN is equal to NaN."""
     for name, array in expected.items():
+        assert not np.shares_memory(got[name], array), "both are the same array"
         np.testing.assert_array_equal(got[name], array, err_msg=name)
 
 
