@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
 from halocline_engine.backends.cpu import run as cpu
+from halocline_engine.backends.cpu.emit import Module, emit
+from halocline_engine.backends.cpu.layout import Layout
 from halocline_engine.ir.types import DType
+from halocline_engine.schedule.nodes import Schedule
 
 
 class _Pointer:
@@ -71,9 +76,24 @@ def compile_nothing(*arguments: Any) -> Any:
     return quiet
 
 
+class _NumpyNumbers(ast.NodeTransformer):
+    """Make NumPy numbers of float literals: Python's own raise where they are divided by zero."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if not isinstance(node.value, float):
+            return node
+        return ast.parse(f"np.float64({node.value!r})", mode="eval").body
+
+
+def _emit(schedule: Schedule, layout: Layout) -> Module:
+    module = emit(schedule, layout)
+    return replace(module, text=ast.unparse(_NumpyNumbers().visit(ast.parse(module.text))))
+
+
 def patch(monkeypatch: Any) -> None:
     """Let CPU executables interpret their text from here on, cut into many small pieces."""
     monkeypatch.setattr(cpu, "SERIAL_POINTS", 1)
     monkeypatch.setattr(cpu, "SLAB_BYTES", 512)
     monkeypatch.setattr(cpu, "_jit", compile_nothing)
+    monkeypatch.setattr(cpu, "emit", _emit)
     monkeypatch.setattr(cpu, "namespace", namespace)

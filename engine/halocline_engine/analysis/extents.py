@@ -57,10 +57,27 @@ def analyse(program: Program) -> Facts:
     vertical = field_levels(program, least)
     return Facts(
         fields={f.name: (*needs.names[f.name], vertical[f.name]) for f in program.fields},
-        temporaries={t.name: needs.names[t.name] for t in program.temporaries},
+        temporaries={t.name: _stored(program, needs, t.name) for t in program.temporaries},
         statements=needs.statements,
         min_levels=least,
     )
+
+
+def _stored(program: Program, needs: Needs, name: str) -> Horizontal:
+    """Return where a temporary needs memory: wherever it is written.
+
+    An `If` has one extent, so a target is written where any other target of it is needed.
+    """
+    extent = needs.names[name]
+    for body, extents in zip(
+        program_bodies(program),
+        (extents for blocks in needs.statements for extents in blocks),
+        strict=True,
+    ):
+        for statement, ran in zip(body, extents, strict=True):
+            if any(assignment.target == name for assignment in assignments((statement,))):
+                extent = enclose(extent, ran)
+    return extent
 
 
 def horizontal_needs(program: Program) -> Needs:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import replace
 
-from halocline_engine.ir.nodes import Assign, If, Statement
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.nodes import Assign, If, Statement, Unary
+from halocline_engine.ir.types import DType
+from halocline_engine.schedule.access import reads_of
 from halocline_engine.schedule.stages import Draft, Part, Stage
 
 __all__ = ["needed", "prune"]
@@ -69,8 +70,11 @@ def _body(body: tuple[Statement, ...], alive: Set[str]) -> tuple[Statement, ...]
     for statement in body:
         if isinstance(statement, If):
             then, otherwise = _body(statement.then, alive), _body(statement.otherwise, alive)
-            if targets_of((*then, *otherwise)):
+            if then:
                 kept.append(replace(statement, then=then, otherwise=otherwise))
+            elif otherwise:
+                turned = Unary("not", statement.condition, DType.BOOL)
+                kept.append(replace(statement, condition=turned, then=otherwise, otherwise=()))
         elif statement.target in alive:
             kept.append(statement)
     return tuple(kept)

@@ -17,11 +17,13 @@ from halocline_engine.ir.nodes import (
     Computation,
     Expr,
     Field,
+    If,
     Interval,
     Number,
     Program,
     Read,
     Temporary,
+    Unary,
 )
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Kernel, Levels, Schedule
@@ -108,6 +110,18 @@ def test_dead_temporaries_go_and_keep_their_extents() -> None:
     made = parallel("t = a[5, 0, 0]", "x = b")
     assert len(kernel(made).sections[0].body) == 1
     assert made.facts.fields["a"] == ((0, 5), (0, 0), (0, 0))
+
+
+def test_a_branch_with_nothing_left_is_turned_round() -> None:
+    text = "with computation(PARALLEL), interval(...):\n    if a > b:\n        t = a\n"
+    text += "    else:\n        x = b\n"
+    (kernel,) = schedule(text).steps
+    assert isinstance(kernel, Kernel)
+    (branch,) = kernel.sections[0].body
+    assert isinstance(branch, If)
+    assert isinstance(branch.condition, Unary)
+    assert (branch.condition.operator, branch.condition.dtype) == ("not", DType.BOOL)
+    assert (len(branch.then), branch.otherwise) == (1, ())
 
 
 def test_intervals_are_sections_of_one_kernel() -> None:

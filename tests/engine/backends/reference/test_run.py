@@ -221,3 +221,23 @@ def mixed(a: Field[float64], b: Field[float64]):
         stencil(a, pieces, origin=at, domain=(high - low, nj, 4))
     assert whole.tobytes() == pieces.tobytes()
     assert np.isfinite(whole).sum() == ni * nj * 4
+
+
+def test_a_conditional_writes_all_its_temporaries_as_far_as_the_widest_is_read() -> None:
+    """One `If` has one extent, although `near` is read at the point itself only."""
+    text = """
+def branches(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        if a > 0.0:
+            wide = a
+        else:
+            near = 2.0 * a
+    with computation(PARALLEL), interval(...):
+        b = wide[-1, 0, 0] + wide[1, 1, 0] + near
+"""
+    a = np.random.default_rng(3).normal(size=(7, 6, 2))
+    b = np.full_like(a, np.nan)
+    he.stencil(text, target="reference")(a, b, origin=(1, 0, 0), domain=(5, 5, 2))
+    wide, near = np.maximum(a, 0.0), np.minimum(2.0 * a, 0.0)
+    expected = wide[:-2, :-1] + wide[2:, 1:] + near[1:-1, :-1]
+    np.testing.assert_array_equal(b[1:-1, :-1], expected)
