@@ -3,7 +3,7 @@
 #   make demo    the main job on real data, through the service and the Python client
 #   make test    every test (those that need a CUDA device skip where there is none)
 #   make check   style, types, import directions, shape of the code
-#   make bench   benchmarks
+#   make bench   benchmarks of the CPU target, and of the CUDA target where there is a device
 #   make clean   remove what the other targets made
 
 VENV := .venv
@@ -40,6 +40,10 @@ bench: $(VENV)/.stamp-dev
 	mkdir -p build
 	$(BIN)/pytest --quiet --benchmark-only --benchmark-columns=min,median,rounds \
 		--benchmark-json=build/benchmarks.json tests/benchmarks $(BENCH_ARGS)
+	$(BIN)/python tests/benchmarks/cpu_stencil.py --no-gt4py --patience 15 --result build/cpu.json
+	if $(BIN)/python -c 'import cupy; cupy.cuda.runtime.getDeviceCount()' 2>/dev/null; then \
+		$(BIN)/python tests/benchmarks/gpu_stencil.py build/gpu.json --commit "$$(git rev-parse --short HEAD)"; \
+	fi
 
 clean:
 	rm -rf $(VENV) demo-output build dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal
 
 from halocline_engine.backends.base import Executable
-from halocline_engine.binding import Origin, bind
+from halocline_engine.binding import Call, Origin, bind
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
@@ -75,6 +75,59 @@ class Stencil:
         if 0 not in call.domain:
             self._load()(call.fields, call.scalars, call.origins, call.domain)
 
+    def repeat(
+        self,
+        steps: int,
+        *args: object,
+        feedback: Mapping[str, str],
+        origin: Origin | None = None,
+        domain: Sequence[int] | None = None,
+        **kwargs: object,
+    ) -> dict[str, object]:
+        """Make steps on arrays, each from what the last one wrote; return each field's array.
+
+        `feedback` says which field is the next step's input: {"v": "u"}. The two exchange their
+        arrays after every step, but not after the last one. Boundaries stay as they are in each
+        array. The other arguments are those of a call. A device is asked once for many steps.
+
+        Raises `ArgumentError` and `FieldError` before anything is changed.
+        """
+        program = self.compiled.program
+        _check_steps(steps, feedback, {field.name for field in program.fields})
+        named = {**dict(zip(program.arguments, args, strict=False)), **kwargs}
+        other = {**feedback, **{old: new for new, old in feedback.items()}}
+        swapped = {name: named.get(other.get(name, name)) for name in named}
+        bound = [
+            bind(
+                program,
+                self.compiled.facts,
+                self.compiled.target,
+                given,
+                by_name,
+                origin=origin,
+                domain=domain,
+            )
+            for given, by_name in ((args, kwargs), ((), swapped))
+        ]
+        executable = self._load()
+
+        def make(call: Call) -> None:
+            if 0 not in call.domain:
+                executable(call.fields, call.scalars, call.origins, call.domain)
+
+        def two() -> None:
+            make(bound[0])
+            make(bound[1])
+
+        for call in bound[:steps]:
+            make(call)
+        if steps > 2:
+            executable.repeat(two, (steps - 2) // 2)
+        if steps > 2 and steps % 2:
+            make(bound[0])
+        last = named if steps % 2 else swapped
+        return {field.name: last[field.name] for field in program.fields if field.name in last}
+
     @property
     def name(self) -> str:
         """The name of the stencil in its text."""
@@ -126,3 +179,20 @@ class Stencil:
         if self._executable is None:
             self._executable = self.compiled.artifact.load()
         return self._executable
+
+
+def _check_steps(steps: int, feedback: Mapping[str, str], fields: Set[str]) -> None:
+    if steps < 1:
+        raise ArgumentError(f"Argument 'steps' must be at least 1, got {steps}.")
+    named = [*feedback, *feedback.values()]
+    for name in named:
+        if name not in fields:
+            raise ArgumentError(
+                f"Argument 'feedback' names '{name}', which is not a field of the stencil.",
+                hint=f"The fields are {', '.join(sorted(fields))}.",
+            )
+        if named.count(name) > 1:
+            raise ArgumentError(
+                f"Argument 'feedback' names '{name}' twice, but arrays are exchanged in pairs.",
+                hint="For example feedback={'v': 'u'}: what is written to v is read from u next.",
+            )

@@ -1,14 +1,15 @@
-"""Check and time generated CUDA on a real device; run by hand, prints a table and writes JSON.
+"""Check and time generated CUDA on a real device, beside what one would use instead.
 
-    PYTHONPATH=engine python tests/benchmarks/gpu_stencil.py RESULT.json [--small] [--blocks]
+    PYTHONPATH=engine python tests/benchmarks/gpu_stencil.py RESULT.json --commit COMMIT
+        [--no-peers] [--only NAME ...] [--small] [--seconds 210]
 
-Needs NumPy, CuPy and the engine, nothing else. Each case runs first on a small grid with random
-input against the reference, in memory that is NaN wherever nothing was put; then it is timed.
+Needs NumPy, CuPy and the engine; peers are used where they are installed. The far corner of every
+array that was timed is compared with the reference, in memory that was NaN wherever nothing was
+put. Compiled code is kept in a new folder, so that the first compilation is a cold one.
 
-A time is that of many calls queued one behind the other, between two events, divided by their
-number; the median of 20 such times counts. A rate is the compulsory bytes (each input read once,
-each output written once) over that time, and is given as a share of what copying an array of 1 GiB
-reaches, measured before and after the case with the same element type.
+A share is that of copying an array of 1 GiB or more with the same element type: rounds of both
+follow each other, and the median of the rounds' ratios counts. The rate is that of the compulsory
+bytes: each input read once and each output written once.
 """
 
 from __future__ import annotations
@@ -16,417 +17,373 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import subprocess
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any, cast
+from time import perf_counter
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from halocline_engine.analysis.dependence import check
-from halocline_engine.analysis.extents import analyse
-from halocline_engine.backends.cuda.build import CudaBackend
-from halocline_engine.backends.cuda.entries import Entry
-from halocline_engine.backends.cuda.launch import Block, Domain
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.reference.build import ReferenceBackend
-from halocline_engine.cache import Cache
-from halocline_engine.device.machine import CudaMachine, current_machine
-from halocline_engine.ir.lower import lower
-from halocline_engine.language.gtscript import parse
-from halocline_engine.passes.pipeline import PASSES
-from halocline_engine.schedule.nodes import Schedule
-from halocline_engine.schedule.plan import plan
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine" / "cuda"))
 
-REPEATS = 20
-HALO = 3
-BLOCKS: tuple[Block, ...] = (
-    (32, 1),
-    (32, 2),
-    (32, 4),
-    (32, 8),
-    (64, 1),
-    (64, 2),
-    (64, 4),
-    (128, 1),
-    (128, 2),
-    (256, 1),
-)
-Arrays = Mapping[str, Any]
+from cubin import resources
+from gpu_peers import PEERS, Gt4pyCompilations, PeerFigure, peer_figures
+from gpu_small import small_grids
+from workloads import CASES, Case, Domain
 
+from halocline_engine.program import Compiled, compile_program
 
-@dataclass(frozen=True)
-class Case:
-    """A program with its size; `passes` counts compulsory reads and writes of the whole domain.
-
-    `inputs` gives the range from which each field that is read is drawn.
-    """
-
-    name: str
-    text: str
-    domain: Domain
-    passes: int
-    inputs: Mapping[str, tuple[float, float]]
-    outputs: tuple[str, ...]
-    scalars: Mapping[str, float]
-    origin: tuple[int, int, int] = (HALO, HALO, 0)
-    halo: tuple[int, int, int] = (HALO, HALO, 0)
-
-
-FIVE_POINTS = """
-def five(u: Field[{dtype}], v: Field[{dtype}], w: {dtype}):
-    with computation(PARALLEL), interval(...):
-        v = w * (u + u[-1, 0, 0] + u[1, 0, 0] + u[0, -1, 0] + u[0, 1, 0])
-"""
-SEVEN_POINTS = """
-def seven(u: Field[{dtype}], v: Field[{dtype}], w: {dtype}):
-    with computation(PARALLEL), interval(...):
-        v = w * (u + u[-1, 0, 0] + u[1, 0, 0] + u[0, -1, 0] + u[0, 1, 0] + u[0, 0, -1] + u[0, 0, 1])
-"""
-DIFFUSION = """
-def diffusion(inp: Field[{dtype}], coeff: Field[{dtype}], out: Field[{dtype}]):
-    with computation(PARALLEL), interval(...):
-        lap = {dtype}(4.0) * inp - (inp[-1, 0, 0] + inp[1, 0, 0] + inp[0, -1, 0] + inp[0, 1, 0])
-        flx = lap[1, 0, 0] - lap
-        flx = {dtype}(0.0) if flx * (inp[1, 0, 0] - inp) > {dtype}(0.0) else flx
-        fly = lap[0, 1, 0] - lap
-        fly = {dtype}(0.0) if fly * (inp[0, 1, 0] - inp) > {dtype}(0.0) else fly
-        out = inp - coeff * (flx - flx[-1, 0, 0] + fly - fly[0, -1, 0])
-"""
-ADVECTION = """
-def advection(utens_stage: Field[{dtype}], u_stage: Field[{dtype}], wcon: Field[{dtype}],
-              u_pos: Field[{dtype}], utens: Field[{dtype}], out: Field[{dtype}], dtr: {dtype}):
-    with computation(FORWARD):
-        with interval(0, 1):
-            gcv = {dtype}(0.25) * (wcon[1, 0, 1] + wcon[0, 0, 1])
-            cs = gcv * {dtype}(0.5)
-            ccol = gcv * {dtype}(0.5)
-            bcol = dtr - ccol
-            corr = -cs * (u_stage[0, 0, 1] - u_stage)
-            dcol = dtr * u_pos + utens + utens_stage + corr
-            divided = {dtype}(1.0) / bcol
-            ccol = ccol * divided
-            dcol = dcol * divided
-        with interval(1, -1):
-            gav = {dtype}(-0.25) * (wcon[1, 0, 0] + wcon)
-            gcv = {dtype}(0.25) * (wcon[1, 0, 1] + wcon[0, 0, 1])
-            as_ = gav * {dtype}(0.5)
-            cs = gcv * {dtype}(0.5)
-            acol = gav * {dtype}(0.5)
-            ccol = gcv * {dtype}(0.5)
-            bcol = dtr - acol - ccol
-            corr = -as_ * (u_stage[0, 0, -1] - u_stage) - cs * (u_stage[0, 0, 1] - u_stage)
-            dcol = dtr * u_pos + utens + utens_stage + corr
-            divided = {dtype}(1.0) / (bcol - ccol[0, 0, -1] * acol)
-            ccol = ccol * divided
-            dcol = (dcol - dcol[0, 0, -1] * acol) * divided
-        with interval(-1, None):
-            gav = {dtype}(-0.25) * (wcon[1, 0, 0] + wcon)
-            as_ = gav * {dtype}(0.5)
-            acol = gav * {dtype}(0.5)
-            bcol = dtr - acol
-            corr = -as_ * (u_stage[0, 0, -1] - u_stage)
-            dcol = dtr * u_pos + utens + utens_stage + corr
-            divided = {dtype}(1.0) / (bcol - ccol[0, 0, -1] * acol)
-            dcol = (dcol - dcol[0, 0, -1] * acol) * divided
-    with computation(BACKWARD):
-        with interval(-1, None):
-            data = dcol
-            out = dtr * (data - u_pos)
-        with interval(0, -1):
-            data = dcol - ccol * data[0, 0, 1]
-            out = dtr * (data - u_pos)
-"""
-TRIDIAGONAL = """
-def solve(a: Field[{dtype}], b: Field[{dtype}], c: Field[{dtype}], d: Field[{dtype}],
-          x: Field[{dtype}]):
-    with computation(FORWARD):
-        with interval(0, 1):
-            above = c / b
-            right = d / b
-        with interval(1, None):
-            scale = {dtype}(1.0) / (b - above[0, 0, -1] * a)
-            above = c * scale
-            right = (d - a * right[0, 0, -1]) * scale
-    with computation(BACKWARD):
-        with interval(-1, None):
-            x = right
-        with interval(0, -1):
-            x = right - above * x[0, 0, 1]
-"""
-NEAR = (-3.0, 3.0)
-CASES = (
-    Case("2d5pt", FIVE_POINTS, (16384, 16384, 1), 2, {"u": NEAR}, ("v",), {"w": 0.2}),
-    Case(
-        "3d7pt",
-        SEVEN_POINTS,
-        (768, 768, 768),
-        2,
-        {"u": NEAR},
-        ("v",),
-        {"w": 1 / 7},
-        origin=(HALO, HALO, 1),
-        halo=(HALO, HALO, 1),
-    ),
-    Case(
-        "horizontal diffusion",
-        DIFFUSION,
-        (1024, 1024, 128),
-        3,
-        {"inp": NEAR, "coeff": (0.0, 0.1)},
-        ("out",),
-        {},
-    ),
-    Case(
-        "vertical advection",
-        ADVECTION,
-        (1024, 1024, 80),
-        6,
-        {
-            "utens_stage": NEAR,
-            "u_stage": NEAR,
-            "wcon": (-0.05, 0.05),
-            "u_pos": NEAR,
-            "utens": (-0.1, 0.1),
-        },
-        ("out",),
-        {"dtr": 3 / 20},
-    ),
-    Case(
-        "tridiagonal",
-        TRIDIAGONAL,
-        (1024, 1024, 80),
-        5,
-        {"a": (-1.0, 1.0), "b": (3.0, 4.0), "c": (-1.0, 1.0), "d": NEAR},
-        ("x",),
-        {},
-    ),
-)
+TARGET = "cuda"
+DTYPES = ("float64", "float32")
+ROUNDS = 9
+#: Powers of two, and sizes that are odd along every axis.
+SIZES: Mapping[str, tuple[Domain, Domain]] = {
+    "2-D": ((16384, 16384, 1), (17011, 16703, 1)),
+    "3-D": ((1024, 1024, 256), (771, 763, 709)),
+    "levels": ((1024, 1024, 256), (1021, 1019, 263)),
+    "columns": ((2048, 2048, 80), (2027, 2053, 80)),
+}
+GRIDS: Mapping[str, str] = {
+    "copy": "2-D",
+    "2d5pt": "2-D",
+    "2d9pt": "2-D",
+    "horizontal diffusion": "levels",
+    "vertical advection": "columns",
+    "tridiagonal": "columns",
+}
+CORNER: Domain = (37, 19, 11)
 #: The largest difference from the reference, as a multiple of the largest value.
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 
 
-def scheduled(text: str, dtype: str) -> Schedule:
-    """Compile a text up to its schedule."""
-    program = lower(parse(text.format(dtype=dtype)))
-    check(program)
-    for rewrite in PASSES:
-        program = rewrite(program)
-    return plan(program, analyse(program))
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of a call, and the copy bandwidth in bytes per second beside it; one per round."""
 
+    seconds: tuple[float, ...]
+    copies: tuple[float, ...]
 
-def drawn(case: Case, domain: Domain, dtype: str) -> dict[str, NDArray[Any]]:
-    """Return random inputs and NaN outputs in host memory, with the case's halo."""
-    shape = tuple(n + 2 * h for n, h in zip(domain, case.halo, strict=True))
-    rng = np.random.default_rng(7)
-    fields: dict[str, NDArray[Any]] = {
-        name: rng.uniform(*bounds, shape).astype(dtype) for name, bounds in case.inputs.items()
-    }
-    return fields | {name: np.full(shape, np.nan, dtype) for name in case.outputs}
-
-
-def call(executable: Any, case: Case, fields: Arrays, domain: Domain, dtype: str) -> None:
-    scalars = {name: np.dtype(dtype).type(value).item() for name, value in case.scalars.items()}
-    executable(fields, scalars, dict.fromkeys(fields, case.origin), domain)
-
-
-def verified(case: Case, schedule: Schedule, executable: CudaExecutable, dtype: str) -> float:
-    """Return the largest relative difference from the reference; raises where it is too large."""
-    domain = (45, 21, 1 if case.domain[2] == 1 else 11)
-    expected = drawn(case, domain, dtype)
-    memory = executable.memory
-    fields = {
-        name: memory.empty(cast("Any", array.shape), array.dtype, case.origin)
-        for name, array in expected.items()
-    }
-    for name, array in expected.items():
-        memory.upload(array, fields[name])
-    call(ReferenceBackend().build(schedule).load(), case, expected, domain, dtype)
-    call(executable, case, fields, domain, dtype)
-    worst = 0.0
-    for name, array in expected.items():
-        got = memory.download(fields[name])
-        np.testing.assert_array_equal(np.isnan(got), np.isnan(array), err_msg=f"{case.name} {name}")
-        filled = ~np.isnan(array)
-        scale = float(np.abs(array[filled]).max())
-        worst = max(worst, float(np.abs(got - array)[filled].max()) / scale)
-    if worst > TOLERANCE[dtype]:
-        raise AssertionError(f"{case.name} {dtype}: off by {worst:.2e} of the largest value.")
-    return worst
+    def share(self, moved: float) -> float:
+        """Return the rate of `moved` bytes as a share of the copy's; the median of the rounds."""
+        pairs = zip(self.seconds, self.copies, strict=True)
+        return median(moved / seconds / copy for seconds, copy in pairs)
 
 
 class Clock:
-    """Times work on the current device."""
+    """Times work on the current device, beside copies of an array."""
 
     def __init__(self, cupy: Any, *, small: bool) -> None:
         self._cupy = cupy
-        self._bytes = 2**24 if small else 2**30
+        self._bytes = 2**22 if small else 2**30
+        self._calls = 1 if small else 5
 
-    def seconds(self, work: Callable[[], object]) -> float:
-        """Return the median time of a call; many calls are queued, so the host does not count."""
-        cuda = self._cupy.cuda
-        for _ in range(3):
-            work()
-        cuda.get_current_stream().synchronize()
-        calls = 1 if self._once(work, 1) > 0.05 else 10
-        return median(self._once(work, calls) for _ in range(REPEATS))
+    def compared(
+        self, work: Callable[[], object], dtype: str, finish: Callable[[], object] | None = None
+    ) -> Timing:
+        """Time calls that are queued one behind the other, in rounds with copies between them.
 
-    def _once(self, work: Callable[[], object], calls: int) -> float:
-        cuda = self._cupy.cuda
-        start, end = cuda.Event(), cuda.Event()
+        With `finish`, which waits for the work, a clock on the wall is used instead of events.
+        """
+        source = self._cupy.ones(self._bytes // np.dtype(dtype).itemsize, dtype)
+        target = self._cupy.empty_like(source)
+
+        def copy() -> None:
+            self._cupy.copyto(target, source)
+
+        for warm in (work, work, copy, copy):
+            warm()
+        (finish or self._wait)()
+        self._wait()
+        slow = self._once(work, 1, finish) > 0.05
+        seconds: list[float] = []
+        copies: list[float] = []
+        for _ in range(3 if slow else ROUNDS):
+            before = self._once(copy, self._calls, None)
+            seconds.append(self._once(work, 1 if slow else self._calls, finish))
+            after = self._once(copy, self._calls, None)
+            copies.append(4 * self._bytes / (before + after))
+        return Timing(tuple(seconds), tuple(copies))
+
+    def _once(
+        self, work: Callable[[], object], calls: int, finish: Callable[[], object] | None
+    ) -> float:
+        if finish is not None:
+            began = perf_counter()
+            for _ in range(calls):
+                work()
+            finish()
+            return (perf_counter() - began) / calls
+        start, end = self._cupy.cuda.Event(), self._cupy.cuda.Event()
         start.record()
         for _ in range(calls):
             work()
         end.record()
         end.synchronize()
-        return float(cuda.get_elapsed_time(start, end)) / 1e3 / calls
+        return float(self._cupy.cuda.get_elapsed_time(start, end)) / 1e3 / calls
 
-    def copy_rate(self, dtype: str) -> float:
-        """Return the bytes per second, read and written, of copying an array."""
-        count = self._bytes // np.dtype(dtype).itemsize
-        source = self._cupy.ones(count, dtype)
-        target = self._cupy.empty_like(source)
-        return 2 * self._bytes / self.seconds(lambda: self._cupy.copyto(target, source))
+    def _wait(self) -> None:
+        self._cupy.cuda.get_current_stream().synchronize()
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table; `rate` and `copy` in GB/s, `bytes_per_point` is compulsory."""
+    """One line of the table; `rate` and `copy` in GB/s, `bytes_per_point` is compulsory.
+
+    `registers` and `spilled` (bytes of stack) are the largest among the kernels in `kernels`.
+    """
 
     case: str
     dtype: str
-    block: str
+    domain: Domain
     milliseconds: float
     bytes_per_point: int
     rate: float
     copy: float
     share: float
     error: float
+    compile_seconds: float
+    registers: int
+    spilled: int
+    kernels: Mapping[str, tuple[int, int]]
 
 
-def figures(cupy: Any, machine: CudaMachine, *, small: bool, blocks: bool) -> Iterator[Figure]:
-    """Check and time every case; with `blocks`, in every block shape."""
-    clock = Clock(cupy, small=small)
-    cache = Cache(Path.home() / ".cache" / "halocline" / "cuda")
-    shapes: tuple[Block | None, ...] = (None, *BLOCKS) if blocks else (None,)
-    for case in CASES:
-        domain = cast("Domain", tuple(min(n, 128) for n in case.domain) if small else case.domain)
-        for dtype in ("float64", "float32"):
-            schedule = scheduled(case.text, dtype)
-            error = verified(case, schedule, CudaExecutable(schedule, machine, cache), dtype)
-            fields = filled(cupy, case, CudaExecutable(schedule, machine, cache), domain, dtype)
-            for shape in shapes:
-                executable = shaped(schedule, machine, cache, shape)
-                yield timed(clock, case, executable, fields, domain, dtype, shape, error)
-            del fields
-            cupy.get_default_memory_pool().free_all_blocks()
+class CodeCache:
+    """The folder that the target keeps compiled code in: what came since the last look."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._seen: set[Path] = set()
+        self._known: dict[str, dict[str, tuple[int, int]]] = {}
+
+    def kernels_of(self, what: str) -> dict[str, tuple[int, int]]:
+        """Return registers and bytes of stack of each kernel that was compiled for this last.
+
+        Nothing is compiled where another size made the same code.
+        """
+        found = self._new()
+        if found:
+            self._known[what] = found
+        return self._known.get(what, {})
+
+    def _new(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for path in sorted(p for p in self._root.rglob("*") if p.is_file()):
+            if path not in self._seen:
+                self._seen.add(path)
+                data = path.read_bytes()
+                # An entry of the cache begins with its checksum.
+                start = data.find(b"\x7fELF")
+                if start in (0, 32):
+                    kernels = resources(data[start:])
+                    found |= {name: (r.registers, r.stack) for name, r in kernels.items()}
+        return found
 
 
-def shaped(
-    schedule: Schedule, machine: CudaMachine, cache: Cache, shape: Block | None
-) -> CudaExecutable:
-    if shape is None:
-        return CudaExecutable(schedule, machine, cache)
-
-    def same(_entry: Entry, _domain: Domain) -> Block:
-        return shape
-
-    return CudaExecutable(schedule, machine, cache, same)
+def compiled_for(case: Case, dtype: str, target: str = "") -> Compiled:
+    return compile_program(case.text.format(dtype=dtype), target=target or TARGET)
 
 
-def filled(
-    cupy: Any, case: Case, executable: CudaExecutable, domain: Domain, dtype: str
-) -> dict[str, Any]:
-    """Return device arrays with random inputs, made on the device."""
-    shape = cast("Domain", tuple(n + 2 * h for n, h in zip(domain, case.halo, strict=True)))
+def typed_scalars(case: Case, dtype: str) -> dict[str, float]:
+    return {name: np.dtype(dtype).type(value).item() for name, value in case.scalars.items()}
+
+
+def filled(cupy: Any, case: Case, memory: Any, domain: Domain, dtype: str) -> dict[str, Any]:
+    """Return device arrays with random inputs, made on the device; the rest is NaN."""
+    shape = tuple(n + 2 * h for n, h in zip(domain, case.halo, strict=True))
     fields: dict[str, Any] = {}
-    for name in (*case.inputs, *case.outputs):
-        array = executable.memory.empty(shape, np.dtype(dtype), case.origin)
-        low, high = case.inputs.get(name, (0.0, 0.0))
-        for k in range(shape[2]):
-            array[:, :, k] = cupy.random.uniform(low, high, shape[:2]).astype(dtype)
+    for name in case.fields:
+        array = memory.empty(shape, np.dtype(dtype), case.halo)
+        if name in case.inputs:
+            low, high = case.inputs[name]
+            for k in range(shape[2]):
+                level = cupy.random.random((shape[1], shape[0]), dtype=dtype)
+                array[:, :, k] = (level * (high - low) + low).T
+        else:
+            array[...] = np.nan
         fields[name] = array
     return fields
 
 
-def timed(
-    clock: Clock,
-    case: Case,
-    executable: CudaExecutable,
-    fields: Arrays,
-    domain: Domain,
-    dtype: str,
-    shape: Block | None,
-    error: float,
+def verified(
+    case: Case, memory: Any, fields: Mapping[str, Any], domain: Domain, dtype: str
+) -> float:
+    """Return the largest relative difference in the far corner; raises where it is too large."""
+    whole = domain[2] if GRIDS.get(case.name) == "columns" else min(domain[2], CORNER[2])
+    corner = (min(CORNER[0], domain[0]), min(CORNER[1], domain[1]), whole)
+    cut = tuple(slice(n - c, n + 2 * h) for n, c, h in zip(domain, corner, case.halo, strict=True))
+    host = {name: memory.download(array[cut]) for name, array in fields.items()}
+    expected = host | {name: np.full_like(host[name], np.nan) for name in case.outputs}
+    reference = compiled_for(case, dtype, "reference").artifact.load()
+    reference(expected, typed_scalars(case, dtype), dict.fromkeys(expected, case.halo), corner)
+    inner = tuple(slice(h, h + c) for h, c in zip(case.halo, corner, strict=True))
+    beyond = tuple(slice(h, None) for h in case.halo)
+    worst = 0.0
+    for name in case.outputs:
+        got, right = host[name][inner], expected[name][inner]
+        outside = np.count_nonzero(~np.isnan(host[name][beyond])) - got.size
+        if outside or np.isnan(got).any():
+            raise AssertionError(f"{case.name} {dtype}: points are missing, or outside the domain.")
+        worst = max(worst, float(np.abs(got - right).max() / np.abs(right).max()))
+    if worst > TOLERANCE[dtype]:
+        raise AssertionError(f"{case.name} {dtype}: off by {worst:.2e} of the largest value.")
+    return worst
+
+
+def figure(
+    cupy: Any, clock: Clock, codes: CodeCache, case: Case, dtype: str, domain: Domain
 ) -> Figure:
-    before = clock.copy_rate(dtype)
-    seconds = clock.seconds(lambda: call(executable, case, fields, domain, dtype))
-    copy = (before + clock.copy_rate(dtype)) / 2
-    points = domain[0] * domain[1] * domain[2]
-    per_point = case.passes * np.dtype(dtype).itemsize
-    rate = points * per_point / seconds
+    """Check and time one case."""
+    executable = compiled_for(case, dtype).artifact.load()
+    fields = filled(cupy, case, executable.memory, domain, dtype)
+    scalars = typed_scalars(case, dtype)
+    origins = dict.fromkeys(fields, case.halo)
+    began = perf_counter()
+    executable(fields, scalars, origins, domain)
+    cupy.cuda.get_current_stream().synchronize()
+    first = perf_counter() - began
+    error = verified(case, executable.memory, fields, domain, dtype)
+    timing = clock.compared(lambda: executable(fields, scalars, origins, domain), dtype)
+    moved = float(np.prod(domain, dtype=np.int64)) * case.bytes_per_point(dtype)
+    kernels = codes.kernels_of(f"{case.name} {dtype}")
     return Figure(
         case=case.name,
         dtype=dtype,
-        block="default" if shape is None else f"{shape[0]}x{shape[1]}",
-        milliseconds=seconds * 1e3,
-        bytes_per_point=per_point,
-        rate=rate / 1e9,
-        copy=copy / 1e9,
-        share=rate / copy,
+        domain=domain,
+        milliseconds=median(timing.seconds) * 1e3,
+        bytes_per_point=case.bytes_per_point(dtype),
+        rate=moved / median(timing.seconds) / 1e9,
+        copy=median(timing.copies) / 1e9,
+        share=timing.share(moved),
         error=error,
+        compile_seconds=first,
+        registers=max((r for r, _ in kernels.values()), default=0),
+        spilled=max((s for _, s in kernels.values()), default=0),
+        kernels=kernels,
     )
 
 
-def commit() -> str:
-    """Return the commit of this tree, or 'unknown'."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return "unknown"
-    return done.stdout.strip() or "unknown"
+def domains_of(case: Case, *, small: bool) -> Iterable[Domain]:
+    for i, j, k in SIZES[GRIDS.get(case.name, "3-D")]:
+        yield (min(i, 70), min(j, 41), min(k, 23)) if small else (i, j, k)
+
+
+def figures(
+    cupy: Any, clock: Clock, codes: CodeCache, cases: Iterable[Case], *, small: bool
+) -> Iterator[Figure]:
+    """Check and time every case; one that fails says so and does not stop the others."""
+    for case in cases:
+        for dtype in DTYPES:
+            for domain in domains_of(case, small=small):
+                try:
+                    yield figure(cupy, clock, codes, case, dtype, domain)
+                except Exception as error:
+                    print(f"{case.name} {dtype} {domain}: {error!r}"[:500], flush=True)
+                cupy.get_default_memory_pool().free_all_blocks()
+
+
+HEAD = (
+    f"{'case':22}{'dtype':9}{'size':18}{'ms':>9}{'B/pt':>6}{'GB/s':>7}{'copy':>7}{'share':>7}"
+    f"{'regs':>6}{'stack':>6}{'first':>7}{'error':>9}"
+)
+
+
+def line(one: Figure) -> str:
+    size = "x".join(map(str, one.domain))
+    return (
+        f"{one.case:22}{one.dtype:9}{size:18}{one.milliseconds:9.3f}{one.bytes_per_point:6d}"
+        f"{one.rate:7.0f}{one.copy:7.0f}{one.share:7.3f}{one.registers:6d}{one.spilled:6d}"
+        f"{one.compile_seconds:6.2f}s{one.error:9.1e}"
+    )
+
+
+def print_peers(ours: list[Figure], peers: list[PeerFigure]) -> None:
+    """Print the shares of all who ran a case at the same size, one line a case."""
+    best = {(p.case, p.dtype, p.peer): p for p in peers}
+    print(f"\n{'case':22}{'dtype':9}{'ours':>8}" + "".join(f"{name:>15}" for name in PEERS))
+    for one in ours:
+        found = [best.get((one.case, one.dtype, name)) for name in PEERS]
+        if any(p is not None and p.domain == one.domain for p in found):
+            shares = ["-" if p is None or p.share is None else f"{p.share:.3f}" for p in found]
+            print(
+                f"{one.case:22}{one.dtype:9}{one.share:8.3f}" + "".join(f"{s:>15}" for s in shares)
+            )
+    for reason in sorted({f"{p.peer}: {p.reason}" for p in peers if p.reason}):
+        print(f"  {reason}"[:300])
+
+
+def describe(cupy: Any) -> dict[str, object]:
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    name = properties["name"]
+    return {
+        "name": name.decode() if isinstance(name, bytes) else name,
+        "multiprocessors": properties["multiProcessorCount"],
+        "memory": properties["totalGlobalMem"],
+        "l2": properties["l2CacheSize"],
+        "capability": f"{properties['major']}.{properties['minor']}",
+        "driver": cupy.cuda.runtime.driverGetVersion(),
+        "runtime": cupy.cuda.runtime.runtimeGetVersion(),
+        "cupy": cupy.__version__,
+    }
+
+
+def options_of(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Check and time generated CUDA on a device.")
+    parser.add_argument("result", type=Path, help="where to write the figures as JSON")
+    parser.add_argument("--commit", default="unknown", help="the commit that is measured")
+    parser.add_argument("--no-peers", action="store_true", help="leave the peers out")
+    parser.add_argument("--no-grids", action="store_true", help="leave out small grids, compiling")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="the cases to run")
+    parser.add_argument("--small", action="store_true", help="small grids, to try the script")
+    parser.add_argument("--seconds", type=float, default=210.0, help="no new peer after this time")
+    return parser.parse_args(arguments)
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Check and time generated CUDA on a device.")
-    parser.add_argument("result", type=Path, help="where to write the figures as JSON")
-    parser.add_argument("--small", action="store_true", help="small grids, to try the script")
-    parser.add_argument("--blocks", action="store_true", help="time every block shape")
-    options = parser.parse_args(arguments)
-    cupy = cast("Any", importlib.import_module("cupy"))
-    machine = current_machine()
-    print(f"{machine.facts.name}, sm_{machine.facts.capability}, CuPy {cupy.__version__}")
-    print(
-        f"{'case':22}{'dtype':9}{'block':9}{'ms':>9}{'B/pt':>6}{'GB/s':>8}{'copy':>8}{'share':>7}"
-    )
-    found: list[Figure] = []
-    for one in figures(cupy, machine, small=options.small, blocks=options.blocks):
-        found.append(one)
-        print(
-            f"{one.case:22}{one.dtype:9}{one.block:9}{one.milliseconds:9.3f}"
-            f"{one.bytes_per_point:6d}{one.rate:8.0f}{one.copy:8.0f}{one.share:7.3f}"
-            f"   error {one.error:.1e}",
-            flush=True,
-        )
-    record = {
+    options = options_of(arguments)
+    began = perf_counter()
+    home = tempfile.mkdtemp(prefix="halocline-bench-")
+    os.environ["HOME"] = home
+    cupy: Any = importlib.import_module("cupy")
+    clock, codes = Clock(cupy, small=options.small), CodeCache(Path(home))
+    cases = [c for c in CASES if options.only is None or c.name in options.only]
+    record: dict[str, object] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
-        "device": asdict(machine.facts),
-        "cupy": cupy.__version__,
-        "cuda": cupy.cuda.runtime.runtimeGetVersion(),
-        "small": options.small,
-        "figures": [asdict(one) for one in found],
-        "kernels": {
-            case.name: CudaBackend().build(scheduled(case.text, "float64")).source for case in CASES
-        },
+        "commit": options.commit,
+        "device": describe(cupy),
+    }
+    extra = {} if options.no_grids else small_grids(cupy, TARGET, small=options.small)
+    compiling = Gt4pyCompilations([] if options.no_peers else cases)
+    print(HEAD)
+    ours: list[Figure] = []
+    for one in figures(cupy, clock, codes, cases, small=options.small):
+        ours.append(one)
+        print(line(one), flush=True)
+    peers: list[PeerFigure] = []
+    if not options.no_peers:
+        odd = {c.name: list(domains_of(c, small=options.small))[-1] for c in cases}
+        late = began + options.seconds
+        peers = list(peer_figures(cupy, clock.compared, cases, odd, compiling, late))
+    compiling.stop()
+    record |= {
+        "figures": [asdict(one) for one in ours],
+        "peers": [asdict(one) for one in peers],
+        "small_grids_and_compiling": extra,
+        "seconds": perf_counter() - began,
     }
     options.result.write_text(json.dumps(record, indent=1) + "\n")
+    print("\n" + HEAD)
+    for one in ours:
+        print(line(one))
+    print_peers(ours, peers)
+    for name, value in extra.items():
+        print(f"{name:60} {value}")
+    print(f"{perf_counter() - began:.0f} s in all")
     return 0
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from programs import COLUMNS, DIFFUSION, MASKED, drawn, levels_schedule, scheduled
+from tile_choices import changed
 
 import halocline_engine as he
-from halocline_engine.backends.cuda.launch import Block
 from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.tiling import Block
 from halocline_engine.cache import Cache
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.device.streams import own_stream
@@ -125,10 +126,8 @@ def test_the_bits_do_not_depend_on_the_shape_of_blocks(
     fields = diffusion_fields((77, 35, 5))
     expected = outputs_of("reference", DIFFUSION, fields, origin=(2, 2, 0), domain=(73, 31, 5))
 
-    def same(*_: object) -> Block:
-        return block
-
-    executable = CudaExecutable(scheduled(DIFFUSION), machine, Cache(tmp_path), same)
+    tiles = changed(block=block)
+    executable = CudaExecutable(scheduled(DIFFUSION), machine, Cache(tmp_path), tiles)
     device = {name: cupy.asarray(array) for name, array in fields.items()}
     executable(device, {}, dict.fromkeys(device, (2, 2, 0)), (73, 31, 5))
     np.testing.assert_array_equal(cupy.asnumpy(device["out"]), expected["out"])

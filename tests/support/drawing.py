@@ -16,6 +16,7 @@ def drawn(
 ):
 """
 SCALARS = {"s": 0.375, "q": 3}
+ORDERS = ("PARALLEL", "PARALLEL", "FORWARD", "BACKWARD")
 #: The least levels that any drawn program needs.
 LEVELS = 4
 
@@ -58,12 +59,12 @@ def programs() -> st.SearchStrategy[str]:
     return st.integers(0, 2**48).map(program)
 
 
-def program(seed: int) -> str:
-    """Return the text that belongs to a number."""
+def program(seed: int, orders: tuple[str, ...] = ORDERS) -> str:
+    """Return the text that belongs to a number, with computations of some orders."""
     scope = _Scope(Random(seed))
     text = HEAD
     for _ in range(scope.number(1, 3)):
-        scope.order = scope.pick("PARALLEL", "PARALLEL", "FORWARD", "BACKWARD")
+        scope.order = scope.pick(*orders)
         intervals = list(scope.random.choice(_SPLITS))
         if scope.order == "BACKWARD":
             intervals.reverse()

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from halocline_engine.backends.cpu import run as cpu
+from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.emit import Module, emit
 from halocline_engine.backends.cpu.layout import Layout
 from halocline_engine.ir.types import DType
@@ -55,7 +56,8 @@ def namespace() -> dict[str, Any]:
         "np": np,
         "math": SimpleNamespace(sqrt=np.sqrt, fabs=np.abs),
         "load": _load,
-        "store": _store,
+        **{f"load_{n}": _load for n in range(SCOPES)},
+        **{f"store_{n}": _store for n in range(SCOPES)},
         "select": _select,
         "minimum": np.minimum,
         "maximum": np.maximum,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -62,6 +62,14 @@ class Executable(Protocol):
         does not have); `origins` are the indices of the domain's first point in each field, 0
         along absent axes; `domain` is the number of points along I, J and K. On a device the work
         is queued on the current stream.
+        """
+        ...
+
+    def repeat(self, work: Callable[[], None], times: int) -> None:
+        """Do work again, on the same arrays and with the same values; return when it is complete.
+
+        `work` was done before, and copies nothing from or to the host. It may be called fewer
+        times: a device is asked once for many.
         """
         ...
 

@@ -9,7 +9,8 @@ cast once. Importing this module needs no CuPy; calling `cupy` does.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -21,7 +22,9 @@ __all__ = [
     "DeviceArray",
     "Event",
     "Function",
+    "Graph",
     "MemoryPointer",
+    "MemoryPool",
     "Module",
     "Pinned",
     "Stream",
@@ -73,9 +76,25 @@ class Stream(Protocol):
 
     def synchronize(self) -> None: ...
 
+    def begin_capture(self, mode: int) -> None: ...
+
+    def end_capture(self) -> Graph: ...
+
     def __enter__(self) -> Stream: ...
 
     def __exit__(self, *details: object) -> None: ...
+
+
+class Graph(Protocol):
+    """A `cupy.cuda.Graph`: work that is queued at once."""
+
+    def launch(self, stream: Stream) -> None: ...
+
+
+class MemoryPool(Protocol):
+    """A `cupy.cuda.MemoryPool`, which keeps the memory that comes back to it."""
+
+    def malloc(self, size: int) -> MemoryPointer: ...
 
 
 class Event(Protocol):
@@ -89,11 +108,15 @@ class Event(Protocol):
 class Function(Protocol):
     """A kernel of a loaded module; launched on the current stream of the thread."""
 
+    @property
+    def ptr(self) -> int: ...
+
     def __call__(
         self,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         args: tuple[np.generic, ...],
+        shared_mem: int,
     ) -> None: ...
 
 
@@ -142,6 +165,8 @@ class _MemoryModule(Protocol):
 class _Driver(Protocol):
     CUDADriverError: type[Exception]
 
+    def funcSetAttribute(self, func: int, attribute: int, value: int) -> None: ...
+
 
 class _StreamKind(Protocol):
     def __call__(self, *, non_blocking: bool) -> Stream: ...
@@ -158,12 +183,17 @@ class _Cuda(Protocol):
     function: _FunctionModule
     Stream: _StreamKind
     Event: _EventKind
+    MemoryPool: type[MemoryPool]
 
     def alloc(self, size: int) -> MemoryPointer: ...
 
     def alloc_pinned_memory(self, size: int) -> Pinned: ...
 
     def get_current_stream(self) -> Stream: ...
+
+    def using_allocator(
+        self, allocator: Callable[[int], MemoryPointer]
+    ) -> AbstractContextManager[None]: ...
 
 
 class Cupy(Protocol):

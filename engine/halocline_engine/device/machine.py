@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device import memory
+from halocline_engine.device import graphs, memory
 from halocline_engine.device.compiler import compile_source, compiler_identity
 from halocline_engine.device.door import DeviceArray, cupy
 from halocline_engine.device.memory import Staging
@@ -49,6 +49,10 @@ class CudaMachine:
     def download(self, array: DeviceArray) -> NDArray[Any]:
         """Return the contents in host memory, complete."""
         return memory.download(array, self._staging)
+
+    def repeat(self, work: Callable[[], None], times: int) -> None:
+        """Do again what `work` queues on the current stream, and wait for it."""
+        graphs.repeat(work, times)
 
     @property
     def compiler(self) -> str:

@@ -150,7 +150,7 @@ def _pays(
     if size > options.statement_limit:
         return False
     more = operations(_values(new)) - operations(_values(old)) - operations([definition.value])
-    return more <= options.recompute_limit
+    return more <= options.recompute_limit or options.temporaries == "recompute"
 
 
 def _values(parts: Iterable[Part]) -> list[Expr]:

@@ -8,21 +8,36 @@ kernel writes only at horizontal offset (0, 0).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias
 
 from halocline_engine.ir.extent import Facts, Horizontal
 from halocline_engine.ir.nodes import Interval, Program, Statement, Temporary
 from halocline_engine.ir.types import DType, Order
 
-__all__ = ["Buffer", "Kernel", "Level", "Levels", "Schedule", "Section", "Step"]
+__all__ = [
+    "Buffer",
+    "Home",
+    "Kernel",
+    "Level",
+    "Levels",
+    "Schedule",
+    "Section",
+    "Staging",
+    "Step",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One body for the levels of one interval."""
+    """One body for the levels of one interval.
+
+    `order` is that of its levels, where a column kernel has sections of both orders.
+    """
 
     interval: Interval
     body: tuple[Statement, ...]
+    order: Order | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +45,8 @@ class Kernel:
     """One loop nest over the domain widened by `extent`.
 
     PARALLEL: points are independent, and so are sections. FORWARD and BACKWARD: columns are
-    independent; a column visits the sections in order and the levels of each in that order.
+    independent; a column visits the sections in order and the levels of each in that order, or in
+    the section's own where it has one.
     `registers` are temporaries that live within one point of one level.
     """
 
@@ -71,11 +87,46 @@ class Buffer:
     extent: Horizontal
 
 
+class Home(StrEnum):
+    """Where a block of points keeps its temporaries."""
+
+    SHARED = "shared"
+    """In shared memory, a plane of one level."""
+    BLOCK = "block"
+    """In memory of its own, all levels; the base is the first point that is no halo."""
+    MOVED = "block-moved"
+    """The same, where the base is the first halo point, moved by the halo that is not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Neighbouring PARALLEL steps that blocks of points run one after the other, each by itself.
+
+    They are the `count` steps from `first` on, all of them kernels. A block computes each of them
+    on its points and the kernel's extent around them. No other step touches `temporaries`, so each
+    block has its own, in `home`; whatever else the steps write they touch at the point alone.
+    `alignment` is what the address of a block's first point is a multiple of, in bytes. `deep` says
+    that a temporary is read at other levels: a block then computes a step on all levels before the
+    next. A target may pass over all this and run the steps as they stand.
+    """
+
+    first: int
+    count: int
+    temporaries: tuple[str, ...]
+    home: Home
+    alignment: int
+    deep: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Steps in order, and the temporaries that live in memory between them."""
+    """Steps in order, and the temporaries that live in memory between them.
+
+    Those that `staging` names need no memory where blocks run the steps.
+    """
 
     program: Program
     facts: Facts
     buffers: tuple[Buffer, ...]
     steps: tuple[Step, ...]
+    staging: tuple[Staging, ...] = ()

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-__all__ = ["Options"]
+__all__ = ["Options", "Temporaries"]
+
+#: Where temporaries go that more than one kernel would need: 'recompute' computes them again
+#: wherever that is exact, 'field' keeps them in memory between kernels, 'shared', 'block' and
+#: 'block-moved' let blocks of points keep their own (`nodes.Home`) as far as that is possible;
+#: 'auto' recomputes what costs less than memory and keeps the rest in memory.
+Temporaries: TypeAlias = Literal["auto", "recompute", "shared", "block", "block-moved", "field"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,16 +19,23 @@ class Options:
     """How a schedule is made.
 
     `fuse`: statements share kernels. `recompute`: temporaries are computed again where they are
-    read. `share`: equal subexpressions of a kernel are computed once.
+    read. `share`: equal subexpressions of a kernel are computed once. `sink`: kernels that hand
+    values on within columns only are one.
 
     `recompute_limit` is what one temporary in memory is worth, in additions per point: it is
     written once and read at least once, 16 bytes or more that a core moves in the time of about
     64 vectorised additions. `statement_limit` bounds the nodes of a statement that recomputing may
     make, because the compilers' time grows faster than their number.
+
+    `temporaries` says where temporaries go; `recompute=False` keeps 'auto' from recomputing.
+    `alignment` is that of a block's own memory, in bytes: 1 for none.
     """
 
     fuse: bool = True
     recompute: bool = True
     share: bool = True
+    sink: bool = True
     recompute_limit: int = 64
     statement_limit: int = 2000
+    temporaries: Temporaries = "auto"
+    alignment: int = 128

@@ -12,8 +12,10 @@ from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.powers import expand_powers
 from halocline_engine.schedule.prune import prune
 from halocline_engine.schedule.rename import rename
+from halocline_engine.schedule.shafts import sink
 from halocline_engine.schedule.share import share
 from halocline_engine.schedule.stages import draft
+from halocline_engine.schedule.staging import stage
 from halocline_engine.schedule.temporaries import place
 
 __all__ = ["plan"]
@@ -26,7 +28,9 @@ def plan(program: Program, facts: Facts, options: Options | None = None) -> Sche
     """
     options = options or Options()
     stages = prune(rename(expand_powers(flatten(draft(program, facts)))))
-    if options.recompute:
+    if options.recompute and options.temporaries in ("auto", "recompute"):
         stages = inline(stages, options)
     schedule = place(stages, fuse(stages, merge=options.fuse))
-    return share(schedule) if options.share else schedule
+    schedule = share(schedule) if options.share else schedule
+    schedule = sink(schedule) if options.sink else schedule
+    return stage(schedule, options)

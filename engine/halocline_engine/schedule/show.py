@@ -13,6 +13,8 @@ from halocline_engine.ir.types import Order
 from halocline_engine.schedule.access import reads_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule
 from halocline_engine.schedule.prune import needed
+from halocline_engine.schedule.shafts import private
+from halocline_engine.schedule.show_staging import home_in_block, staging_lines
 from halocline_engine.schedule.stages import draft
 from halocline_engine.schedule.temporaries import kernels_of
 
@@ -29,6 +31,7 @@ def _schedule(schedule: Schedule) -> Iterator[str]:
     for buffer in schedule.buffers:
         yield from _buffer(buffer, schedule)
     yield from _elsewhere(schedule)
+    yield from staging_lines(schedule)
     number = 0
     for step in schedule.steps:
         if isinstance(step, Kernel):
@@ -56,16 +59,26 @@ def _buffer(buffer: Buffer, schedule: Schedule) -> Iterator[str]:
     reasons: list[str] = []
     if away:
         reasons.append(f"it is read at {list(away[0])}")
+    home = home_in_block(buffer.name, schedule) or "in memory"
     if len(users) > 1:
         reasons.append(f"kernels {_list(users)} use it")
+    else:
+        if _sections_with(buffer.name, kernels[users[0]]) > 1:
+            reasons.append("several sections use it")
+        if buffer in private(schedule, kernels[users[0]]):
+            home = f"kept by each column of kernel {users[0]}, or else in memory"
     yield (
-        f"temporary {buffer.name}: {buffer.dtype.value} in memory {_extent(buffer.extent)}, "
+        f"temporary {buffer.name}: {buffer.dtype.value} {home} {_extent(buffer.extent)}, "
         f"because {' and '.join(reasons)}"
     )
 
 
 def _uses(kernel: Kernel, name: str) -> bool:
-    return any(
+    return _sections_with(name, kernel) > 0
+
+
+def _sections_with(name: str, kernel: Kernel) -> int:
+    return sum(
         name in targets_of(section.body) or any(read == name for read, _ in reads_of(section.body))
         for section in kernel.sections
     )
@@ -104,7 +117,9 @@ def _kernel(kernel: Kernel, number: int, margin: str) -> Iterator[str]:
     for register in kernel.registers:
         yield f"{margin}  register {register.name}: {register.dtype.value}"
     for section in kernel.sections:
-        yield f"{margin}  interval {show_interval(section.interval)}"
+        order = section.order or kernel.order
+        turned = f", {order.value}" if order is not kernel.order else ""
+        yield f"{margin}  interval {show_interval(section.interval)}{turned}"
         yield from show_body(section.body, indent=len(margin) + 4)
 
 

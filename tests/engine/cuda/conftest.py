@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from emulation.machine import EmulatedMachine
 
-from halocline_engine.backends.cuda.launch import block_for
 from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.tiles import TileFor, tile_for
 from halocline_engine.cache import Cache
 from halocline_engine.schedule.nodes import Schedule
 
@@ -29,11 +29,11 @@ def load(machine: EmulatedMachine, emulation_folder: Path, tmp_path: Path) -> Lo
     def loaded(
         schedule: Schedule,
         on: EmulatedMachine = machine,
-        block: Callable[..., tuple[int, int]] = block_for,
+        tiles: TileFor = tile_for,
         *,
         cold: bool = False,
     ) -> CudaExecutable:
         folder = tmp_path if cold else emulation_folder / "compiled"
-        return CudaExecutable(schedule, on, Cache(folder), block)
+        return CudaExecutable(schedule, on, Cache(folder), tiles)
 
     return loaded

@@ -28,6 +28,7 @@ from halocline_engine.schedule.nodes import Buffer, Kernel, Level, Levels, Sched
 __all__ = [
     "COLUMNS",
     "DIFFUSION",
+    "LEVELS",
     "MASKED",
     "SCALED",
     "Box",
@@ -74,6 +75,19 @@ def columns(a: Field[float64], up: Field[float64], down: Field[float64]):
             down = up
         with interval(0, -1):
             down = up - 0.25 * down[0, 0, 1]
+"""
+#: Reads along all axes, two sections, and a field that is updated in place where it is positive.
+LEVELS = """
+def levels(a: Field[float64], b: Field[float64], c: Field[float64]):
+    with computation(PARALLEL):
+        with interval(0, 3):
+            b = a[0, 0, -1] + a[0, 1, 2] - a[-1, 0, 0]
+            if a > 0.0:
+                c = c + b
+        with interval(3, None):
+            b = a[0, 0, 1] * a + a[0, 0, -1]
+            if b > 0.5:
+                c = a[0, 1, 0]
 """
 MASKED = """
 def masked(a: Field[float64], k: Field[K, float64], p: Field[IJ, float64], b: Field[float64],

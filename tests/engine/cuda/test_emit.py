@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from cubin import Resources, resources
@@ -14,6 +15,7 @@ from programs import COLUMNS, DIFFUSION, MASKED, SCALED, levels_schedule, schedu
 from halocline_engine.backends.cuda.build import CudaArtifact, CudaBackend
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.entries import Stride, Variant, arrays_of
+from halocline_engine.backends.cuda.tiles import tiles_of
 from halocline_engine.backends.cuda.views import usual_variant
 from halocline_engine.device.compiler import compile_source
 from halocline_engine.ir.nodes import FUNCTIONS
@@ -48,40 +50,53 @@ PROGRAMS = {
 SCALED_CODE = """\
 typedef int index_t;
 
-extern "C" __global__ void __launch_bounds__(256) kernel0(
-    const int ni, const int nj, const int nk, const int row, const int level, const index_t
-    s0j, const index_t s0k, const double* __restrict__ f0, double* __restrict__ f1, const
-    double p0) {
-  const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-  const int first = row + (int)(blockIdx.y * blockDim.y + threadIdx.y) * 4;
-  const int k = level + (int)blockIdx.z;
-  const int end = nj;
-  if (i >= ni) return;
-  if (first + 4 <= end) {
-    const int j = first;
+template <int N, class T> struct alignas(N * sizeof(T)) LoadPack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ void load(T *to, const T *from) {
+  const LoadPack<N, T> pack = *reinterpret_cast<const LoadPack<N, T> *>(from);
+  #pragma unroll
+  for (int n = 0; n < N; ++n) to[n] = pack.v[n];
+}
+template <int N, class T> struct alignas(N * sizeof(T)) StorePack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ void store(T *to, const T *from) {
+  StorePack<N, T> pack;
+  #pragma unroll
+  for (int n = 0; n < N; ++n) pack.v[n] = from[n];
+  *reinterpret_cast<StorePack<N, T> *>(to) = pack;
+}
+
+extern "C" __global__ void __launch_bounds__(128) kernel0(
+    const int ni, const int nj, const int nk, const int row, const int level, const int top,
+    const index_t s0j, const index_t s0k, const double* __restrict__ f0, double*
+    __restrict__ f1, const double p0) {
+  const int i0 = (int)(blockIdx.x * blockDim.x + threadIdx.x) * 2;
+  const int j0 = row + (int)(blockIdx.y * blockDim.y + threadIdx.y) * 2;
+  const int k0 = level + (int)blockIdx.z;
+  const int i1 = ni, j1 = nj;
+  if (i0 >= i1 || j0 >= j1) return;
+  if (i0 + 2 <= i1 && j0 + 2 <= j1) {
+    const int i = i0, j = j0;
+    const int k = k0;
     const index_t o0 = (index_t)i + (index_t)j * s0j + (index_t)k * s0k;
-    const double l0 = f0[o0 + 1];
-    const double l1 = f0[o0 - s0j];
-    const double l2 = f0[o0 + 1 + s0j];
-    const double l3 = f0[o0];
-    const double l4 = f0[o0 + 1 + 2 * s0j];
-    const double l5 = f0[o0 + s0j];
-    const double l6 = f0[o0 + 1 + 3 * s0j];
-    const double l7 = f0[o0 + 2 * s0j];
-    {
-      f1[o0] = ((p0 * l0) - l1);
+    double f0_here[3][3];
+    double f1_new[2][2];
+    load<2>(&f0_here[0][0], &f0[o0 - s0j]);
+    load<2>(&f0_here[1][0], &f0[o0]);
+    f0_here[1][2] = f0[o0 + 2];
+    f0_here[2][1] = f0[o0 + 1 + s0j];
+    f0_here[2][2] = f0[o0 + 2 + s0j];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        f1_new[r][e] = ((p0 * f0_here[r + 1][e + 1]) - f0_here[r][e]);
+      }
     }
-    {
-      f1[o0 + s0j] = ((p0 * l2) - l3);
-    }
-    {
-      f1[o0 + 2 * s0j] = ((p0 * l4) - l5);
-    }
-    {
-      f1[o0 + 3 * s0j] = ((p0 * l6) - l7);
-    }
+    store<2>(&f1[o0], &f1_new[0][0]);
+    store<2>(&f1[o0 + s0j], &f1_new[1][0]);
   } else {
-    for (int j = first; j < end; ++j) {
+    const int k = k0;
+    for (int j = j0; j < min(j0 + 2, j1); ++j)
+    for (int i = i0; i < min(i0 + 2, i1); ++i) {
       const index_t o0 = (index_t)i + (index_t)j * s0j + (index_t)k * s0k;
       f1[o0] = ((p0 * f0[o0 + 1]) - f0[o0 - s0j]);
     }
@@ -93,12 +108,19 @@ extern "C" __global__ void __launch_bounds__(256) kernel0(
 def variants(schedule: Schedule) -> dict[str, Variant]:
     usual = usual_variant(schedule)
     one = len(arrays_of(schedule)) * (0,)
+    crooked = (False,) * len(one)
+    anywhere = ((Stride.ANY, Stride.ANY, Stride.ANY),)
     return {
         "usual": usual,
-        "wide": Variant(usual.arrays, usual.kinds, wide=True, disjoint=True),
-        "shared": Variant(usual.arrays, usual.kinds, wide=False, disjoint=False),
-        "any": Variant(one, ((Stride.ANY, Stride.ANY, Stride.ANY),), wide=True, disjoint=False),
+        "wide": replace(usual, wide=True),
+        "shared": replace(usual, disjoint=False),
+        "crooked": replace(usual, aligned=crooked),
+        "any": Variant(one, anywhere, wide=True, disjoint=False, aligned=crooked),
     }
+
+
+def emitted(schedule: Schedule, variant: Variant) -> str:
+    return emit(schedule, variant, tiles_of(schedule, variant, (1024, 1024, 128)))
 
 
 def test_the_text_of_a_small_program() -> None:
@@ -121,7 +143,7 @@ def test_an_artifact_travels_and_stays_equal() -> None:
     assert copy == artifact
     assert isinstance(copy, CudaArtifact)
     assert copy.kernels == ("kernel0",)
-    assert artifact.source == emit(artifact.schedule, usual_variant(artifact.schedule))
+    assert artifact.source == emitted(artifact.schedule, usual_variant(artifact.schedule))
 
 
 def test_the_same_program_gives_the_same_text_in_every_process() -> None:
@@ -155,12 +177,13 @@ def test_nvidias_compiler_takes_every_kernel(name: str, architecture: str) -> No
     found = resources(compile_source(artifact.source, architecture))
     assert set(found) == set(artifact.kernels)
     for kernel, used in found.items():
-        assert used.registers <= 128, (kernel, used)
+        # Columns have rings of registers; test_columns says how many of them run at once.
+        assert used.registers <= (200 if name == "columns" else 128), (kernel, used)
         if not name.startswith("everything"):
             assert used == Resources(used.registers, stack=0), kernel
 
 
-@pytest.mark.parametrize("kind", ["wide", "shared", "any"])
+@pytest.mark.parametrize("kind", ["wide", "shared", "crooked", "any"])
 def test_nvidias_compiler_takes_every_variant(kind: str) -> None:
     for schedule in (scheduled(MASKED), scheduled(COLUMNS), levels_schedule(Order.FORWARD)):
-        assert compile_source(emit(schedule, variants(schedule)[kind]), "sm_90")
+        assert compile_source(emitted(schedule, variants(schedule)[kind]), "sm_90")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import pytest
 
 from halocline_engine.backends.cuda.entries import Entry
-from halocline_engine.backends.cuda.launch import Block, Launch, block_for, launches
+from halocline_engine.backends.cuda.launch import Launch, launches
+from halocline_engine.backends.cuda.tiling import Block, Tile
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Kernel
@@ -20,29 +22,35 @@ def entry(extent: Horizontal = ((0, 0), (0, 0)), order: Order = Order.PARALLEL) 
 
 
 def points(
-    launch: Launch, rows: int, extent: Horizontal, domain: tuple[int, int, int]
+    launch: Launch, tile: Tile, extent: Horizontal, domain: tuple[int, int, int]
 ) -> Counter[Point]:
     """Return the points that the threads of a launch compute, by the rules of the kernels."""
     (i_low, i_high), (_, j_high) = extent
+    start = i_low // tile.width * tile.width
     found: Counter[Point] = Counter()
-    for x in range(launch.grid[0] * launch.block[0]):
-        for y in range(launch.grid[1] * launch.block[1]):
-            for z in range(launch.grid[2]):
-                for n in range(rows):
-                    i, j = x + i_low, launch.row + y * rows + n
-                    if i < domain[0] + i_high and j < domain[1] + j_high:
-                        found[i, j, launch.level + z] += 1
+    sizes = [n * b for n, b in zip(launch.grid, launch.block, strict=True)]
+    for x, y, z in product(*(range(n) for n in sizes)):
+        i0, j0 = x * tile.width + start, launch.row + y * tile.rows
+        k0 = launch.level + z * tile.depth
+        for i, j, k in product(
+            range(max(i0, i_low), min(i0 + tile.width, domain[0] + i_high)),
+            range(j0, min(j0 + tile.rows, domain[1] + j_high)),
+            range(k0, min(k0 + tile.depth, launch.top)),
+        ):
+            found[i, j, k] += 1
     return found
 
 
 @pytest.mark.parametrize("block", [(1, 1), (7, 3), (32, 4)])
-@pytest.mark.parametrize("rows", [1, 2, 4])
-@pytest.mark.parametrize("extent", [((0, 0), (0, 0)), ((-2, 1), (-1, 3))])
-def test_every_point_is_computed_once(block: Block, rows: int, extent: Horizontal) -> None:
-    domain = (9, 14, 5)
+@pytest.mark.parametrize("share", [(1, 1, 1), (1, 4, 2), (4, 2, 1), (2, 1, 3)])
+@pytest.mark.parametrize("extent", [((0, 0), (0, 0)), ((-2, 1), (-1, 3)), ((-5, -1), (1, 2))])
+def test_every_point_is_computed_once(
+    block: Block, share: tuple[int, int, int], extent: Horizontal
+) -> None:
+    domain, tile = (9, 14, 5), Tile(block, *share)
     found: Counter[Point] = Counter()
-    for launch in launches(entry(extent), domain, block, rows, (1, 4)):
-        found += points(launch, rows, extent, domain)
+    for launch in launches(entry(extent), domain, tile, (1, 4)):
+        found += points(launch, tile, extent, domain)
     (a, b), (c, d) = extent
     assert found == {
         (i, j, k): 1 for i in range(a, 9 + b) for j in range(c, 14 + d) for k in range(1, 4)
@@ -50,33 +58,20 @@ def test_every_point_is_computed_once(block: Block, rows: int, extent: Horizonta
 
 
 def test_grids_are_split_where_a_device_takes_no_larger_ones() -> None:
-    (first, second) = launches(entry(), (10, 70000, 1), (32, 1), 1, (0, 1))
+    (first, second) = launches(entry(), (10, 70000, 1), Tile((32, 1)), (0, 1))
     assert (first.grid, first.row) == ((1, 65535, 1), 0)
     assert (second.grid, second.row) == ((1, 4465, 1), 65535)
-    (low, high) = launches(entry(), (10, 10, 70000), (32, 4), 2, (0, 70000))
-    assert (low.grid, low.level) == ((1, 2, 65535), 0)
-    assert (high.grid, high.level) == ((1, 2, 4465), 65535)
+    tile = Tile((32, 4), rows=2, depth=2)
+    (low, high) = launches(entry(), (10, 10, 140000), tile, (0, 140000))
+    assert (low.grid, low.level, low.top) == ((1, 2, 65535), 0, 140000)
+    assert (high.grid, high.level, high.top) == ((1, 2, 4465), 131070, 140000)
 
 
 def test_columns_are_launched_once_whatever_their_height() -> None:
-    (only,) = launches(entry(order=Order.FORWARD), (100, 50, 80), (64, 2), 1, (3, 80))
-    assert only == Launch((2, 25, 1), (64, 2, 1), 0, 0)
+    (only,) = launches(entry(order=Order.FORWARD), (100, 50, 80), Tile((64, 2)), (3, 80))
+    assert only == Launch((2, 25, 1), (64, 2, 1), 0, 0, 1)
 
 
 def test_nothing_is_launched_for_nothing() -> None:
-    assert not list(launches(entry(), (5, 5, 5), (32, 4), 1, (3, 3)))
-    assert not list(launches(entry(((0, -5), (0, 0))), (5, 5, 5), (32, 4), 1, (0, 5)))
-
-
-@pytest.mark.parametrize(
-    ("domain", "order", "block"),
-    [
-        ((1024, 1024, 8), Order.PARALLEL, (32, 4)),
-        ((1024, 1024, 8), Order.FORWARD, (64, 2)),
-        ((1024, 1, 8), Order.PARALLEL, (128, 1)),
-        ((8, 1024, 8), Order.PARALLEL, (8, 16)),
-        ((12, 1024, 8), Order.BACKWARD, (16, 8)),
-    ],
-)
-def test_blocks_follow_the_domain(domain: tuple[int, int, int], order: Order, block: Block) -> None:
-    assert block_for(entry(order=order), domain) == block
+    assert not list(launches(entry(), (5, 5, 5), Tile((32, 4)), (3, 3)))
+    assert not list(launches(entry(((0, -5), (0, 0))), (5, 5, 5), Tile((32, 4)), (0, 5)))

@@ -12,6 +12,7 @@ from emulation.machine import EmulatedMachine
 from programs import (
     COLUMNS,
     DIFFUSION,
+    LEVELS,
     MASKED,
     SCALED,
     Box,
@@ -20,14 +21,16 @@ from programs import (
     reference,
     scheduled,
 )
+from tile_choices import changed
 
-from halocline_engine.backends.cuda.launch import Block
 from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.tiling import Block
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.types import Order
 
 DOMAIN: Box = (37, 13, 9)
 BLOCKS: tuple[Block, ...] = ((1, 1), (32, 4), (64, 2), (7, 3), (256, 1))
+TILES = [(1, 1, 1), (2, 1, 1), (4, 2, 1), (1, 4, 3), (2, 3, 2), (2, 2, 16)]
 
 #: Text, fields with the shape around the domain that they need, what is written, scalars.
 CASES: dict[str, tuple[str, dict[str, tuple[Box, Box]], tuple[str, ...], dict[str, float]]] = {
@@ -51,6 +54,12 @@ CASES: dict[str, tuple[str, dict[str, tuple[Box, Box]], tuple[str, ...], dict[st
         COLUMNS,
         dict.fromkeys(("a", "up", "down"), ((0, 0, 0), (0, 0, 0))),
         ("up", "down"),
+        {},
+    ),
+    "levels": (
+        LEVELS,
+        {"a": ((1, 0, 1), (0, 1, 2)), "b": ((0, 0, 0), (0, 0, 0)), "c": ((0, 0, 0), (0, 0, 0))},
+        ("b",),
         {},
     ),
     "masked": (
@@ -99,6 +108,17 @@ def check(executable: CudaExecutable, name: str, fields: Any, origins: Any) -> N
         assert not np.isnan(fields[field][inner]).any(), field
 
 
+def in_rows(
+    executable: CudaExecutable, fields: dict[str, Any], origins: dict[str, Box]
+) -> dict[str, Any]:
+    """Return the fields in memory of the target's own, aligned rows along I."""
+    found: dict[str, Any] = {}
+    for name, array in fields.items():
+        found[name] = executable.memory.empty(array.shape, array.dtype, origins[name])
+        executable.memory.upload(array, found[name])
+    return found
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_values_are_those_of_the_reference(load: Any, name: str) -> None:
     check(load(scheduled(CASES[name][0])), name, *prepared(name))
@@ -112,12 +132,22 @@ def test_threads_may_run_in_any_order(load: Any, emulation_folder: Path, name: s
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_blocks_of_threads_may_have_any_shape(load: Any, block: Block) -> None:
-    def same(*_: object) -> Block:
-        return block
-
     for name in ("diffusion", "columns"):
-        executable = load(scheduled(CASES[name][0]), block=same)
+        executable = load(scheduled(CASES[name][0]), tiles=changed(block=block))
         check(executable, name, *prepared(name))
+
+
+@pytest.mark.parametrize(("width", "rows", "depth"), TILES)
+@pytest.mark.parametrize("name", ["diffusion", "masked", "levels"])
+def test_threads_may_compute_any_tile(
+    load: Any, name: str, width: int, rows: int, depth: int
+) -> None:
+    tiles = changed(block=(8, 2), width=width, rows=rows, depth=depth)
+    executable = load(scheduled(CASES[name][0]), tiles=tiles)
+    fields, origins = prepared(name)
+    check(executable, name, fields, origins)
+    fields, origins = prepared(name)
+    check(executable, name, in_rows(executable, fields, origins), origins)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))

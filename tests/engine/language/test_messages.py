@@ -66,6 +66,7 @@ def test_every_message_is_pinned() -> None:
     missing = [
         f"{path.name}:{line}: {text}"
         for path in [*sorted(LANGUAGE.glob("*.py")), *sorted(IR.glob("lower*.py"))]
+        if not path.name.startswith("columns")  # another language: test_columns_messages.py
         for line, text in fragments(path)
         if text not in pinned
     ]

@@ -1,9 +1,12 @@
 """What the generated text may call: memory, choices and functions that Numba lacks.
 
-`pointer_float64(address)` makes an integer an address of that type, `load(pointer, offset)` and
-`store(pointer, offset, value)` count the offset in bytes. Memory is reached through integers and
-not through arrays, because an array index may be negative in Python, and the code that checks for
-that keeps loops from being vectorised.
+`pointer_float64(address)` makes an integer an address of that type. `load(pointer, offset)` reads
+an array that nothing in the function writes; `load_3` and `store_3(pointer, offset, value)` are for
+an array that is written, where arrays with different numbers share no byte. Offsets count bytes.
+
+Memory is reached through integers and not through arrays, because an array index may be negative in
+Python, and the code that checks for that keeps loops from being vectorised. The numbers are there
+because LLVM gives up on a loop where it would have to compare more than a few ranges of addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +23,12 @@ from numba.extending import intrinsic as _numba_intrinsic
 
 from halocline_engine.ir.types import DType
 
-__all__ = ["namespace"]
+__all__ = ["SCOPES", "namespace"]
+
+#: How many written arrays of a function are told apart.
+SCOPES = 8
+#: Full vectors where the processor has them; Numba's own choice is half of one on many.
+_WIDE = '"prefer-vector-width"="512"'
 
 _Function = Callable[..., Any]
 #: Numba's decorators have no types of their own.
@@ -41,23 +49,52 @@ def _pointer(dtype: Any) -> _Function:
     return pointer
 
 
-@_intrinsic
-def _load(_typing: Any, pointer: Any, offset: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _at(context, builder, signature.return_type, arguments)
-        return context.unpack_value(builder, signature.return_type, place)
+def _load(scope: int | None) -> _Function:
+    @_intrinsic
+    def load(_typing: Any, pointer: Any, offset: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            place = _at(context, builder, signature.return_type, arguments)
+            if isinstance(signature.return_type, _types.Boolean):
+                return context.unpack_value(builder, signature.return_type, place)
+            value = builder.load(place, align=_size(signature.return_type))
+            _mark(builder.module, value, scope)
+            return value
 
-    return pointer.dtype(pointer, offset), generate
+        return pointer.dtype(pointer, offset), generate
+
+    return load
 
 
-@_intrinsic
-def _store(_typing: Any, pointer: Any, offset: Any, _value: Any) -> Any:
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        place = _at(context, builder, pointer.dtype, arguments)
-        context.pack_value(builder, pointer.dtype, arguments[2], place)
-        return context.get_dummy_value()
+def _store(scope: int) -> _Function:
+    @_intrinsic
+    def store(_typing: Any, pointer: Any, offset: Any, _value: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            # llvmlite checks names against a list, which has no attributes of a target.
+            set[str].add(builder.function.attributes, _WIDE)
+            place = _at(context, builder, pointer.dtype, arguments)
+            if isinstance(pointer.dtype, _types.Boolean):
+                context.pack_value(builder, pointer.dtype, arguments[2], place)
+            else:
+                done = builder.store(arguments[2], place, align=_size(pointer.dtype))
+                _mark(builder.module, done, scope)
+            return context.get_dummy_value()
 
-    return _types.void(pointer, offset, pointer.dtype), generate
+        return _types.void(pointer, offset, pointer.dtype), generate
+
+    return store
+
+
+def _size(dtype: Any) -> int:
+    return int(dtype.bitwidth) // 8
+
+
+def _mark(module: Any, access: Any, scope: int | None) -> None:
+    """Say what an access may meet: its own array's scope, and none of the others."""
+    domain = module.add_metadata(["halocline"])
+    scopes = [module.add_metadata([f"halocline {n}", domain]) for n in range(SCOPES)]
+    if scope is not None:
+        access.set_metadata("alias.scope", module.add_metadata([scopes.pop(scope)]))
+    access.set_metadata("noalias", module.add_metadata(scopes))
 
 
 def _at(context: Any, builder: Any, dtype: Any, arguments: Any) -> Any:
@@ -155,8 +192,9 @@ def namespace() -> dict[str, Any]:
         "__builtins__": {"range": range, "max": max, "min": min, "abs": abs},
         "np": np,
         "math": math,
-        "load": _load,
-        "store": _store,
+        "load": _load(None),
+        **{f"load_{n}": _load(n) for n in range(SCOPES)},
+        **{f"store_{n}": _store(n) for n in range(SCOPES)},
         "select": _select,
         "minimum": _extreme("<"),
         "maximum": _extreme(">"),

@@ -1,9 +1,10 @@
 """Schedule -> text: one function for each kernel, plain loops over a box of points.
 
 The functions take a box `i0, i1, j0, j1, k0, k1` relative to the domain's first point, so the same
-code serves any split over threads; the number of levels `nk`; for each array the address of the
-domain's first point and its three strides in bytes; and the scalars. The innermost loop runs along
-the layout's inner axis, where offsets are constants for arrays that are adjacent along it.
+code serves any split over threads; the number of levels `nk`; how many `rows` along J to finish in
+all planes before the next ones are begun; for each array the address of the domain's first point
+and its three strides in bytes; and the scalars. The innermost loop runs along the layout's inner
+axis, where offsets are constants for arrays that are adjacent along it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.layout import Layout
 from halocline_engine.backends.cpu.spell import spell
 from halocline_engine.ir.nodes import (
@@ -35,11 +37,16 @@ __all__ = ["Function", "Module", "emit"]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A generated function: its name, and the arrays and scalars it takes, in order."""
+    """A generated function: its name, and the arrays and scalars it takes, in order.
+
+    `window` is what it reads again one plane later, in bytes for each point of a plane: 0 where no
+    plane is read twice. A plane lies across the outermost loop of PARALLEL kernels.
+    """
 
     name: str
     arrays: tuple[str, ...]
     scalars: tuple[str, ...]
+    window: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,7 @@ def emit(schedule: Schedule, layout: Layout) -> Module:
     functions: list[Function] = []
     lines: list[str] = []
     for number, kernel in enumerate(kernels_of(schedule.steps)):
-        function = _function(f"kernel{number}", kernel, arrays, schedule.program)
+        function = _function(f"kernel{number}", kernel, arrays, schedule.program, layout.inner)
         writer = _Writer(kernel, layout, arrays, scalars)
         lines += [_head(function, arrays, scalars), *_casts(function, scalars, types)]
         lines += [*writer.loops(), "", ""]
@@ -88,7 +95,9 @@ def _arrays(schedule: Schedule, layout: Layout) -> dict[str, _Array]:
     return {**fields, **buffers}
 
 
-def _function(name: str, kernel: Kernel, arrays: dict[str, _Array], program: Program) -> Function:
+def _function(
+    name: str, kernel: Kernel, arrays: dict[str, _Array], program: Program, inner: Axis
+) -> Function:
     bodies = [statement for section in kernel.sections for statement in section.body]
     used = {name for name, _ in reads_of(bodies)} | set(targets_of(bodies))
     parameters = {
@@ -101,11 +110,30 @@ def _function(name: str, kernel: Kernel, arrays: dict[str, _Array], program: Pro
         name,
         tuple(a for a in arrays if a in used),
         tuple(s.name for s in program.scalars if s.name in parameters),
+        _window(kernel, arrays, Axis.K if inner is Axis.I else Axis.I),
     )
 
 
+def _window(kernel: Kernel, arrays: dict[str, _Array], outer: Axis) -> int:
+    """Return the bytes for each point of a plane that must stay in a cache from plane to plane."""
+    if kernel.order is not Order.PARALLEL:
+        return 0
+    planes: dict[str, set[int]] = {}
+    for section in kernel.sections:
+        for name, offset in (
+            *reads_of(section.body),
+            *((target, (0, 0, 0)) for target in targets_of(section.body)),
+        ):
+            if name in arrays and outer in arrays[name].axes:
+                planes.setdefault(name, set()).add(offset[list(Axis).index(outer)])
+    depth = {name: max(seen) - min(seen) + 1 for name, seen in planes.items()}
+    if all(count == 1 for count in depth.values()):
+        return 0
+    return sum(count * arrays[name].dtype.itemsize for name, count in depth.items())
+
+
 def _head(function: Function, arrays: dict[str, _Array], scalars: dict[str, str]) -> str:
-    words = ["i0", "i1", "j0", "j1", "k0", "k1", "nk"]
+    words = ["i0", "i1", "j0", "j1", "k0", "k1", "nk", "rows"]
     for name in function.arrays:
         text = arrays[name].text
         words += [text, f"{text}_i", f"{text}_j", f"{text}_k"]
@@ -120,6 +148,18 @@ def _casts(function: Function, scalars: dict[str, str], types: dict[str, DType])
         for name in function.scalars
         if types[name] not in (DType.BOOL, DType.INT64, DType.FLOAT64)
     ]
+
+
+def _scopes(kernel: Kernel, layout: Layout, arrays: dict[str, _Array]) -> dict[str, int]:
+    """Return the number of each array that the kernel writes; of all arrays where two may be one.
+
+    Arrays that share a number may share memory.
+    """
+    if not layout.apart:
+        return dict.fromkeys(arrays, 0)
+    bodies = [statement for section in kernel.sections for statement in section.body]
+    written = [name for name in dict.fromkeys(targets_of(bodies)) if name in arrays]
+    return {name: min(n, SCOPES - 1) for n, name in enumerate(written)}
 
 
 class _Writer:
@@ -137,6 +177,7 @@ class _Writer:
         self.arrays = arrays
         self.scalars = scalars
         self.registers = {t.name: f"r{n}" for n, t in enumerate(kernel.registers)}
+        self.scopes = _scopes(kernel, layout, arrays)
         self.pointers: dict[tuple[str, int, int], str] = {}
 
     def loops(self) -> Iterator[str]:
@@ -144,8 +185,10 @@ class _Writer:
         parallel = self.kernel.order is Order.PARALLEL
         outer = ["k", "j"] if self.inner is Axis.I else ["i", "j"]
         if parallel:
+            yield "    for start in range(j0, j1, rows):"
+            yield "        end = min(start + rows, j1)"
             for section in self.kernel.sections:
-                yield from self._nest(section, [*outer, self.inner.lower()])
+                yield from self._nest(section, [*outer, self.inner.lower()], depth=2)
             return
         shared = [axis for axis in outer if axis != "k"]
         rest = ["k", "i"] if self.inner is Axis.I else ["k"]
@@ -165,10 +208,13 @@ class _Writer:
         yield from self._body(section.body, depth + 1)
 
     def _loop(self, axis: str, section: Section | None) -> str:
+        if axis == "j" and section is not None:
+            return "for j in range(start, end):"
         if axis != "k" or section is None:
             return f"for {axis} in range({axis}0, {axis}1):"
         start, end = _level(section.interval.start), _level(section.interval.end)
-        match self.kernel.order:
+        order = section.order or self.kernel.order
+        match order:
             case Order.PARALLEL:
                 return f"for k in range(max(k0, {start}), min(k1, {end})):"
             case Order.FORWARD:
@@ -176,7 +222,7 @@ class _Writer:
             case Order.BACKWARD:
                 return f"for k in range({end} - 1, {start} - 1, -1):"
             case _:
-                assert_never(self.kernel.order)
+                assert_never(order)
 
     def _rows(self, section: Section) -> dict[tuple[str, int, int], str]:
         """Name a pointer for every array and offset across the inner axis."""
@@ -208,7 +254,7 @@ class _Writer:
                     yield f"{pad}{self.registers[target]} = {self._spell(value)}"
                 case Assign(target, value, _):
                     place = self._place(target, (0, 0, 0))
-                    yield f"{pad}store({place}, {self._spell(value)})"
+                    yield f"{pad}store_{self.scopes[target]}({place}, {self._spell(value)})"
                 case If(condition, then, otherwise, _):
                     yield f"{pad}if {self._spell(condition)}:"
                     yield from self._body(then, depth + 1)
@@ -224,7 +270,9 @@ class _Writer:
     def _read(self, read: Read) -> str:
         if read.name in self.registers:
             return self.registers[read.name]
-        return f"load({self._place(read.name, read.offset)})"
+        scope = self.scopes.get(read.name)
+        load = "load" if scope is None else f"load_{scope}"
+        return f"{load}({self._place(read.name, read.offset)})"
 
     def _place(self, name: str, offset: tuple[int, int, int]) -> str:
         """Return pointer and offset in bytes, as arguments."""

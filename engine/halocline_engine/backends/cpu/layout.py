@@ -15,11 +15,13 @@ __all__ = ["Layout", "contiguous", "layout_of"]
 class Layout:
     """The axis of the innermost loop, I or K, and the fields whose elements are adjacent along it.
 
-    Temporaries in memory are always adjacent along `inner`.
+    Temporaries in memory are always adjacent along `inner`. Where not all fields are `apart`, one
+    array stands for two of them.
     """
 
     inner: Axis
     adjacent: frozenset[str]
+    apart: bool = True
 
 
 def contiguous(program: Program, inner: Axis = Axis.I) -> Layout:
@@ -27,7 +29,9 @@ def contiguous(program: Program, inner: Axis = Axis.I) -> Layout:
     return Layout(inner, frozenset(f.name for f in program.fields if inner in f.axes))
 
 
-def layout_of(program: Program, strides: Mapping[str, tuple[int, int, int]]) -> Layout:
+def layout_of(
+    program: Program, strides: Mapping[str, tuple[int, int, int]], *, apart: bool = True
+) -> Layout:
     """Return the layout of a call: the inner axis is the one that most fields are adjacent along.
 
     `strides` are those along I, J and K, in bytes; fields that are None to the caller are left out.
@@ -43,5 +47,5 @@ def layout_of(program: Program, strides: Mapping[str, tuple[int, int, int]]) -> 
         if k == field.dtype.itemsize and Axis.K in field.axes:
             along_k.append(field.name)
     if len(along_k) > len(along_i):
-        return Layout(Axis.K, frozenset(along_k))
-    return Layout(Axis.I, frozenset(along_i))
+        return Layout(Axis.K, frozenset(along_k), apart)
+    return Layout(Axis.I, frozenset(along_i), apart)

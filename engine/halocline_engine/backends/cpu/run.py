@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from math import prod
 from threading import Lock
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
 import numpy as np
@@ -31,13 +30,23 @@ __all__ = ["SERIAL_POINTS", "SLAB_BYTES", "Box", "CpuExecutable", "split"]
 Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 _Domain: TypeAlias = tuple[int, int, int]
 _Compiled: TypeAlias = Callable[..., None]
+_Item = TypeVar("_Item")
 
 #: Fewer points than this are not worth waking a thread for.
 SERIAL_POINTS = 16384
 #: What the arrays of one slab may take: about the second-level cache of a core.
 SLAB_BYTES = 1 << 20
-#: Arguments before those of the arrays: the box and the number of levels.
-_FIRST_ARRAY = 7
+#: What the rows of a kernel may take that are read again one plane later: a quarter of that.
+_WINDOW_BYTES = 1 << 18
+#: Pieces of a kernel for each thread, so that a thread that other work holds up does fewer.
+_PIECES = 4
+#: The same for kernels that read planes twice, once for each piece that they lie beside.
+_PIECES_OF_PLANES = 2
+#: Fewer rows than this are read mostly for their neighbours' sake.
+_LEAST_ROWS = 8
+_ALL_ROWS = 1 << 30
+#: Arguments before those of the arrays: the box, the number of levels and the rows at a time.
+_FIRST_ARRAY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,11 @@ class CpuExecutable:
         """NumPy arrays."""
         return HostMemory()
 
+    def repeat(self, work: Callable[[], None], times: int) -> None:
+        """Do work again; a call costs little on the host."""
+        for _ in range(times):
+            work()
+
     def __call__(
         self,
         fields: Mapping[str, HostArray],
@@ -100,7 +114,8 @@ class CpuExecutable:
         used = [f.name for f in self._schedule.program.fields if f.read or f.written]
         places = {name: _place(fields[name], origins[name]) for name in used}
         strides = {name: place.words[1:] for name, place in places.items()}
-        layout = layout_of(self._schedule.program, strides)
+        apart = len({place.words[0] for place in places.values()}) == len(places)
+        layout = layout_of(self._schedule.program, strides, apart=apart)
         entries = self._entries(layout)
         key = (layout.inner, domain)
         buffers = self._take(key)
@@ -169,12 +184,20 @@ class CpuExecutable:
         rest = _arguments(entry.function, call)
         nk = call.domain[2]
         points = prod(high - low for low, high in box)
+        rows = _rows(entry.function, call)
         if call.threads < 2 or points < SERIAL_POINTS:
-            entry.compiled(*_flat(box), nk, *rest)
+            entry.compiled(*_flat(box), nk, rows, *rest)
             return
+        each = _PIECES_OF_PLANES if entry.function.window else _PIECES
+        count = max(call.threads, min(call.threads * each, points // SERIAL_POINTS))
         sequential = kernel.order is not Order.PARALLEL
-        pieces = split(box, call.threads, call.inner, sequential=sequential)
-        self._share([partial(entry.compiled, *_flat(piece), nk, *rest) for piece in pieces])
+        pieces = deque(split(box, count, call.inner, sequential=sequential))
+
+        def run() -> None:
+            for piece in _taken(pieces):
+                entry.compiled(*_flat(piece), nk, rows, *rest)
+
+        self._share(run, min(call.threads, len(pieces)))
 
     def _slabs(
         self, kernels: list[tuple[Kernel, _Entry]], local: tuple[Buffer, ...], call: _Call
@@ -184,31 +207,31 @@ class CpuExecutable:
         low, high = kernels[0][0].extent[axis]
         cuts = _cuts(low, call.domain[axis] + high, _count(kernels, call))
 
-        def run(slabs: list[tuple[int, int]]) -> None:
-            size = max(b - a for a, b in slabs)
+        slabs = deque(pair for pair in pairwise(cuts) if pair[0] < pair[1])
+        size = max(b - a for a, b in slabs)
+
+        def run() -> None:
             own = {b.name: _slab_buffer(b, call, axis, size) for b in local}
             here = replace(call, places={**call.places, **own})
             work = [_slab_work(kernel, entry, here, own, axis) for kernel, entry in kernels]
-            for a, b in slabs:
+            for a, b in _taken(slabs):
                 for compiled, words, moving in work:
                     words[2 * axis : 2 * axis + 2] = a, b
                     for at, address, stride in moving:
                         words[at] = address - a * stride
                     compiled(*words)
 
-        slabs = list(pairwise(cuts))
         workers = call.threads if prod(call.domain) >= SERIAL_POINTS else 1
-        share = _cuts(0, len(slabs), workers)
-        self._share([partial(run, slabs[a:b]) for a, b in pairwise(share) if a < b])
+        self._share(run, min(workers, len(slabs)))
 
-    def _share(self, work: list[Callable[[], None]]) -> None:
-        """Do the first piece of work here and the others in threads, and wait for all of them."""
-        first, *others = work
-        pool = self._workers() if others else None
-        waiting = [pool.submit(piece) for piece in others] if pool else []
-        first()
-        for future in waiting:
-            future.result()
+    def _share(self, run: Callable[[], None], workers: int) -> None:
+        """Run here and in other threads, and wait for all that began; each takes what is left."""
+        pool = self._workers() if workers > 1 else None
+        others = [pool.submit(run) for _ in range(workers - 1)] if pool else []
+        run()
+        for other in others:
+            if not other.cancel():
+                other.result()
 
     def _workers(self) -> ThreadPoolExecutor:
         """Return the pool; its threads start when work comes, and idle ones are used first."""
@@ -292,6 +315,15 @@ def _widened(domain: _Domain, extent: Horizontal, levels: tuple[int, int]) -> Bo
     return (i_low, domain[0] + i_high), (j_low, domain[1] + j_high), levels
 
 
+def _taken(work: deque[_Item]) -> Iterator[_Item]:
+    """Yield what nobody has taken yet; threads share the work."""
+    while True:
+        try:
+            yield work.popleft()
+        except IndexError:
+            return
+
+
 def _across(inner: Axis) -> int:
     """Return the axis that slabs are cut across: the outermost loop of column kernels."""
     return 1 if inner is Axis.I else 0
@@ -312,6 +344,14 @@ def _count(kernels: list[tuple[Kernel, _Entry]], call: _Call) -> int:
     return max(1, min(call.domain[axis] + high - low, max(needed, least)))
 
 
+def _rows(function: Function, call: _Call) -> int:
+    """Return how many rows along J a kernel finishes in all planes before it begins the next."""
+    length = call.domain[0 if call.inner is Axis.I else 2]
+    if function.window == 0:
+        return _ALL_ROWS
+    return max(_LEAST_ROWS, _WINDOW_BYTES // (function.window * length))
+
+
 def _slab_buffer(buffer: Buffer, call: _Call, axis: int, size: int) -> _Place:
     """Return memory for a temporary on one slab of at most `size` points across `axis`."""
     extent = tuple((0, 0) if n == axis else pair for n, pair in enumerate(buffer.extent))
@@ -329,7 +369,8 @@ def _slab_work(
     lies before their memory, as far as the slab's first point is from it.
     """
     box = _widened(call.domain, kernel.extent, (0, call.domain[2]))
-    words = [*_flat(box), call.domain[2], *_arguments(entry.function, call)]
+    rows = _rows(entry.function, call)
+    words = [*_flat(box), call.domain[2], rows, *_arguments(entry.function, call)]
     moving = [
         (_FIRST_ARRAY + 4 * n, own[name].words[0], own[name].words[1 + axis])
         for n, name in enumerate(entry.function.arrays)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from halocline_engine.backends.cuda.carry import NOTHING, Carry
 from halocline_engine.backends.cuda.entries import Kind, Stride
-from halocline_engine.backends.cuda.spell import TYPES, spell
+from halocline_engine.backends.cuda.spell import spell
 from halocline_engine.ir.nodes import Assign, Expr, If, Offset, Read, Statement
 from halocline_engine.ir.types import DType
 
@@ -23,8 +22,10 @@ class Scope:
 
     `arrays`, `scalars` and `registers` map the program's names to those of the code; `kinds` gives
     each array the number of its stride kind and that kind; the fields in `guarded` are written only
-    where the point is inside the domain. `row` is how many rows along J the point lies behind the
-    one that offsets are counted from, and `loads` gives variables for elements that are loaded.
+    where the point is inside the domain, and those in `aligned` have their points at multiples of
+    16 bytes. `point` gives the variables for how many points along I and J the point lies behind
+    the one that offsets are counted from; `values` has places of elements that are loaded already,
+    `outputs` those of elements that are stored later.
     """
 
     arrays: Mapping[str, str]
@@ -34,16 +35,20 @@ class Scope:
     fields: frozenset[str]
     guarded: frozenset[str]
     registers: Mapping[str, str]
-    row: int = 0
-    loads: Mapping[str, str] = field(default_factory=dict[str, str])
+    aligned: frozenset[str] = frozenset()
+    point: tuple[str, str] = ("", "")
+    values: Mapping[tuple[str, Offset], str] = field(default_factory=dict[tuple[str, Offset], str])
+    outputs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def element(scope: Scope, name: str, offset: Offset) -> str:
     """Return an element of an array at an offset from the point."""
     number, kind = scope.kinds[name]
-    i, j, k = offset
     text = f"o{number}"
-    for axis, stride, steps in zip("ijk", kind, (i, j + scope.row, k), strict=True):
+    for axis, stride, more in zip("ij", kind, scope.point, strict=False):
+        if more and stride is not Stride.NONE:
+            text += f" + {more}" if stride is Stride.ONE else f" + {more} * s{number}{axis}"
+    for axis, stride, steps in zip("ijk", kind, offset, strict=True):
         if steps == 0 or stride is Stride.NONE:
             continue
         sign, count = ("+" if steps > 0 else "-"), abs(steps)
@@ -54,18 +59,16 @@ def element(scope: Scope, name: str, offset: Offset) -> str:
     return f"{scope.arrays[name]}[{text}]"
 
 
-def body_lines(body: tuple[Statement, ...], scope: Scope, carry: Carry = NOTHING) -> list[str]:
-    """Return the lines of a body; what `carry` names is read from and kept in its variables."""
-    return _Writer(scope, carry).lines(body)
+def body_lines(body: tuple[Statement, ...], scope: Scope) -> list[str]:
+    """Return the lines of a body."""
+    return _Writer(scope).lines(body)
 
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes statements in text order; `held` maps a carried name to its variable of this level."""
+    """Writes statements in text order."""
 
     scope: Scope
-    carry: Carry
-    held: dict[str, str] = field(default_factory=dict[str, str])
 
     def lines(self, body: tuple[Statement, ...]) -> list[str]:
         lines: list[str] = []
@@ -90,22 +93,17 @@ class _Writer:
     def _read(self, read: Read) -> str:
         if read.name in self.scope.registers:
             return self.scope.registers[read.name]
-        if read.offset == HERE and read.name in self.held:
-            return self.held[read.name]
-        carried = self.carry.before(read)
-        if carried is not None:
-            return carried
-        place = element(self.scope, read.name, read.offset)
-        return self.scope.loads.get(place, place)
+        if read.offset == HERE and read.name in self.scope.outputs:
+            return self.scope.outputs[read.name]
+        loaded = self.scope.values.get((read.name, read.offset))
+        return loaded or element(self.scope, read.name, read.offset)
 
     def _assign(self, target: str, value: str) -> str:
         scope = self.scope
         if target in scope.registers:
             return f"{scope.registers[target]} = {value};"
+        if target in scope.outputs:
+            return f"{scope.outputs[target]} = {value};"
         place = element(scope, target, HERE)
-        if target in self.carry.numbers:
-            declare = "" if target in self.held else f"{TYPES[scope.dtypes[target]]} "
-            variable = self.held.setdefault(target, f"here{self.carry.numbers[target]}")
-            return f"{declare}{variable} = {value}; {place} = {variable};"
         guard = "if (inside) " if target in scope.guarded else ""
         return f"{guard}{place} = {value};"

@@ -9,11 +9,16 @@ from pathlib import Path
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.entries import entries_of
 from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.tiles import tiles_of
+from halocline_engine.backends.cuda.tiling import Domain
 from halocline_engine.backends.cuda.views import usual_variant
 from halocline_engine.cache import Cache
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["CudaArtifact", "CudaBackend"]
+
+#: The domain for which the text of an artifact is shown: a large one.
+_USUAL: Domain = (1024, 1024, 128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,10 @@ class CudaBackend:
 
     def build(self, schedule: Schedule) -> CudaArtifact:
         """Generate the code; needs no device."""
+        usual = usual_variant(schedule)
         return CudaArtifact(
             schedule=schedule,
-            source=emit(schedule, usual_variant(schedule)),
+            source=emit(schedule, usual, tiles_of(schedule, usual, _USUAL)),
             kernels=tuple(entry.name for entry in entries_of(schedule)),
         )
 

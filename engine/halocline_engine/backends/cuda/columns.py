@@ -1,76 +1,64 @@
-"""Kernels of FORWARD and BACKWARD computations: a thread computes a column."""
+"""Kernels of FORWARD and BACKWARD computations: a thread computes a column.
+
+It goes along the sections of the kernel, down and up again, and keeps what it hands on where
+`homes` says: in variables, in its part of shared memory, or in memory. No thread needs another
+one's values, so there is no barrier. See `ahead` for the loads.
+"""
 
 from __future__ import annotations
 
-from halocline_engine.backends.cuda.body import Scope, element
-from halocline_engine.backends.cuda.carry import Carry, carry_of
-from halocline_engine.backends.cuda.entries import Entry
-from halocline_engine.backends.cuda.frame import (
-    bound,
-    indent,
-    inside,
-    offsets,
-    section_body,
-    signed,
-    touched,
-)
+from dataclasses import replace
+
+from halocline_engine.backends.cuda.body import Scope
+from halocline_engine.backends.cuda.carry import passes_of
+from halocline_engine.backends.cuda.entries import Entry, Variant
+from halocline_engine.backends.cuda.frame import indent, inside, signed
+from halocline_engine.backends.cuda.homes import Homes, homes_of
+from halocline_engine.backends.cuda.march import Marcher
 from halocline_engine.backends.cuda.spell import TYPES
-from halocline_engine.ir.types import Order
-from halocline_engine.schedule.nodes import Section
+from halocline_engine.backends.cuda.tiling import Tile
+from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["columns"]
 
 
-def columns(entry: Entry, scope: Scope) -> list[str]:
-    """Return the body of a kernel whose threads compute columns."""
+def columns(
+    entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
+) -> list[str]:
+    """Return the body of a kernel whose threads compute columns.
+
+    Nothing is loaded early where arrays may share memory.
+    """
     (i_low, i_high), (_, j_high) = entry.kernel.extent
+    homes = homes_of(entry.kernel, schedule, tile)
+    tile = tile if variant.disjoint else replace(tile, ahead=0)
     lines = [
         f"const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x){signed(i_low)};",
         "const int j = row + (int)(blockIdx.y * blockDim.y + threadIdx.y);",
         f"if (i >= ni{signed(i_high)} || j >= nj{signed(j_high)}) return;",
         *inside(scope),
+        *_chip(homes, scope, tile),
     ]
-    for section in entry.kernel.sections:
-        lines += ["{", *indent(_column_section(section, entry, scope)), "}"]
+    for one in passes_of(entry.kernel):
+        marcher = Marcher.of(entry, one, scope, homes, tile)
+        lines += ["{", *indent(marcher.lines()), "}"]
     return lines
 
 
-def _column_section(section: Section, entry: Entry, scope: Scope) -> list[str]:
-    """Return the loop over the levels of a section, and before it what the loop carries."""
-    order = entry.kernel.order
-    carry = carry_of(section, order, frozenset(entry.arrays) - scope.guarded)
-    start, end = bound(section.interval.start), bound(section.interval.end)
-    if order is Order.FORWARD:
-        first, loop = start, f"for (int k = {start}; k < {end}; ++k) {{"
-    else:
-        first, loop = f"{end} - 1", f"for (int k = {end} - 1; k >= {start}; --k) {{"
-    names = touched(section)
-    body = [
-        *offsets([name for name in entry.arrays if name in names], scope),
-        *section_body(section, scope, carry),
-        *(f"before{n} = here{n};" for n in carry.numbers.values()),
-    ]
-    return [*_carry_in(carry, scope, first, f"{start} < {end}"), loop, *indent(body), "}"]
-
-
-def _carry_in(carry: Carry, scope: Scope, first: str, filled: str) -> list[str]:
-    """Load what the first level reads of the level before it.
-
-    A buffer has the levels of the domain only; no program reads it elsewhere, but a branch that
-    the first level does not take may name it.
-    """
-    if not carry.numbers:
+def _chip(homes: Homes, scope: Scope, tile: Tile) -> list[str]:
+    """Return the places of the thread's columns in shared memory, laid out [level][thread]."""
+    if not homes.chip:
         return []
-    lines = [f"{TYPES[scope.dtypes[name]]} before{n} = 0;" for name, n in carry.numbers.items()]
-    loads = [
-        f"{_within(name, carry, scope)}before{n} = {element(scope, name, (0, 0, carry.step))};"
-        for name, n in carry.numbers.items()
+    lines = [
+        "extern __shared__ __align__(16) unsigned char chip[];",
+        "const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);",
     ]
-    inner = [f"const int k = {first};", *offsets(carry.numbers, scope), *loads]
-    return [*lines, f"if ({filled}) {{", *indent(inner), "}"]
-
-
-def _within(name: str, carry: Carry, scope: Scope) -> str:
-    if name in scope.fields:
-        return ""
-    return "if (k > 0) " if carry.step < 0 else "if (k + 1 < nk) "
+    size = 0
+    for buffer in homes.chip:
+        kind = TYPES[buffer.dtype]
+        lines.append(
+            f"{kind}* const c_{scope.arrays[buffer.name]} = "
+            f"reinterpret_cast<{kind}*>(chip + nk * {size}) + thread;"
+        )
+        size += buffer.dtype.itemsize * tile.threads
+    return lines

@@ -18,30 +18,37 @@ from halocline_engine.backends.cuda.entries import (
     Arg,
     Entry,
     Pointer,
+    RoomPointer,
     ScalarValue,
     Size,
     StrideValue,
     Variant,
     arrays_of,
     entries_of,
+    is_guarded,
     parameters,
 )
-from halocline_engine.backends.cuda.launch import MAX_THREADS
 from halocline_engine.backends.cuda.points import points
 from halocline_engine.backends.cuda.prelude import prelude
-from halocline_engine.backends.cuda.rows import rows_per_thread
 from halocline_engine.backends.cuda.spell import TYPES
-from halocline_engine.ir.extent import CENTRE
+from halocline_engine.backends.cuda.staged_code import staged_code
+from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["emit"]
 
 
-def emit(schedule: Schedule, variant: Variant) -> str:
-    """Return a translation unit with every kernel of the schedule, for one kind of call."""
+def emit(schedule: Schedule, variant: Variant, tiles: Mapping[str, Tile]) -> str:
+    """Return a translation unit with every kernel of the schedule, for one kind of call.
+
+    `tiles` gives the share of a thread for each kernel by its name in the code.
+    """
     names = _Names.of(schedule)
-    kernels = "".join(_kernel(entry, schedule, variant, names) for entry in entries_of(schedule))
+    kernels = "".join(
+        _kernel(entry, schedule, variant, names, tiles[entry.name])
+        for entry in entries_of(schedule)
+    )
     index = "long long" if variant.wide else "int"
     parts = (f"typedef {index} index_t;\n", prelude(kernels), kernels)
     return "\n".join(part for part in parts if part).rstrip() + "\n"
@@ -70,10 +77,11 @@ class _Names:
         )
 
 
-def _kernel(entry: Entry, schedule: Schedule, variant: Variant, names: _Names) -> str:
+def _kernel(entry: Entry, schedule: Schedule, variant: Variant, names: _Names, tile: Tile) -> str:
     kernel = entry.kernel
-    kinds = dict(zip((name for name, _ in arrays_of(schedule)), variant.arrays, strict=True))
-    guarded = kernel.extent != CENTRE and any(name in names.fields for name in entry.written)
+    arrays = [name for name, _ in arrays_of(schedule)]
+    kinds = dict(zip(arrays, variant.arrays, strict=True))
+    aligned = dict(zip(arrays, variant.aligned, strict=True))
     scope = Scope(
         arrays={name: names.arrays[name] for name in entry.arrays},
         kinds={name: (kinds[name], variant.kinds[kinds[name]]) for name in entry.arrays},
@@ -81,16 +89,17 @@ def _kernel(entry: Entry, schedule: Schedule, variant: Variant, names: _Names) -
         dtypes={name: names.dtypes[name] for name in entry.arrays}
         | {register.name: register.dtype for register in kernel.registers},
         fields=names.fields,
-        guarded=names.fields if guarded else frozenset(),
+        guarded=names.fields if is_guarded(entry, names.fields) else frozenset(),
         registers={register.name: f"r{n}" for n, register in enumerate(kernel.registers)},
+        aligned=frozenset(name for name in entry.arrays if aligned[name]),
     )
     arguments = ", ".join(
         _parameter(arg, entry, variant, names) for arg in parameters(entry, schedule, variant)
     )
     wrapped = fill(arguments, 92, initial_indent="    ", subsequent_indent="    ")
-    body = _body(entry, scope, variant)
+    body = _body(entry, schedule, variant, scope, tile)
     lines = [
-        f'extern "C" __global__ void __launch_bounds__({MAX_THREADS}) {entry.name}(',
+        f'extern "C" __global__ void __launch_bounds__({tile.threads}) {entry.name}(',
         f"{wrapped}) {{",
         *(f"  {line}" for line in body),
         "}",
@@ -110,9 +119,15 @@ def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names) -> str:
             return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
         case ScalarValue(name):
             return f"const {TYPES[names.dtypes[name]]} {names.scalars[name]}"
+        case RoomPointer(room, dtype):
+            return f"{TYPES[dtype]}* {room}"
 
 
-def _body(entry: Entry, scope: Scope, variant: Variant) -> list[str]:
+def _body(
+    entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
+) -> list[str]:
+    if entry.staged is not None:
+        return staged_code(entry, entry.staged, scope, tile)
     if entry.kernel.order is Order.PARALLEL:
-        return points(entry, scope, rows_per_thread(entry, disjoint=variant.disjoint))
-    return columns(entry, scope)
+        return points(entry, scope, tile)
+    return columns(entry, schedule, variant, scope, tile)

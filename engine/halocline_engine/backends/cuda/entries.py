@@ -6,11 +6,13 @@ cannot drift apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
+from halocline_engine.backends.cuda.staged import Staged, between, merged, staged_at
+from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Interval, Parameter
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import assignments, expressions, reads, walk
@@ -22,6 +24,7 @@ __all__ = [
     "Kind",
     "Loop",
     "Pointer",
+    "RoomPointer",
     "ScalarValue",
     "Size",
     "Step",
@@ -30,6 +33,7 @@ __all__ = [
     "Variant",
     "arrays_of",
     "entries_of",
+    "is_guarded",
     "parameters",
     "steps_of",
 ]
@@ -56,13 +60,15 @@ class Variant:
 
     `arrays` gives the number of the stride kind for each of `arrays_of(schedule)`; `wide` says
     that an offset needs more than 32 bits; `disjoint` that no array that is written shares memory
-    with another one.
+    with another one; `aligned`, for each array, that the points of the domain at multiples of 16
+    bytes along I have such addresses.
     """
 
     arrays: tuple[int, ...]
     kinds: tuple[Kind, ...]
     wide: bool
     disjoint: bool
+    aligned: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,8 @@ class Entry:
 
     `arrays` are the fields and buffers that it touches, `written` those of them that it writes and
     `scalars` the scalar arguments that it reads, each in the order of the schedule. `level_at_hand`
-    says that it runs on the one level that it is launched for.
+    says that it runs on the one level that it is launched for; `staged` what its blocks run one
+    after the other.
     """
 
     name: str
@@ -80,6 +87,7 @@ class Entry:
     arrays: tuple[str, ...]
     written: tuple[str, ...]
     scalars: tuple[str, ...]
+    staged: Staged | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,11 @@ Step: TypeAlias = Entry | Loop
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size of the domain, or the first row or level of a launch, by its name in the code."""
+    """A number of a launch by its name in the code.
+
+    'ni', 'nj' and 'nk' are the sizes of the domain, 'row' and 'level' the first row and level of
+    the launch, and 'top' the level behind its last.
+    """
 
     name: str
 
@@ -122,15 +134,23 @@ class ScalarValue:
     name: str
 
 
-Arg: TypeAlias = Size | StrideValue | Pointer | ScalarValue
+@dataclass(frozen=True, slots=True)
+class RoomPointer:
+    """The address of memory that blocks keep a temporary in, by its name in the code."""
 
-_SIZES = tuple(map(Size, ("ni", "nj", "nk", "row", "level")))
+    array: str
+    dtype: DType
+
+
+Arg: TypeAlias = Size | StrideValue | Pointer | ScalarValue | RoomPointer
+
+_SIZES = tuple(map(Size, ("ni", "nj", "nk", "row", "level", "top")))
 
 
 def arrays_of(schedule: Schedule) -> tuple[tuple[str, DType], ...]:
     """Return the fields that are used and the buffers, in the order of the schedule."""
     fields = ((f.name, f.dtype) for f in schedule.program.fields if f.read or f.written)
-    buffers = ((b.name, b.dtype) for b in schedule.buffers)
+    buffers = ((b.name, b.dtype) for b in between(schedule))
     return (*fields, *buffers)
 
 
@@ -142,7 +162,15 @@ def steps_of(schedule: Schedule) -> tuple[Step, ...]:
         return _entry(schedule, kernel, f"kernel{next(counter)}", level_at_hand=level_at_hand)
 
     steps: list[Step] = []
-    for step in schedule.steps:
+    passed = 0
+    for number, step in enumerate(schedule.steps):
+        staged = staged_at(schedule, number)
+        if staged is not None:
+            passed = number + len(staged.stages)
+            united = entry(merged(staged), level_at_hand=False)
+            steps.append(replace(united, staged=staged))
+        if number < passed:
+            continue
         match step:
             case Kernel():
                 steps.append(entry(step, level_at_hand=False))
@@ -199,7 +227,19 @@ def parameters(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[Arg,
         *strides,
         *map(Pointer, entry.arrays),
         *map(ScalarValue, entry.scalars),
+        *_rooms(entry),
     )
+
+
+def _rooms(entry: Entry) -> Iterator[RoomPointer]:
+    if entry.staged is not None and entry.staged.rooms:
+        for room, buffer in zip(entry.staged.rooms, entry.staged.temporaries, strict=True):
+            yield RoomPointer(room, buffer.dtype)
+
+
+def is_guarded(entry: Entry, fields: Collection[str]) -> bool:
+    """Whether a kernel computes points outside the domain, where it must not write its fields."""
+    return entry.kernel.extent != CENTRE and any(name in fields for name in entry.written)
 
 
 def _count(schedule: Schedule) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from halocline_engine.backends.cuda.body import Scope, body_lines
-from halocline_engine.backends.cuda.carry import NOTHING, Carry
 from halocline_engine.backends.cuda.entries import Stride
 from halocline_engine.backends.cuda.spell import TYPES
 from halocline_engine.ir.nodes import Bound
@@ -15,7 +14,7 @@ from halocline_engine.schedule.nodes import Section
 __all__ = ["bound", "indent", "inside", "offsets", "section_body", "signed", "touched"]
 
 
-def section_body(section: Section, scope: Scope, carry: Carry = NOTHING) -> list[str]:
+def section_body(section: Section, scope: Scope) -> list[str]:
     """Return the statements of a section, with its registers at zero before them."""
     names = touched(section)
     registers = [
@@ -23,7 +22,7 @@ def section_body(section: Section, scope: Scope, carry: Carry = NOTHING) -> list
         for name, variable in scope.registers.items()
         if name in names
     ]
-    return [*registers, *body_lines(section.body, scope, carry)]
+    return [*registers, *body_lines(section.body, scope)]
 
 
 def touched(section: Section) -> set[str]:

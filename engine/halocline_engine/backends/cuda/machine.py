@@ -16,8 +16,18 @@ __all__ = ["Kernels", "Machine"]
 class Kernels(Protocol):
     """Compiled code that is loaded on a machine."""
 
-    def launch(self, name: str, grid: Dim3, block: Dim3, arguments: tuple[np.generic, ...]) -> None:
-        """Queue a kernel; each argument has the size and type of its parameter."""
+    def launch(
+        self,
+        name: str,
+        grid: Dim3,
+        block: Dim3,
+        arguments: tuple[np.generic, ...],
+        shared: int = 0,
+    ) -> None:
+        """Queue a kernel; each argument has the size and type of its parameter.
+
+        `shared` is how many bytes of dynamic shared memory a block has.
+        """
         ...
 
 
@@ -49,6 +59,10 @@ class Machine(Protocol):
 
     def download(self, array: Array) -> HostArray:
         """Return the contents in host memory, complete."""
+        ...
+
+    def repeat(self, work: Callable[[], None], times: int) -> None:
+        """Do again what `work` queues; see `backends.base.Executable`."""
         ...
 
     @property

@@ -31,14 +31,21 @@ class PitchedMemory:
         """Return an array indexed [i, j, k], unit stride along I; contents are not defined."""
         unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
         info = StorageInfo(shape, DEVICE_LAYOUT, unit, halo)
-        i, j, k = (stride * dtype.itemsize for stride in info.strides)
         return self.machine.allocate(
             info.allocation * dtype.itemsize,
             lambda address: info.shift(address, dtype.itemsize, DEVICE_ALIGNMENT),
             shape,
             dtype,
-            (i, j, k),
+            self.strides(shape, dtype, halo),
         )
+
+    def strides(
+        self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
+    ) -> tuple[int, int, int]:
+        """Return the strides in bytes that such an array has."""
+        unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
+        i, j, k = StorageInfo(shape, DEVICE_LAYOUT, unit, halo).strides
+        return i * dtype.itemsize, j * dtype.itemsize, k * dtype.itemsize
 
     def upload(self, host: HostArray, into: Array) -> None:
         """Copy a host array into a device array of the same shape and type."""

@@ -1,10 +1,15 @@
-"""Kernels of PARALLEL computations: a thread computes a few rows of points."""
+"""Kernels of PARALLEL computations: a thread computes a tile of points, level after level.
+
+Where all of a tile lies inside, a thread loads what the points of a level read before it computes
+any of them, 16 bytes at a time where memory allows, so that it waits for many loads together and
+loads nothing twice. A tile that the edge of the domain cuts is computed point by point.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from halocline_engine.backends.cuda.body import Scope, element
+from halocline_engine.backends.cuda.body import Scope
 from halocline_engine.backends.cuda.entries import Entry
 from halocline_engine.backends.cuda.frame import (
     bound,
@@ -13,73 +18,106 @@ from halocline_engine.backends.cuda.frame import (
     offsets,
     section_body,
     signed,
+    touched,
 )
-from halocline_engine.backends.cuda.rows import loads_of
-from halocline_engine.backends.cuda.spell import TYPES
+from halocline_engine.backends.cuda.tile_body import tile_body
+from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.schedule.nodes import Section
 
 __all__ = ["points"]
 
 
-def points(entry: Entry, scope: Scope, rows: int) -> list[str]:
-    """Return the body of a kernel whose threads compute `rows` rows each.
-
-    All rows are computed at once, where they are all there: what they read is loaded first, each
-    element once, so that a thread waits for many loads together.
-    """
+def points(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+    """Return the body of a kernel whose threads compute one tile each."""
     (i_low, i_high), (_, j_high) = entry.kernel.extent
+    start = i_low // tile.width * tile.width
     lines = [
-        f"const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x){signed(i_low)};",
-        f"const int first = row + (int)(blockIdx.y * blockDim.y + threadIdx.y) * {rows};",
-        "const int k = level + (int)blockIdx.z;",
-        f"const int end = nj{signed(j_high)};",
-        f"if (i >= ni{signed(i_high)}) return;",
+        f"const int i0 = {_times('(int)(blockIdx.x * blockDim.x + threadIdx.x)', tile.width)}"
+        f"{signed(start)};",
+        "const int j0 = row"
+        f" + {_times('(int)(blockIdx.y * blockDim.y + threadIdx.y)', tile.rows)};",
+        f"const int k0 = level + {_times('(int)blockIdx.z', tile.depth)};",
+        f"const int i1 = ni{signed(i_high)}, j1 = nj{signed(j_high)};",
+        "if (i0 >= i1 || j0 >= j1) return;",
     ]
-    one = [*offsets(entry.arrays, scope), *inside(scope), *_sections(entry, scope, 1)]
-    if rows == 1:
-        return [*lines, "const int j = first;", "if (j >= end) return;", *one]
-    several = [
-        "const int j = first;",
-        *offsets(entry.arrays, scope),
-        *inside(scope),
-        *_sections(entry, scope, rows),
-    ]
+    if tile.depth > 1:
+        lines.append(f"const int k1 = min(k0 + {tile.depth}, top);")
+    if tile.width * tile.rows == 1 and tile.depth == 1:
+        return [*lines, "const int i = i0, j = j0, k = k0;", *_point(entry, scope)]
+    first = f"i0 >= {i_low} && " if start < i_low else ""
     return [
         *lines,
-        f"if (first + {rows} <= end) {{",
-        *indent(several),
+        f"if ({first}i0 + {tile.width} <= i1 && j0 + {tile.rows} <= j1) {{",
+        *indent(_whole(entry, scope, tile)),
         "} else {",
-        *indent(["for (int j = first; j < end; ++j) {", *indent(one), "}"]),
+        *indent(_cut(entry, scope, tile, f"max(i0, {i_low})" if start < i_low else "i0")),
         "}",
     ]
 
 
-def _sections(entry: Entry, scope: Scope, rows: int) -> list[str]:
-    """Return the bodies of all sections, each under the test of its levels if there are several."""
-    sections = entry.kernel.sections
-    if entry.level_at_hand or len(sections) == 1:
-        return [line for section in sections for line in _rows(section, entry, scope, rows)]
-    lines: list[str] = []
-    for section in sections:
-        start, end = bound(section.interval.start), bound(section.interval.end)
-        body = _rows(section, entry, scope, rows)
-        lines += [f"if (k >= {start} && k < {end}) {{", *indent(body), "}"]
+def _times(number: str, factor: int) -> str:
+    return number if factor == 1 else f"{number} * {factor}"
+
+
+def _point(entry: Entry, scope: Scope) -> list[str]:
+    """Return the code of one point (i, j, k)."""
+    lines = [*offsets(entry.arrays, scope), *inside(scope)]
+    if _is_single(entry):
+        return [*lines, *section_body(entry.kernel.sections[0], scope)]
+    for section in entry.kernel.sections:
+        body = section_body(section, scope)
+        lines += [f"if ({_has_level(section)}) {{", *indent(body), "}"]
     return lines
 
 
-def _rows(section: Section, entry: Entry, scope: Scope, rows: int) -> list[str]:
-    """Return a section's body once for each row, after the loads for all of them."""
-    if rows == 1:
-        return section_body(section, scope)
-    lines: list[str] = []
-    loads: dict[str, str] = {}
-    for row in range(rows):
-        for read in loads_of(section, entry):
-            place = element(replace(scope, row=row), read.name, read.offset)
-            if place not in loads:
-                loads[place] = f"l{len(loads)}"
-                lines.append(f"const {TYPES[read.dtype]} {loads[place]} = {place};")
-    for row in range(rows):
-        body = section_body(section, replace(scope, row=row, loads=loads))
-        lines += ["{", *indent(body), "}"]
-    return lines
+def _whole(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+    """Return the code of a tile that no edge cuts: each section on its levels."""
+    head = ["const int i = i0, j = j0;", *inside(scope)]
+    if tile.depth == 1:
+        head.append("const int k = k0;")
+    single = _is_single(entry)
+    for section in entry.kernel.sections:
+        names = touched(section)
+        own = offsets([name for name in entry.arrays if name in names], scope)
+        body = tile_body(section, entry, replace(scope, point=("e", "r")), tile, own)
+        if tile.depth > 1:
+            start, end = ("k0", "k1") if single else _clipped(section)
+            head += [
+                "{",
+                f"  int k = {start};",
+                f"  const int end = {end};",
+                "  if (k < end) {",
+                *indent(indent(body)),
+                "  }",
+                "}",
+            ]
+        elif single:
+            head += body
+        else:
+            head += [f"if ({_has_level(section)}) {{", *indent(body), "}"]
+    return head
+
+
+def _cut(entry: Entry, scope: Scope, tile: Tile, first: str) -> list[str]:
+    """Return the code of a tile that an edge cuts: its points one by one."""
+    levels = ["for (int k = k0; k < k1; ++k)"] if tile.depth > 1 else ["const int k = k0;"]
+    loops = [
+        *levels,
+        f"for (int j = j0; j < min(j0 + {tile.rows}, j1); ++j)",
+        f"for (int i = {first}; i < min(i0 + {tile.width}, i1); ++i) {{",
+    ]
+    return [*loops, *indent(_point(entry, scope)), "}"]
+
+
+def _is_single(entry: Entry) -> bool:
+    """Whether the launch has just the levels of the only section."""
+    return entry.level_at_hand or len(entry.kernel.sections) == 1
+
+
+def _has_level(section: Section) -> str:
+    return f"k >= {bound(section.interval.start)} && k < {bound(section.interval.end)}"
+
+
+def _clipped(section: Section) -> tuple[str, str]:
+    """Return the first level of a section in a tile, and the one past its last."""
+    return f"max(k0, {bound(section.interval.start)})", f"min(k1, {bound(section.interval.end)})"

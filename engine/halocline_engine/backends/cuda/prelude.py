@@ -2,10 +2,59 @@
 
 from __future__ import annotations
 
+from halocline_engine.backends.cuda.cooperation import COPIES, NAMED_BARRIERS
+
 __all__ = ["prelude"]
 
 #: Name and text, in the order in which they are written; a text may use the ones above it.
 _FUNCTIONS: tuple[tuple[str, str], ...] = (
+    (
+        "load",
+        """\
+template <int N, class T> struct alignas(N * sizeof(T)) LoadPack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ void load(T *to, const T *from) {
+  const LoadPack<N, T> pack = *reinterpret_cast<const LoadPack<N, T> *>(from);
+  #pragma unroll
+  for (int n = 0; n < N; ++n) to[n] = pack.v[n];
+}
+""",
+    ),
+    (
+        "move",
+        """\
+template <int N, class T> __device__ __forceinline__ void move(T *to, const T *from) {
+  #pragma unroll
+  for (int n = 0; n < N; ++n) to[n] = from[n];
+}
+""",
+    ),
+    (
+        "store",
+        """\
+template <int N, class T> struct alignas(N * sizeof(T)) StorePack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ void store(T *to, const T *from) {
+  StorePack<N, T> pack;
+  #pragma unroll
+  for (int n = 0; n < N; ++n) pack.v[n] = from[n];
+  *reinterpret_cast<StorePack<N, T> *>(to) = pack;
+}
+""",
+    ),
+    (
+        "stream",
+        """\
+template <int N, class T> struct alignas(N * sizeof(T)) StreamPack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ void stream(T *to, const T *from) {
+  StreamPack<N, T> pack;
+  #pragma unroll
+  for (int n = 0; n < N; ++n) pack.v[n] = from[n];
+  if constexpr (N * sizeof(T) == 16)
+    __stcs(reinterpret_cast<int4 *>(to), *reinterpret_cast<const int4 *>(&pack));
+  else
+    *reinterpret_cast<StreamPack<N, T> *>(to) = pack;
+}
+""",
+    ),
     (
         "absolute",
         """\
@@ -125,8 +174,12 @@ template <class T> __device__ __forceinline__ T whole_power(T x, long long n) {
 """,
     ),
 )
+#: The stem of the names of a group of functions, and its text.
+_GROUPS = (("copy_async", COPIES), ("named_sync", NAMED_BARRIERS))
 
 
 def prelude(code: str) -> str:
     """Return the text of the functions that `code` calls, in a fixed order."""
-    return "".join(text for name, text in _FUNCTIONS if f"{name}(" in code)
+    called = (text for name, text in _FUNCTIONS if f"{name}(" in code or f"{name}<" in code)
+    grouped = (text for stem, text in _GROUPS if stem in code)
+    return "".join((*called, *grouped))

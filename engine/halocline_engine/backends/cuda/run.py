@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from halocline_engine.backends.cuda.entries import (
     Entry,
     Loop,
     Pointer,
+    RoomPointer,
     ScalarValue,
     Size,
     StrideValue,
@@ -29,36 +30,63 @@ from halocline_engine.backends.cuda.entries import (
     parameters,
     steps_of,
 )
-from halocline_engine.backends.cuda.launch import (
-    Block,
-    Domain,
-    Launch,
-    block_for,
-    launches,
-    level_range,
-)
+from halocline_engine.backends.cuda.homes import without_memory
+from halocline_engine.backends.cuda.launch import Launch, launches, level_range
 from halocline_engine.backends.cuda.machine import Kernels, Machine
 from halocline_engine.backends.cuda.memory import PitchedMemory
-from halocline_engine.backends.cuda.rows import rows_per_thread
+from halocline_engine.backends.cuda.staged import between
+from halocline_engine.backends.cuda.staged_memory import reserve
+from halocline_engine.backends.cuda.staged_tile import Room, rooms_of
+from halocline_engine.backends.cuda.tiles import TileFor, shared_bytes, tile_for, tiles_of
+from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.backends.cuda.views import View, variant_of, view_of
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.ir.extent import CENTRE, Horizontal, Range, enclose
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Buffer, Schedule
+from halocline_engine.schedule.temporaries import kernels_of
 
 __all__ = ["CudaExecutable"]
 
+#: How many kinds of calls an executable remembers.
+_KINDS = 64
+#: Strides in elements, by stride kind.
+_Strides: TypeAlias = tuple[tuple[int, int, int], ...]
+
 
 @dataclass(frozen=True, slots=True)
-class _Call:
-    """One call, with everything that its launches need."""
+class _Kind:
+    """What calls have in common: how arrays lie, their strides, and the size of the domain."""
 
     variant: Variant
+    strides: _Strides
+    domain: Domain
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """One launch of a kind of call.
+
+    `values` are the arguments, with zeros for those that differ from call to call: `addresses` and
+    `scalars` say which they are, as (position, name).
+    """
+
+    name: str
+    launch: Launch
+    shared: int
+    values: tuple[np.generic, ...]
+    addresses: tuple[tuple[int, str], ...]
+    scalars: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Loaded code and the launches of a kind of call, in order; buffers and rooms need memory."""
+
     kernels: Kernels
-    sizes: Mapping[str, int]
-    views: Mapping[str, View]
-    strides: Mapping[int, tuple[int, int, int]]
-    scalars: Mapping[str, np.generic]
+    queue: tuple[_Queued, ...]
+    buffers: tuple[Buffer, ...]
+    rooms: tuple[Room, ...]
 
 
 class CudaExecutable:
@@ -73,20 +101,22 @@ class CudaExecutable:
         schedule: Schedule,
         machine: Machine,
         cache: Cache,
-        block_for: Callable[[Entry, Domain], Block] = block_for,
+        tile_for: TileFor = tile_for,
     ) -> None:
         self._schedule = schedule
         self._machine = machine
         self._cache = cache
         self._memory = PitchedMemory(machine)
-        self._block_for = block_for
+        self._tile_for = tile_for
         self._steps = steps_of(schedule)
         self._arrays = arrays_of(schedule)
+        self._buffers = between(schedule)
         self._written = _written(schedule)
         self._around = _around(schedule)
         self._axes = {f.name: f.axes for f in schedule.program.fields}
         self._scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
-        self._compiled: dict[Variant, Kernels] = {}
+        self._compiled: dict[str, Kernels] = {}
+        self._prepared: dict[_Kind, _Prepared] = {}
         self._lock = threading.Lock()
 
     @property
@@ -104,50 +134,76 @@ class CudaExecutable:
         """Queue the program on the current stream; see `backends.base.Executable`."""
         if 0 in domain:
             return
-        buffers, places = self._allocate(domain)
-        arrays = {**fields, **buffers}
-        starts = {**origins, **places}
+        planned = self._planned(domain)
         views = {
-            name: self._view(name, arrays[name], dtype, starts[name])
+            name: planned[name]
+            if name in planned
+            else self._view(name, fields[name], dtype, origins[name])
             for name, dtype in self._arrays
         }
-        variant = variant_of(list(views.values()), self._written)
-        call = _Call(
-            variant=variant,
-            kernels=self._kernels(variant),
-            sizes=dict(zip(("ni", "nj", "nk"), domain, strict=True)),
-            views=views,
-            strides={
-                kind: view.strides
-                for kind, view in zip(variant.arrays, views.values(), strict=True)
-            },
-            scalars={
-                name: dtype.type(scalars[name])
-                for name, dtype in self._scalars.items()
-                if name in scalars
-            },
-        )
-        for entry, levels in _sequence(self._steps, domain[2]):
-            self._launch(entry, call, domain, levels)
+        typed = {
+            name: dtype.type(scalars[name])
+            for name, dtype in self._scalars.items()
+            if name in scalars
+        }
+        prepared = self._prepare(_kind_of(list(views.values()), self._written, domain))
+        buffers = self._allocate(prepared.buffers, domain) | reserve(prepared.rooms, self._machine)
+        addresses = {name: view.address for name, view in views.items()}
+        addresses |= {name: self._machine.address(array) for name, array in buffers.items()}
+        for queued in prepared.queue:
+            arguments = list(queued.values)
+            for position, name in queued.addresses:
+                arguments[position] = np.uint64(addresses[name])
+            for position, name in queued.scalars:
+                arguments[position] = typed[name]
+            launch = queued.launch
+            prepared.kernels.launch(
+                queued.name, launch.grid, launch.block, tuple(arguments), queued.shared
+            )
 
-    def source_for(self, variant: Variant) -> str:
+    def repeat(self, work: Callable[[], None], times: int) -> None:
+        """Do again what `work` queues; see `backends.base.Executable`."""
+        self._machine.repeat(work, times)
+
+    def source_for(self, variant: Variant, domain: Domain) -> str:
         """Return the generated code for a kind of call."""
-        return emit(self._schedule, variant)
+        return emit(self._schedule, variant, self._tiles(variant, domain))
 
-    def _allocate(self, domain: Domain) -> tuple[dict[str, Array], dict[str, tuple[int, int, int]]]:
-        """Return the buffers of a call and where the domain begins in them.
+    def _tiles(self, variant: Variant, domain: Domain) -> Mapping[str, Tile]:
+        return tiles_of(self._schedule, variant, domain, self._tile_for)
+
+    def _room(self, domain: Domain) -> tuple[Domain, Domain]:
+        """Return the shape of every buffer, and where the domain begins in it.
 
         All have the same shape, so that those of one element size share their strides.
         """
-        buffers = self._schedule.buffers
-        if not buffers:
-            return {}, {}
-        (i_low, i_high), (j_low, j_high) = _enclosing(buffers)
+        (i_low, i_high), (j_low, j_high) = _enclosing(self._buffers)
         shape = (domain[0] + i_high - i_low, domain[1] + j_high - j_low, domain[2])
-        start = (-i_low, -j_low, 0)
-        empty = self._memory.empty
-        arrays = {b.name: empty(shape, np.dtype(b.dtype.value), start) for b in buffers}
-        return arrays, dict.fromkeys(arrays, start)
+        return shape, (-i_low, -j_low, 0)
+
+    def _planned(self, domain: Domain) -> dict[str, View]:
+        """Return how a call uses its buffers, as if the domain began at the address 0 in each.
+
+        They share no memory with any other array.
+        """
+        shape, start = self._room(domain)
+        views: dict[str, View] = {}
+        for buffer in self._buffers:
+            dtype = np.dtype(buffer.dtype.value)
+            strides = self._memory.strides(shape, dtype, start)
+            first = -sum(o * s for o, s in zip(start, strides, strict=True))
+            view = view_of(buffer.name, first, dtype.itemsize, shape, strides, start, self._around)
+            views[buffer.name] = replace(view, first=0, last=0)
+        return views
+
+    def _allocate(self, buffers: Sequence[Buffer], domain: Domain) -> dict[str, Array]:
+        """Return memory for buffers, each from the domain's first point on."""
+        shape, start = self._room(domain)
+        arrays = {
+            b.name: self._memory.empty(shape, np.dtype(b.dtype.value), start) for b in buffers
+        }
+        i, j, k = start
+        return {name: array[i:, j:, k:] for name, array in arrays.items()}
 
     def _view(self, name: str, array: Array, dtype: DType, origin: tuple[int, int, int]) -> View:
         """Return how a call uses an array; a stride along an axis it does not have counts as 0."""
@@ -166,25 +222,48 @@ class CudaExecutable:
             self._around,
         )
 
-    def _kernels(self, variant: Variant) -> Kernels:
+    def _prepare(self, kind: _Kind) -> _Prepared:
+        """Return what a kind of call launches; the oldest kind is forgotten for a new one."""
         with self._lock:
-            found = self._compiled.get(variant)
+            found = self._prepared.get(kind)
             if found is None:
-                found = self._compile(self.source_for(variant))
-                self._compiled[variant] = found
+                found = self._new(kind)
+                if len(self._prepared) >= _KINDS:
+                    del self._prepared[next(iter(self._prepared))]
+                self._prepared[kind] = found
             return found
+
+    def _new(self, kind: _Kind) -> _Prepared:
+        tiles = self._tiles(kind.variant, kind.domain)
+        source = emit(self._schedule, kind.variant, tiles)
+        kernels = self._compiled.get(source)
+        if kernels is None:
+            kernels = self._compiled[source] = self._compile(source)
+        queue = tuple(
+            _queued(entry, self._schedule, kind, tiles[entry.name], launch)
+            for entry, levels in _sequence(self._steps, kind.domain[2])
+            for launch in launches(entry, kind.domain, tiles[entry.name], levels)
+        )
+        absent = without_memory(self._schedule, tiles)
+        buffers = tuple(b for b in self._buffers if b.name not in absent)
+        rooms = (
+            room
+            for entry in entries_of(self._schedule)
+            if entry.staged is not None
+            for room in rooms_of(entry.staged, tiles[entry.name], kind.domain)
+        )
+        return _Prepared(kernels, queue, buffers, tuple(rooms))
 
     def _compile(self, source: str) -> Kernels:
         """Compile and load code; what was compiled before is kept in the cache."""
         key = key_of(source, self._machine.compiler)
         return self._machine.load(self._cache.get(key, lambda: self._machine.compile(source)))
 
-    def _launch(self, entry: Entry, call: _Call, domain: Domain, levels: Range) -> None:
-        block = self._block_for(entry, domain)
-        rows = rows_per_thread(entry, disjoint=call.variant.disjoint)
-        for launch in launches(entry, domain, block, rows, levels):
-            arguments = _arguments(entry, self._schedule, call, launch)
-            call.kernels.launch(entry.name, launch.grid, launch.block, arguments)
+
+def _kind_of(views: Sequence[View], written: Sequence[bool], domain: Domain) -> _Kind:
+    variant = variant_of(views, written)
+    strides = dict(zip(variant.arrays, (view.strides for view in views), strict=True))
+    return _Kind(variant, tuple(strides[number] for number in range(len(strides))), domain)
 
 
 def _sequence(steps: Sequence[Entry | Loop], size: int) -> Iterator[tuple[Entry, Range]]:
@@ -209,27 +288,38 @@ def _levels_of(entry: Entry, size: int) -> Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _arguments(
-    entry: Entry, schedule: Schedule, call: _Call, launch: Launch
-) -> tuple[np.generic, ...]:
-    """Return the values of a kernel's parameters, in order and with their types."""
-    index = np.int64 if call.variant.wide else np.int32
-    sizes = {**call.sizes, "row": launch.row, "level": launch.level}
+def _queued(entry: Entry, schedule: Schedule, kind: _Kind, tile: Tile, launch: Launch) -> _Queued:
+    """Return a launch with the values of its parameters, in order and with their types."""
+    index = np.int64 if kind.variant.wide else np.int32
+    sizes = dict(zip(("ni", "nj", "nk"), kind.domain, strict=True))
+    sizes |= {"row": launch.row, "level": launch.level, "top": launch.top}
+    scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
 
-    def value(arg: Size | StrideValue | Pointer | ScalarValue) -> np.generic:
+    def value(arg: Size | StrideValue | Pointer | ScalarValue | RoomPointer) -> np.generic:
         match arg:
             case Size(name):
                 return np.int32(sizes[name])
-            case StrideValue(kind, axis):
-                return index(call.strides[kind][axis])
-            case Pointer(array):
-                return np.uint64(call.views[array].address)
+            case StrideValue(number, axis):
+                return index(kind.strides[number][axis])
+            case Pointer() | RoomPointer():
+                return np.uint64(0)
             case ScalarValue(name):
-                return call.scalars[name]
+                return scalars[name].type(0)
             case _:
                 assert_never(arg)
 
-    return tuple(map(value, parameters(entry, schedule, call.variant)))
+    arguments = parameters(entry, schedule, kind.variant)
+    places = list(enumerate(arguments))
+    return _Queued(
+        name=entry.name,
+        launch=launch,
+        shared=shared_bytes(entry, schedule, tile, kind.domain),
+        values=tuple(map(value, arguments)),
+        addresses=tuple(
+            (n, arg.array) for n, arg in places if isinstance(arg, Pointer | RoomPointer)
+        ),
+        scalars=tuple((n, arg.name) for n, arg in places if isinstance(arg, ScalarValue)),
+    )
 
 
 def _written(schedule: Schedule) -> tuple[bool, ...]:
@@ -239,7 +329,7 @@ def _written(schedule: Schedule) -> tuple[bool, ...]:
 
 def _around(schedule: Schedule) -> int:
     """Return the most points beyond the domain that a kernel computes in any direction."""
-    extents = (entry.kernel.extent for entry in entries_of(schedule))
+    extents = (kernel.extent for kernel in kernels_of(schedule.steps))
     return max((abs(n) for extent in extents for pair in extent for n in pair), default=0)
 
 

@@ -15,6 +15,8 @@ __all__ = ["View", "usual_variant", "variant_of", "view_of"]
 
 #: Offsets up to this fit in 32 bits.
 _NARROW = 2**31 - 1
+#: Bytes that one load of a thread may have at most.
+_ALIGNED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class View:
 
     `address` is that of the domain's first point, `strides` are in elements, `first` and `last`
     are the addresses of the array's first byte and of the one past its last, and `reach` is the
-    largest distance of an element from the domain's first point, in elements.
+    largest distance of an element from the domain's first point, in elements. `aligned` says that
+    the points of the domain at multiples of 16 bytes along I have such addresses.
     """
 
     address: int
@@ -31,6 +34,7 @@ class View:
     first: int
     last: int
     reach: int
+    aligned: bool
 
 
 def view_of(
@@ -56,17 +60,19 @@ def view_of(
                 hint="Pass a copy of the array.",
             )
     steps = tuple(stride // itemsize for stride in strides)
+    start = address + sum(o * s for o, s in zip(origin, strides, strict=True))
     spans = [stride * (size - 1) for stride, size in zip(strides, shape, strict=True)]
     reach = sum(
         abs(step) * (max(start, size - 1 - start) + around)
         for step, start, size in zip(steps, origin, shape, strict=True)
     )
     return View(
-        address=address + sum(o * s for o, s in zip(origin, strides, strict=True)),
+        address=start,
         strides=(steps[0], steps[1], steps[2]),
         first=address + sum(min(span, 0) for span in spans),
         last=address + sum(max(span, 0) for span in spans) + itemsize,
         reach=reach,
+        aligned=all(number % _ALIGNED == 0 for number in (start, *strides[1:])),
     )
 
 
@@ -79,6 +85,7 @@ def variant_of(views: Sequence[View], written: Sequence[bool]) -> Variant:
         kinds=tuple(_kind(strides[number]) for number in range(len(strides))),
         wide=any(view.reach > _NARROW for view in views),
         disjoint=_disjoint(views, written),
+        aligned=tuple(view.aligned for view in views),
     )
 
 
@@ -89,7 +96,8 @@ def usual_variant(schedule: Schedule) -> Variant:
     numbers: dict[tuple[tuple[Axis, ...], int], int] = {}
     arrays = tuple(numbers.setdefault(look, len(numbers)) for look in looks)
     kinds = tuple(_usual_kind(present) for present, _ in numbers)
-    return Variant(arrays=arrays, kinds=kinds, wide=False, disjoint=True)
+    aligned = (True,) * len(arrays)
+    return Variant(arrays=arrays, kinds=kinds, wide=False, disjoint=True, aligned=aligned)
 
 
 def _kind(strides: tuple[int, int, int]) -> Kind:

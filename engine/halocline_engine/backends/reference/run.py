@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
@@ -32,6 +32,11 @@ class ReferenceExecutable:
     def memory(self) -> HostMemory:
         """NumPy arrays."""
         return HostMemory()
+
+    def repeat(self, work: Callable[[], None], times: int) -> None:
+        """Do work again; a call costs little on the host."""
+        for _ in range(times):
+            work()
 
     def __call__(
         self,

@@ -1,0 +1,215 @@
+"""How large the tile of a thread is in PARALLEL kernels: a cost model, which asks no device.
+
+A thread that loads one element at a time cannot keep the memory of a large device busy: about 32
+kilobytes must be under way on each of its processors. Wide tiles load 16 bytes at once, several
+rows share what they read of each other, and levels hand on what they have in registers. The size is
+bounded by the registers that hold all this, by the text (a long function is written out for each
+point), and by the threads that are left for a small domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from halocline_engine.backends.cuda.entries import Entry, Stride, Variant, arrays_of, is_guarded
+from halocline_engine.backends.cuda.tile_body import VECTOR, loaded_offsets, outputs
+from halocline_engine.backends.cuda.tiling import Block, Domain, Tile
+from halocline_engine.backends.cuda.windows import windows
+from halocline_engine.ir.nodes import Call, Offset
+from halocline_engine.ir.walk import expressions, reads, walk
+from halocline_engine.schedule.nodes import Schedule, Section
+
+__all__ = ["fitted", "points_tile", "registers_of"]
+
+#: Registers of 4 bytes for windows and outputs; a thread can have 255 in all.
+_REGISTERS = 168
+#: Functions that are a few instructions; each other one is many, and is written for each point.
+_LIGHT = frozenset(
+    ("abs", "min", "max", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
+)
+_MOST_CALLS = 8
+#: Threads that keep a large device busy: 132 processors with 512 each.
+_BUSY = 132 * 512
+
+
+def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
+    """Return the tile of a PARALLEL kernel for calls like this one."""
+    plain = Tile((32, 4))
+    if not _is_plain(entry, schedule, variant):
+        return replace(plain, block=_block(plain, entry, domain))
+    width = _width(entry, schedule, variant)
+    tile = next(
+        (
+            tile
+            for tile in _candidates(_shape(entry), width, level_at_hand=entry.level_at_hand)
+            if _fits(tile, entry, schedule, variant)
+            and (tile.rows * tile.depth == 1 or _threads(tile, entry, domain) >= _BUSY)
+        ),
+        plain,
+    )
+    return replace(tile, block=_block(tile, entry, domain))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What of the reads of a kernel decides its tile.
+
+    `rows` is how many rows along J the points of one row read, `levels` how many levels are handed
+    on; `whole` says that the levels hand on most of what they read, and `fields` how many arrays
+    are read.
+    """
+
+    rows: int
+    levels: int
+    whole: bool
+    fields: int
+
+
+def _shape(entry: Entry) -> _Shape:
+    rows = levels = shared = places = 0
+    names: set[str] = set()
+    for section in entry.kernel.sections:
+        for name, found in loaded_offsets(section, entry).items():
+            names.add(name)
+            along = [j for _, j, _ in found]
+            rows = max(rows, max(along) - min(along) + 1)
+            for offsets in _by_place(found):
+                depth = max(k for _, _, k in offsets) - min(k for _, _, k in offsets) + 1
+                levels = max(levels, depth)
+                places += 1
+                shared += depth > 1
+    return _Shape(rows, levels, 2 * shared > places, len(names))
+
+
+def _candidates(shape: _Shape, width: int, *, level_at_hand: bool) -> Iterator[Tile]:
+    """Yield tiles from the one that was measured as the best for such kernels to the smallest."""
+    for best in _measured(shape):
+        for rows in range(best.rows, 0, -1):
+            for w in dict.fromkeys((width, 1)):
+                tile = replace(best, width=w, rows=rows)
+                yield replace(tile, depth=1, unroll=0) if level_at_hand else tile
+
+
+def _measured(shape: _Shape) -> Iterator[Tile]:
+    """Yield the best tiles on an H200 for kernels of a shape, those of lower depth last."""
+    streaming = shape.fields > 1
+    if shape.levels > 1 and shape.whole:
+        yield Tile((64, 2), rows=4, depth=8 * shape.levels, unroll=shape.levels)
+    elif shape.levels > 1:
+        yield Tile((32, 4), rows=2, depth=4 if shape.levels <= 3 else 4 * shape.levels)
+    elif shape.rows >= 4:
+        yield Tile((32, 4), rows=3, depth=2, streaming=streaming)
+    yield Tile((32, 4), rows=2, streaming=streaming)
+
+
+def fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Tile:
+    """Return the tile, or one point a thread where the kernel cannot have a larger one."""
+    if _is_plain(entry, schedule, variant):
+        return replace(tile, depth=1) if entry.level_at_hand else tile
+    return replace(tile, width=1, rows=1, depth=1)
+
+
+def registers_of(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
+    """Return how many registers of 4 bytes hold a tile's windows and outputs."""
+    return max(_registers(s, entry, schedule, variant, tile) for s in entry.kernel.sections)
+
+
+def _is_plain(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+    """Whether loads may go before stores, and every point writes only its own elements.
+
+    Otherwise a thread computes one point, in text order.
+    """
+    fields = {field.name for field in schedule.program.fields}
+    if not variant.disjoint or is_guarded(entry, fields):
+        return False
+    away = {
+        read.name
+        for section in entry.kernel.sections
+        for read in reads(section.body)
+        if read.offset != (0, 0, 0)
+    }
+    kinds = _kinds(schedule, variant)
+    flat = any(Stride.NONE in kinds[name] for name in entry.written)
+    return not flat and not away & set(entry.written)
+
+
+def _fits(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+    points = tile.width * tile.rows
+    return (
+        points * _calls(entry) <= _MOST_CALLS
+        and registers_of(entry, schedule, variant, tile) <= _REGISTERS
+    )
+
+
+def _width(entry: Entry, schedule: Schedule, variant: Variant) -> int:
+    """Return how many points of the smallest element type 16 bytes hold, if they are aligned.
+
+    Types of less than 4 bytes do not count: they are masks beside the numbers.
+    """
+    kinds = _kinds(schedule, variant)
+    aligned = dict(zip((name for name, _ in arrays_of(schedule)), variant.aligned, strict=True))
+    sizes = [
+        max(4, dtype.itemsize)
+        for name, dtype in arrays_of(schedule)
+        if name in entry.arrays and kinds[name][0] is Stride.ONE and aligned[name]
+    ]
+    return VECTOR // min(sizes) if sizes else 1
+
+
+def _kinds(schedule: Schedule, variant: Variant) -> dict[str, tuple[Stride, Stride, Stride]]:
+    names = (name for name, _ in arrays_of(schedule))
+    return {name: variant.kinds[number] for name, number in zip(names, variant.arrays, strict=True)}
+
+
+def _by_place(offsets: list[Offset]) -> Iterator[list[Offset]]:
+    """Yield the offsets of each place in the horizontal."""
+    places: dict[tuple[int, int], list[Offset]] = {}
+    for i, j, k in offsets:
+        places.setdefault((i, j), []).append((i, j, k))
+    yield from places.values()
+
+
+def _registers(
+    section: Section, entry: Entry, schedule: Schedule, variant: Variant, tile: Tile
+) -> int:
+    kinds = _kinds(schedule, variant)
+    words = {name: -(-dtype.itemsize // 4) for name, dtype in arrays_of(schedule)}
+    loaded = sum(
+        len(window.places) * words[name]
+        for name, offsets in loaded_offsets(section, entry).items()
+        for window in windows(
+            offsets, kinds[name], width=tile.width, rows=tile.rows, ring=tile.depth > 1
+        )
+    )
+    stored = sum(words[name] for name in outputs(section, entry))
+    return loaded + stored * tile.width * tile.rows
+
+
+def _calls(entry: Entry) -> int:
+    """Return how many calls of long functions the kernel's text has."""
+    return sum(
+        isinstance(node, Call) and node.function not in _LIGHT
+        for section in entry.kernel.sections
+        for expr in expressions(section.body)
+        for node in walk(expr)
+    )
+
+
+def _threads(tile: Tile, entry: Entry, domain: Domain) -> int:
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    ni, nj = domain[0] + i_high - i_low, domain[1] + j_high - j_low
+    return -(-ni // tile.width) * -(-nj // tile.rows) * -(-domain[2] // tile.depth)
+
+
+def _block(tile: Tile, entry: Entry, domain: Domain) -> Block:
+    """Return the threads of a block; less along I where the domain is narrow."""
+    (low, high), _ = entry.kernel.extent
+    threads = -(-(domain[0] + high - low) // tile.width)
+    if domain[1] <= tile.rows:
+        return (128, 1)
+    if threads <= 8:
+        return (8, 16)
+    if threads <= 16:
+        return (16, 8)
+    return (32, 8) if tile.width > 2 and tile.block == (32, 4) else tile.block

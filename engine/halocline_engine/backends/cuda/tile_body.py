@@ -1,0 +1,232 @@
+"""One section on a tile of points: loads, then all points, then stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from halocline_engine.backends.cuda.body import Scope, element
+from halocline_engine.backends.cuda.entries import Entry, Stride
+from halocline_engine.backends.cuda.frame import indent, section_body
+from halocline_engine.backends.cuda.spell import TYPES
+from halocline_engine.backends.cuda.tiling import Tile
+from halocline_engine.backends.cuda.windows import Place, Window, chunks, windows
+from halocline_engine.ir.nodes import Offset
+from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.schedule.coverage import assigns, exposed
+from halocline_engine.schedule.nodes import Section
+
+__all__ = ["VECTOR", "loaded_offsets", "outputs", "tile_body"]
+
+#: The most bytes that one load or store moves.
+VECTOR = 16
+
+
+def loaded_offsets(section: Section, entry: Entry) -> dict[str, list[Offset]]:
+    """Return where a section reads the arrays that it does not write, by array.
+
+    Other sections may write them, on other levels.
+    """
+    written = {assign.target for assign in assignments(section.body)}
+    found: dict[str, dict[Offset, None]] = {}
+    for read in reads(section.body):
+        if read.name in entry.arrays and read.name not in written:
+            found.setdefault(read.name, {})[read.offset] = None
+    return {name: list(offsets) for name, offsets in found.items()}
+
+
+def outputs(section: Section, entry: Entry) -> dict[str, bool]:
+    """Return the arrays that are kept in registers until they are stored, after all points.
+
+    The value says whether the old elements are needed. An array that is written at some points
+    only, and never read, is not among them: its elements are stored where they are computed.
+    """
+    found: dict[str, bool] = {}
+    for name in dict.fromkeys(a.target for a in assignments(section.body)):
+        if name in entry.arrays:
+            is_read = bool(exposed(section.body, name))
+            if is_read or assigns(section.body, name):
+                found[name] = is_read
+    return found
+
+
+def tile_body(
+    section: Section, entry: Entry, scope: Scope, tile: Tile, offsets: list[str]
+) -> list[str]:
+    """Return the code of a section on a whole tile, for the level k or, in depth, from k to end.
+
+    `offsets` declares the offset of the tile's first point for each stride kind.
+    """
+    body = _Body.of(section, entry, scope, tile)
+    if tile.depth == 1:
+        return [*offsets, *body.declarations(), *body.loads(), *body.points(), *body.stores()]
+    moving = [line.removeprefix("const ") for line in offsets]
+    return [
+        *moving,
+        *body.declarations(),
+        *body.first_loads(),
+        *([f"#pragma unroll {tile.unroll}"] if tile.unroll else []),
+        "for (; k < end; ++k) {",
+        *indent(
+            [
+                *body.loads(),
+                *body.points(),
+                *body.stores(),
+                *body.moves(),
+                *body.steps(),
+            ]
+        ),
+        "}",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A section with the windows of the arrays it loads and the outputs it keeps."""
+
+    section: Section
+    scope: Scope
+    tile: Tile
+    windows: Mapping[str, tuple[Window, ...]]
+    outputs: Mapping[str, bool]
+
+    @staticmethod
+    def of(section: Section, entry: Entry, scope: Scope, tile: Tile) -> _Body:
+        ring = tile.depth > 1
+        found = {
+            name: windows(
+                offsets, scope.kinds[name][1], width=tile.width, rows=tile.rows, ring=ring
+            )
+            for name, offsets in loaded_offsets(section, entry).items()
+        }
+        return _Body(section, scope, tile, found, outputs(section, entry))
+
+    def declarations(self) -> Iterator[str]:
+        """Yield the registers of windows and outputs."""
+        for name, found in self.windows.items():
+            for window in found:
+                rows, columns = window.shape
+                kind = TYPES[self.scope.dtypes[name]]
+                yield f"{kind} {self._window(name, window.level)}[{rows}][{columns}];"
+        for name in self.outputs:
+            kind = TYPES[self.scope.dtypes[name]]
+            yield f"{kind} {self._output(name)}[{self.tile.rows}][{self.tile.width}];"
+
+    def first_loads(self) -> Iterator[str]:
+        """Yield the loads of what the first level would have had from the level before it."""
+        for name, found in self.windows.items():
+            for window in found:
+                yield from self._load(name, window, window.moved)
+
+    def loads(self) -> Iterator[str]:
+        """Yield the loads of a level."""
+        for name, found in self.windows.items():
+            for window in found:
+                yield from self._load(name, window, window.loaded)
+        for name, is_read in self.outputs.items():
+            if is_read:
+                yield from self._transfer(name, "load")
+
+    def stores(self) -> Iterator[str]:
+        """Yield the stores of a level."""
+        for name in self.outputs:
+            last = self.tile.streaming and name in self.scope.fields
+            yield from self._transfer(name, "stream" if last else "store")
+
+    def moves(self) -> Iterator[str]:
+        """Yield what hands elements to the window below, lowest windows first."""
+        for name, found in self.windows.items():
+            for low, high in pairwise(found):
+                for place, size in chunks(low.moved, (self.tile.width,), aligned=False):
+                    here = self._register(name, low, place)
+                    yield f"move<{size}>(&{here}, &{self._register(name, high, place)});"
+
+    def steps(self) -> Iterator[str]:
+        """Yield the steps of the offsets to the next level."""
+        names = {*self.windows, *(a.target for a in assignments(self.section.body))}
+        kinds = {self.scope.kinds[name] for name in names if name in self.scope.kinds}
+        for number, kind in sorted(kinds):
+            if kind[2] is not Stride.NONE:
+                yield f"o{number} += s{number}k;"
+
+    def points(self) -> list[str]:
+        """Return the statements, for every point of the tile."""
+        values = {
+            (name, offset): self._value(name, window, offset)
+            for name, found in self.windows.items()
+            for offset in self._offsets(name)
+            for window in found
+            if window.level == (0 if self._is_flat(name) else offset[2])
+        }
+        outputs = {name: f"{self._output(name)}[r][e]" for name in self.outputs}
+        scope = replace(self.scope, values=values, outputs=outputs)
+        return [
+            "#pragma unroll",
+            f"for (int r = 0; r < {self.tile.rows}; ++r) {{",
+            "  #pragma unroll",
+            f"  for (int e = 0; e < {self.tile.width}; ++e) {{",
+            *indent(indent(section_body(self.section, scope))),
+            "  }",
+            "}",
+        ]
+
+    def _offsets(self, name: str) -> list[Offset]:
+        return list(dict.fromkeys(r.offset for r in reads(self.section.body) if r.name == name))
+
+    def _is_flat(self, name: str) -> bool:
+        return self.scope.kinds[name][1][2] is Stride.NONE
+
+    def _value(self, name: str, window: Window, offset: Offset) -> str:
+        """Return the register of what the point (e, r) reads."""
+        kind, (row, column) = self.scope.kinds[name][1], window.first
+        across = _index("e", offset[0] - column) if kind[0] is not Stride.NONE else "0"
+        along = _index("r", offset[1] - row) if kind[1] is not Stride.NONE else "0"
+        return f"{self._window(name, window.level)}[{along}][{across}]"
+
+    def _register(self, name: str, window: Window, place: Place) -> str:
+        row, column = window.first
+        return f"{self._window(name, window.level)}[{place[0] - row}][{place[1] - column}]"
+
+    def _load(self, name: str, window: Window, places: frozenset[Place]) -> Iterator[str]:
+        for (row, column), size in chunks(places, self._sizes(name)):
+            register = self._register(name, window, (row, column))
+            source = element(self._at_first(), name, (column, row, window.level))
+            yield _transfer("load", size, register, source)
+
+    def _transfer(self, name: str, verb: str) -> Iterator[str]:
+        """Yield the loads or stores of an output."""
+        places = [(row, e) for row in range(self.tile.rows) for e in range(self.tile.width)]
+        for (row, column), size in chunks(places, self._sizes(name)):
+            register = f"{self._output(name)}[{row}][{column}]"
+            memory = element(self._at_first(), name, (column, row, 0))
+            to, source = (register, memory) if verb == "load" else (memory, register)
+            yield _transfer(verb, size, to, source)
+
+    def _at_first(self) -> Scope:
+        return replace(self.scope, point=("", ""))
+
+    def _sizes(self, name: str) -> tuple[int, ...]:
+        """Return the lengths in which elements of an array are moved, from long to short."""
+        if name not in self.scope.aligned or self.scope.kinds[name][1][0] is not Stride.ONE:
+            return (1,)
+        most = VECTOR // self.scope.dtypes[name].itemsize
+        return tuple(n for n in (16, 8, 4, 2) if n <= most and n <= self.tile.width)
+
+    def _window(self, name: str, level: int) -> str:
+        suffix = "here" if level == 0 else f"{'below' if level < 0 else 'above'}{abs(level)}"
+        return f"{self.scope.arrays[name]}_{suffix}"
+
+    def _output(self, name: str) -> str:
+        return f"{self.scope.arrays[name]}_new"
+
+
+def _transfer(verb: str, size: int, to: str, source: str) -> str:
+    """Return the code that moves some neighbouring elements, or one."""
+    return f"{verb}<{size}>(&{to}, &{source});" if size > 1 else f"{to} = {source};"
+
+
+def _index(name: str, offset: int) -> str:
+    if offset == 0:
+        return name
+    return f"{name} {'+' if offset > 0 else '-'} {abs(offset)}"

@@ -1,0 +1,57 @@
+"""Which tile each kernel of a schedule gets, and the shared memory that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from halocline_engine.backends.cuda import column_tile, staged_tile
+from halocline_engine.backends.cuda.entries import Entry, Variant, entries_of
+from halocline_engine.backends.cuda.points_tile import fitted, points_tile
+from halocline_engine.backends.cuda.tiling import Domain, Tile
+from halocline_engine.ir.types import Order
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["TileFor", "shared_bytes", "tile_for", "tiles_of"]
+
+#: Chooses the tile of a kernel for a kind of call.
+TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
+
+
+def tile_for(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
+    """Return the tile that the cost models choose."""
+    if entry.staged is not None:
+        return staged_tile.staged_tile(entry.staged, domain)
+    choose = points_tile if entry.kernel.order is Order.PARALLEL else column_tile.column_tile
+    return choose(entry, schedule, variant, domain)
+
+
+def tiles_of(
+    schedule: Schedule, variant: Variant, domain: Domain, choose: TileFor = tile_for
+) -> Mapping[str, Tile]:
+    """Return the tile of every kernel by its name in the code, cut down to what it can have."""
+    return {
+        entry.name: _allowed(
+            choose(entry, schedule, variant, domain), entry, schedule, variant, domain
+        )
+        for entry in entries_of(schedule)
+    }
+
+
+def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -> int:
+    """Return how many bytes of dynamic shared memory a block of a kernel has."""
+    if entry.staged is not None:
+        return staged_tile.shared_bytes(entry.staged, tile)
+    if entry.kernel.order is Order.PARALLEL:
+        return 0
+    return column_tile.shared_bytes(entry, schedule, tile, domain)
+
+
+def _allowed(
+    tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
+) -> Tile:
+    if entry.staged is not None:
+        return staged_tile.staged_fitted(tile, entry.staged, domain)
+    if entry.kernel.order is Order.PARALLEL:
+        return fitted(tile, entry, schedule, variant)
+    return column_tile.fitted(tile, entry, schedule, variant, domain)

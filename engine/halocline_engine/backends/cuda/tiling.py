@@ -1,0 +1,47 @@
+"""How much of the domain a thread and a block of threads compute: one `Tile` for each kernel.
+
+The generated code depends on a tile, so tiles are part of what is compiled. They are chosen by a
+cost model (`tile_for` of `points_tile` and `column_tile`), and a caller may give others, which is
+how they are measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["Block", "Domain", "Tile"]
+
+#: Sizes along I, J and K.
+Domain: TypeAlias = tuple[int, int, int]
+#: Threads along I and J.
+Block: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The share of a thread, and the threads of a block.
+
+    PARALLEL kernels: a thread computes `width` neighbouring points along I, in `rows` rows along J,
+    on `depth` levels one after the other; `unroll` of these are written out in a row (0: as the
+    compiler likes), and `streaming` stores leave the cache to what is read again.
+
+    FORWARD and BACKWARD kernels: a thread computes a column; `on_chip` keeps temporaries of a
+    column in shared memory, and values of `ahead` levels are loaded before they are needed.
+    `levels` is the number of the domain's levels where the code may depend on it.
+    """
+
+    block: Block
+    width: int = 1
+    rows: int = 1
+    depth: int = 1
+    unroll: int = 0
+    streaming: bool = False
+    on_chip: bool = False
+    ahead: int = 0
+    levels: int = 0
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return self.block[0] * self.block[1]

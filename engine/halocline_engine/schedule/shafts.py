@@ -1,0 +1,113 @@
+"""Which kernels share a column: a thread goes down it, and up again, before the next column.
+
+After `sink`, kernels that follow each other and hand values on within a column only are one kernel,
+whose sections say in which order they visit their levels. What such a kernel hands on from section
+to section need not go through memory: see `private`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from halocline_engine.ir.types import Order
+from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section, Step
+from halocline_engine.schedule.temporaries import kernels_of
+
+__all__ = ["private", "sink"]
+
+
+def sink(schedule: Schedule) -> Schedule:
+    """Return the schedule with kernels united that can share columns and have arrays in common.
+
+    A PARALLEL kernel joins others only where they hand a buffer on, since its points could also
+    run side by side.
+    """
+    buffers = frozenset(buffer.name for buffer in schedule.buffers)
+    steps: list[Step] = []
+    for step in schedule.steps:
+        steps.append(step)
+        while len(steps) > 1:
+            first, second = steps[-2:]
+            if not (isinstance(first, Kernel) and isinstance(second, Kernel)):
+                break
+            if not (_may_share(first, second) and _gain(first, second, buffers)):
+                break
+            steps[-2:] = [_united(first, second)]
+    return replace(schedule, steps=tuple(steps))
+
+
+def private(schedule: Schedule, kernel: Kernel) -> tuple[Buffer, ...]:
+    """Return the buffers that the columns of one kernel use each for itself, and nothing else does.
+
+    They need no memory where a column keeps them.
+    """
+    if kernel.order is Order.PARALLEL:
+        return ()
+    uses = [_Use.of(other) for other in kernels_of(schedule.steps)]
+    own = _Use.of(kernel)
+    return tuple(
+        buffer
+        for buffer in schedule.buffers
+        if buffer.name in own.names - own.across
+        and sum(buffer.name in use.names for use in uses) == 1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """The names that a kernel touches, writes, and reads in other columns."""
+
+    names: frozenset[str]
+    written: frozenset[str]
+    across: frozenset[str]
+
+    @staticmethod
+    def of(kernel: Kernel) -> _Use:
+        registers = {register.name for register in kernel.registers}
+        written = {name for section in kernel.sections for name in targets_of(section.body)}
+        reads = [read for section in kernel.sections for read in reads_of(section.body)]
+        return _Use(
+            names=frozenset((written | {name for name, _ in reads}) - registers),
+            written=frozenset(written - registers),
+            across=frozenset(name for name, offset in reads if offset[:2] != (0, 0)),
+        )
+
+
+def _may_share(first: Kernel, second: Kernel) -> bool:
+    """Return whether no column of either kernel needs or spoils what another column has."""
+    a, b = _Use.of(first), _Use.of(second)
+    return (
+        first.extent == second.extent
+        and a.written.isdisjoint(b.across)
+        and b.written.isdisjoint(a.across)
+    )
+
+
+def _gain(first: Kernel, second: Kernel, buffers: frozenset[str]) -> bool:
+    orders = (first.order, second.order)
+    if orders == (Order.PARALLEL, Order.PARALLEL):
+        return False
+    shared = _Use.of(first).names & _Use.of(second).names
+    return bool(shared & buffers if Order.PARALLEL in orders else shared)
+
+
+def _united(first: Kernel, second: Kernel) -> Kernel:
+    """Return a kernel with the sections of both; points side by side go along with the others."""
+    above = _last_order(first) if first.order is not Order.PARALLEL else second.order
+    below = second.order if second.order is not Order.PARALLEL else above
+    return Kernel(
+        above if first.order is Order.PARALLEL else first.order,
+        first.extent,
+        (*_ordered(first, above), *_ordered(second, below)),
+        (*first.registers, *second.registers),
+    )
+
+
+def _last_order(kernel: Kernel) -> Order:
+    return kernel.sections[-1].order or kernel.order
+
+
+def _ordered(kernel: Kernel, order: Order) -> tuple[Section, ...]:
+    own = order if kernel.order is Order.PARALLEL else kernel.order
+    return tuple(replace(section, order=section.order or own) for section in kernel.sections)
