@@ -37,7 +37,12 @@ from halocline_engine.errors import (
 )
 
 if typing.TYPE_CHECKING:
+    from halocline_engine.column import column, column_matrix
+    from halocline_engine.indirect import gather, scatter
+    from halocline_engine.meshes import neighbours
+    from halocline_engine.regridding import regrid
     from halocline_engine.run import run
+    from halocline_engine.solve import tree, tridiagonal
     from halocline_engine.stencil import Stencil, stencil
 
 __all__ = [
@@ -60,8 +65,16 @@ __all__ = [
     "Stencil",
     "SyntaxRuleError",
     "TypeRuleError",
+    "column",
+    "column_matrix",
+    "gather",
+    "neighbours",
+    "regrid",
     "run",
+    "scatter",
     "stencil",
+    "tree",
+    "tridiagonal",
 ]
 
 
@@ -88,6 +101,58 @@ class _Door(types.ModuleType):
         from halocline_engine.stencil import Stencil
 
         return Stencil
+
+    @property
+    def column(self) -> typing.Any:
+        from halocline_engine.column import column
+
+        return column
+
+    @property
+    def column_matrix(self) -> typing.Any:
+        from halocline_engine.column import column_matrix
+
+        return column_matrix
+
+    @property
+    def gather(self) -> typing.Any:
+        from halocline_engine.indirect import gather
+
+        return gather
+
+    @property
+    def scatter(self) -> typing.Any:
+        from halocline_engine.indirect import scatter
+
+        return scatter
+
+    @property
+    def neighbours(self) -> typing.Any:
+        from halocline_engine.meshes import neighbours
+
+        return neighbours
+
+    @property
+    def regrid(self) -> typing.Any:
+        from halocline_engine.regridding import regrid
+
+        return regrid
+
+    @property
+    def tree(self) -> typing.Any:
+        from halocline_engine.solve import tree
+
+        return tree
+
+    @property
+    def tridiagonal(self) -> typing.Any:
+        from halocline_engine.solve import tridiagonal
+
+        return tridiagonal
+
+    @column.setter
+    def column(self, module: types.ModuleType) -> None:
+        """Let the import of the module pass."""
 
     @run.setter
     def run(self, module: types.ModuleType) -> None:

@@ -24,7 +24,7 @@ from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 
-__all__ = ["Compiled", "compile_program", "fingerprint"]
+__all__ = ["Compiled", "compile_lowered", "compile_program", "fingerprint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,25 @@ def compile_program(
     chosen = resolve(target)
     try:
         program = lower(parse(text), name=name, externals=externals, dtypes=dtypes)
-        verify(program)
-        for rewrite in PASSES:
-            program = rewrite(program)
-            verify(program)
-        check(program)
-        facts = analyse(program)
+        return compile_lowered(program, chosen)
     except ProgramError as error:
         raise locate(error, text) from None
+
+
+def compile_lowered(program: Program, target: str) -> Compiled:
+    """Compile the meaning of a program, from whatever language, for a target that is not "auto".
+
+    Raises ProgramError, without an excerpt.
+    """
+    verify(program)
+    for rewrite in PASSES:
+        program = rewrite(program)
+        verify(program)
+    check(program)
+    facts = analyse(program)
     schedule = plan(program, facts)
-    artifact = find(chosen).build(schedule)
-    return Compiled(program, facts, schedule, artifact, chosen, fingerprint(program, chosen))
+    artifact = find(target).build(schedule)
+    return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
 
 
 def fingerprint(program: Program, target: str) -> str:

@@ -16,7 +16,7 @@ def test_owslib_works_unchanged(service: Running, live: str) -> None:
     client: Any = Processes(live, headers={})
     assert client.api()["openapi"] == "3.0.3"
     assert client.conformance()["conformsTo"]
-    assert [each["id"] for each in client.processes()] == ["stencil", "echo"]
+    assert {"stencil", "echo"} <= {each["id"] for each in client.processes()}
     assert client.process("stencil")["inputs"]["program"]["schema"]["type"] == "string"
     assert client.execute("echo", {"string": "teststring"}) == {"string": "teststring"}
     started = client.execute("echo", {"string": "teststring"}, async_=True)

@@ -18,6 +18,7 @@ from halocline.client import Client
 if TYPE_CHECKING:
     from halocline.job import Job
     from halocline.sources import ProgramLike
+    from halocline.uploads import DatasetLike
 
 __all__ = ["HaloclineAccessor"]
 
@@ -31,6 +32,36 @@ class HaloclineAccessor:
     def stencil(self, program: ProgramLike, *, client: Client | None = None, **options: Any) -> Job:
         """Submit a stencil program on this dataset; `options` are those of `Client.stencil`."""
         return (client or Client()).stencil(program, self._dataset, **options)
+
+    def column(self, expression: str, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit operators on staggered columns; `options` are those of `Client.column`."""
+        return (client or Client()).column(expression, self._dataset, **options)
+
+    def tridiagonal(self, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit tridiagonal systems; `options` are those of `Client.tridiagonal`."""
+        return (client or Client()).tridiagonal(self._dataset, **options)
+
+    def tree(self, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit systems on trees; `options` are those of `Client.tree`."""
+        return (client or Client()).tree(self._dataset, **options)
+
+    def gather(self, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit a gather; `options` are those of `Client.gather`."""
+        return (client or Client()).gather(self._dataset, **options)
+
+    def scatter(self, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit a scatter; `options` are those of `Client.scatter`."""
+        return (client or Client()).scatter(self._dataset, **options)
+
+    def regrid(self, weights: DatasetLike, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit a regridding; `weights` and `options` are those of `Client.regrid`."""
+        return (client or Client()).regrid(self._dataset, weights, **options)
+
+    def neighbours(
+        self, mesh: DatasetLike, operation: str, *, client: Client | None = None, **options: Any
+    ) -> Job:
+        """Submit an operator on a mesh; the rest is that of `Client.neighbours`."""
+        return (client or Client()).neighbours(self._dataset, mesh, operation, **options)
 
 
 cast("Any", xr).register_dataset_accessor("halocline")(HaloclineAccessor)

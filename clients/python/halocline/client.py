@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
 
@@ -119,6 +119,227 @@ class Client:
         except ProgramError as error:
             raise with_place(error, source) from None
         return Job(self._connection, str(document["jobID"]), source)
+
+    def column(
+        self,
+        expression: str,
+        dataset: DatasetLike,
+        *,
+        fields: Mapping[str, str] | None = None,
+        scalars: Mapping[str, Number] | None = None,
+        axis: str | Mapping[str, str] | None = None,
+        heights: str | None = None,
+        boundary: Mapping[str, str] | None = None,
+        dtype: str | None = None,
+        name: str = "result",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit operators on staggered columns and return the Job at once.
+
+        `expression` is text such as "DivergenceF2C(bottom=SetValue(0.0))(k * GradientC2F()(t))", or
+        lines `name = expression`; `dataset` is what `stencil` takes, and goes to the service whole.
+        `fields` maps names of the text to variables, `scalars` gives numbers to others. The
+        vertical dimensions and the heights of the faces are found from the coordinates, or given as
+        `axis` (that of the centres, or {"centre": ..., "face": ...}) and `heights`; `boundary` is
+        {dim: "periodic"} for periodic columns. Everything is computed in `dtype`.
+
+        Raises a ProgramError or a RequestError if the service refuses the job at once.
+        """
+        options: dict[str, Any] = {
+            "fields": dict(fields) if fields else None,
+            "scalars": _numbers("scalars", scalars),
+            "axis": dict(axis) if isinstance(axis, Mapping) else axis,
+            "heights": heights,
+            "boundary": dict(boundary) if boundary else None,
+            "dtype": dtype,
+        }
+        others = {key: value for key, value in options.items() if value is not None}
+        others |= {"expression": expression, "name": name, "target": target, "mode": mode}
+        return self._solve("column", dataset, {}, others, chunks)
+
+    def tridiagonal(
+        self,
+        dataset: DatasetLike,
+        *,
+        lower: str,
+        diagonal: str,
+        upper: str,
+        rhs: str,
+        dim: str,
+        periodic: bool = False,
+        residual: bool = False,
+        name: str = "solution",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit tridiagonal systems along `dim` and return the Job at once.
+
+        `lower`, `diagonal`, `upper` and `rhs` name variables of `dataset`, which is what `stencil`
+        takes. The result has the solution under `name`, a status byte for each system under
+        `name` + "_status", and with `residual` the backward error under `name` + "_residual".
+        Raises a RequestError if the service refuses the job at once.
+        """
+        variables = {"lower": lower, "diagonal": diagonal, "upper": upper, "rhs": rhs}
+        others = {"dim": dim, "periodic": periodic, "residual": residual}
+        others |= {"name": name, "target": target, "mode": mode}
+        return self._solve("tridiagonal", dataset, variables, others, chunks)
+
+    def tree(
+        self,
+        dataset: DatasetLike,
+        *,
+        diagonal: str,
+        upper: str,
+        parent: str,
+        rhs: str,
+        row_size: str,
+        name: str = "solution",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit symmetric systems on trees and return the Job at once.
+
+        The arguments name variables of `dataset`, a contiguous ragged array: `row_size` says how
+        many nodes each cell has, `parent` counts from 0 in each cell and is -1 at the root, and
+        `upper` couples a node and its parent. The result is as that of `tridiagonal`, with a status
+        byte for each cell. Raises a RequestError if the service refuses the job at once.
+        """
+        variables = {"diagonal": diagonal, "upper": upper, "parent": parent}
+        variables |= {"rhs": rhs, "row_size": row_size}
+        others = {"name": name, "target": target, "mode": mode}
+        return self._solve("tree", dataset, variables, others, chunks)
+
+    def gather(
+        self,
+        dataset: DatasetLike,
+        *,
+        source: str,
+        index: str,
+        dim: str,
+        name: str = "gathered",
+        out_of_range: str = "error",
+        negative: str = "out_of_range",
+        fill: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit a gather of elements along `dim` and return the Job at once.
+
+        `source` and `index` name variables of `dataset`, which is what `stencil` takes. In the
+        result the dimensions of the index stand where `dim` stood; dimensions that both have are
+        taken pairwise. `out_of_range` is "error", "clip", "wrap" or "mask", `negative` is
+        "out_of_range" or "from_end", and `fill` stands where nothing is taken. Raises a
+        RequestError if the service refuses the job at once.
+        """
+        others: dict[str, Any] = {"dim": dim, "name": name, "fill": fill}
+        others |= {"out_of_range": out_of_range, "negative": negative}
+        others |= {"target": target, "mode": mode}
+        return self._solve("gather", dataset, {"source": source, "index": index}, others, chunks)
+
+    def scatter(
+        self,
+        dataset: DatasetLike,
+        *,
+        source: str,
+        index: str,
+        dim: str,
+        size: int,
+        name: str = "scattered",
+        duplicates: str = "error",
+        out_of_range: str = "error",
+        negative: str = "out_of_range",
+        fill: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit a scatter into the new dimension `dim` of length `size`; return the Job at once.
+
+        The other arguments are those of `gather`; `duplicates` is "error", "last", "sum", "min" or
+        "max". Raises a RequestError if the service refuses the job at once.
+        """
+        others: dict[str, Any] = {"dim": dim, "size": size, "name": name, "fill": fill}
+        others |= {"duplicates": duplicates, "out_of_range": out_of_range, "negative": negative}
+        others |= {"target": target, "mode": mode}
+        return self._solve("scatter", dataset, {"source": source, "index": index}, others, chunks)
+
+    def regrid(
+        self,
+        dataset: DatasetLike,
+        weights: DatasetLike,
+        *,
+        variables: Sequence[str] | None = None,
+        missing: str = "renormalise",
+        least: float = 0.0,
+        dims: Sequence[str] | None = None,
+        target_dims: Sequence[str] | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit a regridding by a weight file of ESMF or SCRIP, and return the Job at once.
+
+        `weights` is named or sent as `dataset` is. `variables` are regridded, or all that lie on
+        the weights' source grid; `dims` names the dimensions of that grid where sizes do not tell,
+        `target_dims` those of the new one. `missing` is "renormalise" or "propagate", and `least`
+        the share of its weight that a cell needs. Raises a RequestError if the service refuses the
+        job at once.
+        """
+        others: dict[str, Any] = {"missing": missing, "least": least, "target": target}
+        lists = {"variables": variables, "dims": dims, "target_dims": target_dims}
+        others |= {key: list(value) for key, value in lists.items() if value is not None}
+        others |= {"mode": mode, "weights": reference(self._connection, weights, ())}
+        return self._solve("regrid", dataset, {}, others, chunks, variables or ())
+
+    def neighbours(
+        self,
+        dataset: DatasetLike,
+        mesh: DatasetLike,
+        operation: str,
+        *,
+        variables: Sequence[str] | None = None,
+        location: str = "face",
+        dim: str | None = None,
+        radius: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit an operator on an unstructured mesh of the sphere, and return the Job at once.
+
+        `mesh` (UGRID or MPAS) is named or sent as `dataset` is. `operation` is "sum", "mean",
+        "gradient", "laplacian" or "divergence"; for the last, `variables` names the eastward and
+        the northward component. `location` says whether values lie on a "face" or a "node", `dim`
+        names the dimension of the mesh, `radius` is in metres. Raises a RequestError if the
+        service refuses the job at once.
+        """
+        others: dict[str, Any] = {"operation": operation, "location": location, "dim": dim}
+        others |= {"radius": radius, "target": target, "mode": mode}
+        others |= {} if variables is None else {"variables": list(variables)}
+        others["mesh"] = reference(self._connection, mesh, ())
+        return self._solve("neighbours", dataset, {}, others, chunks, variables or ())
+
+    def _solve(
+        self,
+        process: str,
+        dataset: DatasetLike,
+        variables: Mapping[str, str],
+        others: Mapping[str, Any],
+        chunks: Mapping[str, int] | None,
+        needed: Iterable[str] = (),
+    ) -> Job:
+        """Submit a process whose inputs name variables; `needed` are others to upload."""
+        inputs: dict[str, Any] = {**variables, **others}
+        inputs |= {"chunks": dict(chunks)} if chunks else {}
+        needs = [*variables.values(), *needed]
+        inputs["dataset"] = reference(self._connection, dataset, needs)
+        document = self.execute(process, inputs)
+        return Job(self._connection, str(document["jobID"]))
 
     def execute(self, process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Start a process of the service with inputs as JSON; return its first status document."""

@@ -58,7 +58,8 @@ def frame_of(dataset: xr.Dataset, uses: Sequence[FieldUse], history: str) -> xr.
     for name in _referred([*sources, *(item.attrs for item in kept.values())]):
         if name in dataset.variables and name not in written:
             kept[name] = dataset[name]
-    frame = dataset[list(kept)].drop_vars([name for name in dataset.coords if name not in kept])
+    part = dataset[list(kept)]
+    frame = part.drop_vars([name for name in part.coords if name not in kept])
     older = str(dataset.attrs.get("history", ""))
     return frame.assign_attrs(history=f"{history}\n{older}".rstrip())
 

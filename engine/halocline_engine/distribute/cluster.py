@@ -28,7 +28,7 @@ from halocline_engine.distribute.pool import (
     usable_device_memory,
 )
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import Report, Work, run_block
+from halocline_engine.distribute.task import BlockWork, Report
 from halocline_engine.errors import CancelledError, DeviceError, HaloclineError
 
 __all__ = ["ClusterPool", "connect", "local_gpu_cluster", "start"]
@@ -101,7 +101,7 @@ class ClusterPool:
             return None
         return min(self._ask(usable_device_memory, target).values())
 
-    def run(self, work: Work, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
         """Compute blocks on the workers."""
         left = iter(blocks)
         back: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -226,9 +226,9 @@ class _Workers:
         return self._only is None or address in self._only
 
 
-def _somewhere(work: Work, block: Block) -> tuple[Report, str]:
+def _somewhere(work: BlockWork, block: Block) -> tuple[Report, str]:
     """Compute a block, and say on which worker."""
-    return run_block(work, block), str(_dd.get_worker().address)
+    return work.run(block), str(_dd.get_worker().address)
 
 
 @contextlib.contextmanager

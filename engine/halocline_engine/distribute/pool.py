@@ -15,7 +15,7 @@ import psutil
 from halocline_engine.device.probe import device_facts
 from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import Report, Work, run_block
+from halocline_engine.distribute.task import BlockWork, Report
 from halocline_engine.errors import CancelledError
 
 __all__ = ["POLL", "Done", "LocalPool", "Pool", "host_memory", "usable_device_memory"]
@@ -63,7 +63,7 @@ class Pool(Protocol):
         """
         ...
 
-    def run(self, work: Work, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
         """Compute blocks and yield them as they finish; raises what a block raised.
 
         When it raises, nothing is being written any more.
@@ -88,7 +88,7 @@ class LocalPool:
         """Return a share of the current device's memory."""
         return usable_device_memory(target)
 
-    def run(self, work: Work, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
         """Compute blocks in threads."""
         left = iter(blocks)
         name = f"process {os.getpid()}"
@@ -97,7 +97,7 @@ class LocalPool:
 
             def start(count: int) -> None:
                 for block in itertools.islice(left, count):
-                    running.add(executor.submit(run_block, work, block, asked))
+                    running.add(executor.submit(work.run, block, asked))
 
             start(self.threads)
             while running:

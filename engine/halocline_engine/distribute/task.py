@@ -1,7 +1,8 @@
 """One block, from the source to the sink: what a worker runs.
 
-A task travels as a small frozen `Work` and a `Block`, and gives back a small `Report`; the values
-go between stores and workers only. Running a task again writes the same bytes again.
+A task travels as some small frozen `BlockWork` and a `Block`, and gives back a small `Report`; the
+values go between stores and workers only. Running a task again writes the same bytes again. `Work`
+is that of stencil programs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +28,22 @@ from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.steps import Asked, Bench, nothing
 from halocline_engine.distribute.transfer import read_box, write_box
 
-__all__ = ["Code", "Report", "Work", "run_block"]
+__all__ = ["COMPUTE", "BlockWork", "Code", "Report", "Work", "peak_bytes", "run_block"]
 
-# One computation at a time in a process: kernels use all of its threads and all of its device.
-# Other threads read and write meanwhile.
-_COMPUTE = threading.Lock()
+#: One computation at a time in a process: kernels use all of its threads and all of its device.
+#: Other threads read and write meanwhile.
+COMPUTE = threading.Lock()
+
+
+class BlockWork(Protocol):
+    """What all blocks of a pass do; small, and it can be pickled."""
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Compute a block from the source to the sink; running it again writes the same again.
+
+        `asked` is looked at from time to time; where it says True, `CancelledError` is raised.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,10 @@ class Work:
     sink: Sink
     saved: tuple[tuple[str, str], ...]
     steps: int
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Compute a block; see `run_block`."""
+        return run_block(self, block, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +102,7 @@ def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
     if cells.idle:
         results = {name: _idle(uses[name], loaded, block, cells) for _, name in work.saved}
     else:
-        with _COMPUTE:
+        with COMPUTE:
             results = _compute(work, block, cells, loaded, asked)
     written = sum(
         write_box(work.sink, name, uses[source], work.layout.grid, block, results[source])
@@ -97,8 +113,13 @@ def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
         seconds=time.perf_counter() - started,
         bytes_read=sum(values.nbytes for values in loaded.values()),
         bytes_written=written,
-        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_bytes=peak_bytes(),
     )
+
+
+def peak_bytes() -> int:
+    """Return the largest resident size that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _idle(

@@ -14,8 +14,7 @@ from halocline_service.api.context import Context
 from halocline_service.api.problems import ProblemError, inputs_problem
 from halocline_service.api.schemas import Execute
 from halocline_service.jobs.job import Job, JobRequest
-from halocline_service.processes.base import Inputs, Process
-from halocline_service.processes.stencil import StencilInputs
+from halocline_service.processes.base import DatasetInputs, Inputs, Process
 from halocline_service.store.base import IdempotencyConflict, QueueFull
 
 __all__ = ["Asked", "Preference", "check", "preference", "submit"]
@@ -57,8 +56,9 @@ def check(here: Context, process: Process, body: Execute, owner: str) -> Asked:
         if name not in process.outputs:
             raise _no_output(process, name)
     process.check(inputs)
-    if isinstance(inputs, StencilInputs):
-        here.resolver.resolve(inputs.dataset, owner=owner)
+    if isinstance(inputs, DatasetInputs):
+        for reference in inputs.references().values():
+            here.resolver.resolve(reference, owner=owner)
     return Asked(process, inputs, wanted, body.response == "raw")
 
 

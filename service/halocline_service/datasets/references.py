@@ -93,7 +93,7 @@ class Resolver:
         if found.state is not State.SUCCEEDED or path is None:
             raise DatasetRefused(
                 f"Job '{job_id}' has no dataset as its result: it is {found.state}.",
-                hint="Name a stencil job that has succeeded.",
+                hint="Name a job that has succeeded with a dataset.",
             )
         return path
 

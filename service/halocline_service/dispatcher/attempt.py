@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from halocline_engine.errors import InternalError
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
 from halocline_service.datasets.tree import check_tree, is_zarr, parse_root
 from halocline_service.jobs.job import Job, JsonObject
-from halocline_service.processes.base import Inputs, Process
+from halocline_service.processes.base import DatasetInputs, Inputs, Process
 from halocline_service.processes.stencil import StencilInputs
 from halocline_service.processes.table import PROCESSES
 
-__all__ = ["EngineEvent", "Runner", "Scan", "Tools", "attempt"]
+__all__ = ["EngineEvent", "Runner", "Scan", "Tools", "attempt", "engine_function"]
 
 
 class EngineEvent(Protocol):
@@ -32,13 +32,20 @@ class EngineEvent(Protocol):
         ...
 
 
-Runner = Callable[..., object]  # `halocline_engine.run.run`
+Runner = Callable[..., object]  # `halocline_engine.run`, or another function of the engine
 Scan = Callable[[Path], None]  # raises DatasetError for a file that reads other files
+
+
+def engine_function(process: str) -> Runner:
+    """Return the engine's function that has the name of a process; loads what computes."""
+    import halocline_engine
+
+    return cast("Runner", getattr(halocline_engine, process))
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What an attempt uses."""
+    """What an attempt uses: `runner` runs stencils, `engine` gives what runs other processes."""
 
     layout: Layout
     resolver: Resolver
@@ -46,6 +53,7 @@ class Tools:
     scan: Scan
     cluster: str | None
     largest_chunk: int
+    engine: Callable[[str], Runner] = engine_function
 
 
 def attempt(
@@ -59,8 +67,9 @@ def attempt(
     inputs = process.inputs.model_validate(job.request["inputs"])
     if process.inline is not None:
         return _inline(process, inputs, job, cancelled)
-    assert isinstance(inputs, StencilInputs)
-    return _stencil(job, inputs, tools, on_event, cancelled)
+    assert isinstance(inputs, DatasetInputs)
+    told: dict[str, Any] = {"on_event": on_event, "cancelled": cancelled}
+    return _computed(job, inputs, tools, told)
 
 
 def _inline(
@@ -72,31 +81,25 @@ def _inline(
     return {"values": {name: value for name, value in values.items() if name in wanted}}
 
 
-def _stencil(
-    job: Job,
-    inputs: StencilInputs,
-    tools: Tools,
-    on_event: Callable[[EngineEvent], None],
-    cancelled: Callable[[], bool],
-) -> JsonObject:
-    dataset = tools.resolver.resolve(inputs.dataset, owner=job.owner)
-    _check_dataset(dataset, tools)
+def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, Any]) -> JsonObject:
+    places: dict[str, str] = {}
+    for name, reference in inputs.references().items():
+        place = tools.resolver.resolve(reference, owner=job.owner)
+        _check_dataset(place, tools)
+        places[name] = str(place)
+    dataset = places.pop("dataset")
     folder = tools.layout.attempt(job.lease)
     folder.mkdir(mode=0o700, parents=True)
-    work = tools.layout.work(job.id)
-    work.mkdir(mode=0o700, exist_ok=True)
     output = folder / "result.zarr"
-    result: Any = tools.runner(
-        inputs.program,
-        str(dataset),
-        **inputs.arguments(),
-        cluster=tools.cluster,
-        output=str(output),
-        on_event=on_event,
-        workspace=str(work),
-        attempt=job.fence,
-        cancelled=cancelled,
-    )
+    told = {**told, "cluster": tools.cluster, "output": str(output)}
+    result: Any
+    if isinstance(inputs, StencilInputs):
+        work = tools.layout.work(job.id)
+        work.mkdir(mode=0o700, exist_ok=True)
+        steps = {"workspace": str(work), "attempt": job.fence}
+        result = tools.runner(inputs.program, dataset, **inputs.arguments(), **told, **steps)
+    else:
+        result = tools.engine(job.process)(dataset=dataset, **places, **inputs.arguments(), **told)
     if hasattr(result, "close"):
         result.close()
     _check_result(output)

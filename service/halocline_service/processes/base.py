@@ -5,17 +5,55 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Control", "Execution", "Inputs", "OutputDescription", "Process"]
+__all__ = [
+    "RESULT",
+    "Control",
+    "DatasetInputs",
+    "Execution",
+    "Inputs",
+    "OutputDescription",
+    "Process",
+]
 
 
 class Inputs(BaseModel):
     """The inputs of a process; a name that is not among them is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+
+
+class DatasetInputs(Inputs):
+    """The inputs of a process that makes a dataset from a dataset.
+
+    They are the keyword arguments of the engine's function that has the name of the process.
+    """
+
+    #: Inputs that name datasets, as `dataset` does.
+    datasets: ClassVar[tuple[str, ...]] = ("dataset",)
+
+    dataset: Annotated[
+        str,
+        Field(
+            title="Dataset",
+            description="'upload:<id>', 'job:<id>', or a path or file URL of a Zarr store or "
+            "NetCDF file under a folder that the service may read.",
+            min_length=1,
+            max_length=4096,
+        ),
+    ]
+
+    def references(self) -> dict[str, str]:
+        """Give what names datasets, by input."""
+        return {name: getattr(self, name) for name in self.datasets}
+
+    def arguments(self) -> dict[str, Any]:
+        """Give the keyword arguments that were asked for, but those that name datasets."""
+        return self.model_dump(exclude={*self.datasets}, exclude_unset=True)
 
 
 class Control(StrEnum):
@@ -33,6 +71,18 @@ class OutputDescription:
     title: str
     description: str
     schema: Mapping[str, Any]
+
+
+#: The output of a process that makes a dataset.
+RESULT: Mapping[str, OutputDescription] = MappingProxyType(
+    {
+        "result": OutputDescription(
+            title="Result",
+            description="The dataset that was computed, as a Zarr store.",
+            schema={"type": "string", "format": "uri", "contentMediaType": "application/vnd+zarr"},
+        )
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

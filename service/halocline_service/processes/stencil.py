@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import Control, Inputs, OutputDescription, Process
+from halocline_service.processes.base import RESULT, Control, DatasetInputs, Inputs, Process
 
 __all__ = ["STENCIL", "ConstantBoundary", "SidedBoundary", "StencilInputs", "check_program"]
 
@@ -32,7 +32,7 @@ class SidedBoundary(Inputs):
     high: _BoundaryRule = "none"
 
 
-class StencilInputs(Inputs):
+class StencilInputs(DatasetInputs):
     """The keyword arguments of `run`, as JSON."""
 
     program: Annotated[
@@ -44,16 +44,6 @@ class StencilInputs(Inputs):
             min_length=1,
             max_length=65_536,
             json_schema_extra={"contentMediaType": "text/x-python"},
-        ),
-    ]
-    dataset: Annotated[
-        str,
-        Field(
-            title="Dataset",
-            description="'upload:<id>', 'job:<id>', or a path or file URL of a Zarr store or "
-            "NetCDF file under a folder that the service may read.",
-            min_length=1,
-            max_length=4096,
         ),
     ]
     fields: Annotated[
@@ -145,13 +135,7 @@ STENCIL = Process(
     description="Runs a stencil program over a dataset, block by block with halos.",
     keywords=("stencil", "xarray", "zarr"),
     inputs=StencilInputs,
-    outputs={
-        "result": OutputDescription(
-            title="Result",
-            description="The dataset that was computed, as a Zarr store.",
-            schema={"type": "string", "format": "uri", "contentMediaType": "application/vnd+zarr"},
-        )
-    },
+    outputs=RESULT,
     control=(Control.ASYNC, Control.DISMISS),
     check=check_program,
 )

@@ -6,11 +6,31 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from halocline_service.processes.base import Process
+from halocline_service.processes.column import COLUMN
 from halocline_service.processes.echo import ECHO
+from halocline_service.processes.gather import GATHER
+from halocline_service.processes.neighbours import NEIGHBOURS
+from halocline_service.processes.regrid import REGRID
+from halocline_service.processes.scatter import SCATTER
 from halocline_service.processes.stencil import STENCIL
+from halocline_service.processes.tree import TREE
+from halocline_service.processes.tridiagonal import TRIDIAGONAL
 
 __all__ = ["PROCESSES"]
 
 PROCESSES: Mapping[str, Process] = MappingProxyType(
-    {process.id: process for process in (STENCIL, ECHO)}
+    {
+        process.id: process
+        for process in (
+            STENCIL,
+            COLUMN,
+            TRIDIAGONAL,
+            TREE,
+            GATHER,
+            SCATTER,
+            REGRID,
+            NEIGHBOURS,
+            ECHO,
+        )
+    }
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from halocline_service.processes.table import PROCESSES
+
 if TYPE_CHECKING:
     from tests.service.conftest import Running
 
@@ -13,7 +15,10 @@ OGC = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0"
 
 def test_the_list_obeys_its_limit(idle: Running) -> None:
     everything = idle.client.get("/processes").json()
-    assert [each["id"] for each in everything["processes"]] == ["stencil", "echo"]
+    assert [each["id"] for each in everything["processes"]] == [
+        *("stencil", "column", "tridiagonal", "tree", "gather", "scatter", "regrid"),
+        *("neighbours", "echo"),
+    ]
     assert everything["links"][0]["rel"] == "self"
     assert len(idle.client.get("/processes?limit=1").json()["processes"]) == 1
     for limit in ("0", "10001", "x"):
@@ -29,6 +34,13 @@ def test_stencil_is_async_only_and_echo_both(idle: Running) -> None:
     }
     assert control == {
         "stencil": ["async-execute", "dismiss"],
+        "column": ["async-execute", "dismiss"],
+        "tridiagonal": ["async-execute", "dismiss"],
+        "tree": ["async-execute", "dismiss"],
+        "gather": ["async-execute", "dismiss"],
+        "scatter": ["async-execute", "dismiss"],
+        "regrid": ["async-execute", "dismiss"],
+        "neighbours": ["async-execute", "dismiss"],
         "echo": ["sync-execute", "async-execute", "dismiss"],
     }
 
@@ -82,5 +94,5 @@ def test_an_unknown_process_is_named_so(idle: Running) -> None:
             "status": 404,
             "detail": "There is no process 'nothing'.",
             "code": "no-such-process",
-            "hint": "There are: stencil, echo.",
+            "hint": f"There are: {', '.join(PROCESSES)}.",
         }

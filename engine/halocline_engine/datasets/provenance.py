@@ -1,0 +1,32 @@
+"""What a result takes over from its dataset: coordinates, and the history with a new line."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection
+from importlib.metadata import version
+from typing import Any, cast
+
+import xarray as xr
+
+__all__ = ["coordinates_of", "coordinates_within", "with_history"]
+
+
+def coordinates_of(array: xr.DataArray) -> dict[str, xr.DataArray]:
+    """Return the coordinates of a variable by their names."""
+    return {str(name): item for name, item in cast("Any", array).coords.items()}
+
+
+def coordinates_within(array: xr.DataArray, dims: Collection[str]) -> dict[str, xr.DataArray]:
+    """Return the coordinates of a variable that have no other dimensions."""
+    coords = coordinates_of(array)
+    return {name: item for name, item in coords.items() if {*map(str, item.dims)} <= {*dims}}
+
+
+def with_history(result: xr.Dataset, dataset: xr.Dataset, what: str) -> xr.Dataset:
+    """Return the result with the attributes of its dataset and a line before its history."""
+    now = dt.datetime.now(dt.UTC)
+    line = f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {version('halocline')}: {what}"
+    older = str(dataset.attrs.get("history", ""))
+    attributes = {**dataset.attrs, "history": f"{line}\n{older}".rstrip()}
+    return result.assign_attrs(attributes)

@@ -1,0 +1,75 @@
+"""CF contiguous ragged arrays: rows of different lengths, one behind the other.
+
+A count variable says how long each row is, and by its attribute `sample_dimension` along which
+dimension the rows lie (CF Conventions 9.3.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from halocline_engine.errors import FieldError
+
+__all__ = ["CELL", "NODE", "Ragged", "ragged_of", "row_size_attributes"]
+
+#: The dimensions that readers give to cells and to their nodes.
+CELL = "cell"
+NODE = "node"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """The rows along `samples` are those of `rows`; `sizes` says how long each is."""
+
+    rows: str
+    samples: str
+    sizes: NDArray[np.int64]
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each row begins, and at the end where the last one ends."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes)])
+
+
+def ragged_of(dataset: xr.Dataset, row_size: str, samples: str | None = None) -> Ragged:
+    """Return how a dataset's rows lie; reads the count variable.
+
+    `samples` is the dimension where the count variable does not name it. Raises `FieldError` where
+    the variable is no count of what that dimension has.
+    """
+    if row_size not in dataset.variables:
+        raise FieldError(
+            f"There is no variable '{row_size}' that says how many nodes each row has.",
+            hint="A contiguous ragged array has one, with the attribute 'sample_dimension'.",
+        )
+    counts = dataset[row_size]
+    along = str(counts.attrs.get("sample_dimension", samples or ""))
+    if counts.ndim != 1 or counts.dtype.kind not in "iu":
+        raise FieldError(
+            f"Count variable '{row_size}' must have one dimension and whole numbers, got"
+            f" {counts.ndim} dimensions of {counts.dtype.name}."
+        )
+    if along not in dataset.sizes:
+        raise FieldError(
+            f"Count variable '{row_size}' must name the dimension that its rows lie along by the"
+            f" attribute 'sample_dimension', got '{along}'."
+        )
+    sizes = np.asarray(counts.values).astype(np.int64)
+    total = int(sizes.sum())
+    if (sizes < 0).any() or total != dataset.sizes[along]:
+        raise FieldError(
+            f"The rows of '{row_size}' have {total} elements together, but dimension '{along}' has"
+            f" {dataset.sizes[along]}.",
+            hint="The counts of a contiguous ragged array add up to its sample dimension.",
+        )
+    return Ragged(str(counts.dims[0]), along, sizes)
+
+
+def row_size_attributes() -> dict[str, Any]:
+    """Return the attributes of a count variable of nodes."""
+    return {"long_name": "nodes of a cell", "sample_dimension": NODE}

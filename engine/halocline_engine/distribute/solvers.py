@@ -1,0 +1,148 @@
+"""The solvers of a target in this process: loaded once, for the device that is current."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.cache import Cache, key_of
+from halocline_engine.kernels.machine import Library, Machine, most_shared
+
+if TYPE_CHECKING:
+    from halocline_engine.kernels.tree.problem import Solved as TreeSolved
+    from halocline_engine.kernels.tree.topology import Forest
+    from halocline_engine.kernels.tridiagonal.problem import Factored, Solved
+
+__all__ = ["TreeSolver", "TridiagonalSolver", "tree_solver", "tridiagonal_solver"]
+
+_Array = NDArray[Any]
+
+
+class TridiagonalSolver(Protocol):
+    """What every target does with a batch of tridiagonal systems; see `kernels.tridiagonal`."""
+
+    def solve(
+        self, lower: _Array, diagonal: _Array, upper: _Array, rhs: _Array, *, periodic: bool
+    ) -> Solved:
+        """Solve a batch."""
+        ...
+
+    def factor(self, lower: _Array, diagonal: _Array, upper: _Array) -> Factored:
+        """Eliminate coefficients."""
+        ...
+
+    def solve_factored(self, factored: Factored, rhs: _Array) -> _Array:
+        """Solve a batch whose coefficients are eliminated."""
+        ...
+
+
+class TreeSolver(Protocol):
+    """What every target does with a ragged batch of tree systems; see `kernels.tree`."""
+
+    def solve(self, forest: Forest, diagonal: _Array, upper: _Array, rhs: _Array) -> TreeSolved:
+        """Solve a batch."""
+        ...
+
+
+def tridiagonal_solver(target: str, *, contiguous: bool) -> TridiagonalSolver:
+    """Return a target's solver of tridiagonal systems.
+
+    `contiguous` says how the target 'cuda' solves them, whatever the part of the batch that it
+    gets: the parts of one batch must be solved alike.
+    """
+    return cast("TridiagonalSolver", _tridiagonal(target, _device(target), contiguous=contiguous))
+
+
+def tree_solver(target: str) -> TreeSolver:
+    """Return a target's solver of tree systems."""
+    return cast("TreeSolver", _tree(target, _device(target)))
+
+
+@functools.lru_cache(maxsize=16)
+def _tridiagonal(target: str, device: int, *, contiguous: bool) -> object:
+    if target == "reference":
+        from halocline_engine.kernels.tridiagonal import reference
+
+        return reference
+    if target == "cpu":
+        from halocline_engine.kernels.tridiagonal import cpu
+
+        return cpu
+    from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
+
+    machine, library, shared = _machine(device)
+    return _Alike(CudaTridiagonal(machine, library, shared), contiguous=contiguous)
+
+
+@functools.lru_cache(maxsize=8)
+def _tree(target: str, device: int) -> object:
+    if target == "reference":
+        from halocline_engine.kernels.tree import reference
+
+        return reference
+    if target == "cpu":
+        from halocline_engine.kernels.tree import cpu
+
+        return cpu
+    from halocline_engine.kernels.tree.cuda import CudaTree
+
+    return CudaTree(*_machine(device))
+
+
+class _Alike:
+    """The target 'cuda' for one way to solve."""
+
+    def __init__(self, kernels: Any, *, contiguous: bool) -> None:
+        self._kernels = kernels
+        self._contiguous = contiguous
+
+    def solve(
+        self, lower: _Array, diagonal: _Array, upper: _Array, rhs: _Array, *, periodic: bool
+    ) -> Solved:
+        return self._kernels.solve(
+            lower, diagonal, upper, rhs, periodic=periodic, contiguous=self._contiguous
+        )
+
+    def factor(self, lower: _Array, diagonal: _Array, upper: _Array) -> Factored:
+        return self._kernels.factor(lower, diagonal, upper)
+
+    def solve_factored(self, factored: Factored, rhs: _Array) -> _Array:
+        return self._kernels.solve_factored(factored, np.ascontiguousarray(rhs))
+
+
+def _device(target: str) -> int:
+    if target != "cuda":
+        return -1
+    from halocline_engine.device.probe import device_facts
+
+    return device_facts().index
+
+
+@functools.lru_cache(maxsize=8)
+def _machine(device: int) -> tuple[Machine, Library, int]:
+    """Return the current device, which has the number `device`."""
+    from halocline_engine.device.machine import current_machine
+
+    machine = current_machine()
+    assert machine.facts.index == device
+    cache = Cache(_folder())
+
+    def keep(name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
+        return cache.get(key_of(*name), make)
+
+    return machine, Library(machine, keep), most_shared(machine.facts.capability)
+
+
+def _folder() -> Path:
+    """Return where compiled code is kept: in the user's home, or else where the system may tidy."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path(tempfile.gettempdir())
+    return home / ".cache" / "halocline" / "cuda"

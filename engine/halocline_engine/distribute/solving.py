@@ -1,0 +1,285 @@
+"""Blocks of tridiagonal and of tree systems: how a batch is cut up, and what a worker does."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import Region, Source
+from halocline_engine.distribute.partition import Block, Span, partition
+from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.solvers import TridiagonalSolver, tridiagonal_solver
+from halocline_engine.distribute.steps import Asked
+from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
+from halocline_engine.errors import ArgumentError, CancelledError, CapacityError
+from halocline_engine.kernels.status import Status
+from halocline_engine.kernels.tridiagonal import reference
+from halocline_engine.kernels.tridiagonal.problem import Solved
+
+__all__ = [
+    "Band",
+    "Cut",
+    "Room",
+    "TridiagonalWork",
+    "chunks_within",
+    "cut_batch",
+    "region_of",
+    "room_for",
+    "stop_if",
+]
+
+#: Bytes of a block at most, so that progress shows and memory stays small.
+_LARGE_TASK = 256 << 20
+# Less than this is not worth another block.
+_SMALL_TASK = 4 << 20
+_TASKS_A_WORKER = 4
+# Bytes of a chunk of the result, at most.
+_CHUNK = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A variable of the systems, with its dimensions in its own order."""
+
+    name: str
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A batch cut up: the size of a block along each dimension, the blocks, and bytes in all."""
+
+    block: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    projected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many systems of `bytes_each` a block may have: `most` fit, and `usual` are enough."""
+
+    bytes_each: int
+    most: int
+    usual: int
+
+
+@dataclass(frozen=True, slots=True)
+class TridiagonalWork:
+    """What a worker does with a block: all rows of some systems.
+
+    `bands` are lower, diagonal, upper and rhs, `dims` the dimensions of rhs and of the result, of
+    which `dim` is that of the rows. `status` and `residual` name results, or are empty.
+    """
+
+    bands: tuple[Band, Band, Band, Band]
+    dims: tuple[str, ...]
+    dim: str
+    source: Source
+    sink: Sink
+    target: str
+    contiguous: bool
+    periodic: bool
+    name: str
+    status: str
+    residual: str
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Read, solve and write a block."""
+        started = time.perf_counter()
+        spans = dict(zip(self.dims, block.extra, strict=True))
+        read = [self._read(band, spans) for band in self.bands]
+        stop_if(asked)
+        shape = tuple(span.size for span in block.extra)
+        at = self.dims.index(self.dim)
+        outer, inner = math.prod(shape[:at]), math.prod(shape[at + 1 :])
+        with COMPUTE:
+            solved, bands = self._solve(read, shape, (outer, shape[at], inner))
+        values = {self.name: solved.solution.reshape(shape)}
+        systems = (*shape[:at], *shape[at + 1 :])
+        if self.status:
+            values[self.status] = solved.status.reshape(systems)
+        if self.residual:
+            found = reference.residual(*bands, solved.solution, periodic=self.periodic)
+            values[self.residual] = found.reshape(systems)
+        for name, array in values.items():
+            kept = self.dims if name == self.name else tuple(d for d in self.dims if d != self.dim)
+            self.sink.write(name, region_of(kept, spans), array)
+        return Report(
+            index=block.index,
+            seconds=time.perf_counter() - started,
+            bytes_read=sum(array.nbytes for array in read),
+            bytes_written=sum(array.nbytes for array in values.values()),
+            peak_bytes=peak_bytes(),
+        )
+
+    def _read(self, band: Band, spans: Mapping[str, Span]) -> NDArray[Any]:
+        """Return a variable in the order of the dimensions, with one point where it has none."""
+        values = self.source.read(band.name, region_of(band.dims, spans))
+        there = [band.dims.index(dim) for dim in self.dims if dim in band.dims]
+        absent = tuple(at for at, dim in enumerate(self.dims) if dim not in band.dims)
+        return np.expand_dims(values.transpose(there), absent)
+
+    def _solve(
+        self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+    ) -> tuple[Solved, tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """Return the solution, and lower, diagonal, upper and rhs as they were solved."""
+        solver = tridiagonal_solver(self.target, contiguous=self.contiguous)
+        if self._constant:
+            one = (1, batch[1], 1)
+            lower, diagonal, upper = (np.ascontiguousarray(a).reshape(one) for a in read[:3])
+            rhs = np.ascontiguousarray(read[3]).reshape(batch)
+            solved = _constant(solver, lower, diagonal, upper, rhs)
+            return solved, (lower, diagonal, upper, rhs)
+        lower, diagonal, upper, rhs = (
+            np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(batch) for a in read
+        )
+        solved = solver.solve(lower, diagonal, upper, rhs, periodic=self.periodic)
+        return solved, (lower, diagonal, upper, rhs)
+
+    @property
+    def _constant(self) -> bool:
+        """Whether there is one matrix for all systems, which is eliminated once.
+
+        On a device, contiguous systems are solved by warps, which do not use factors.
+        """
+        alike = all(band.dims == (self.dim,) for band in self.bands[:3])
+        by_warps = self.contiguous and self.target == "cuda"
+        return alike and not self.periodic and not by_warps
+
+
+def _constant(
+    solver: TridiagonalSolver,
+    lower: NDArray[Any],
+    diagonal: NDArray[Any],
+    upper: NDArray[Any],
+    rhs: NDArray[Any],
+) -> Solved:
+    found = solver.solve_factored(solver.factor(lower, diagonal, upper), rhs)
+    nothing = np.zeros_like(diagonal)
+    (matrix,) = reference.diagnose(lower, diagonal, upper, nothing, nothing).ravel().tolist()
+    finite = np.isfinite(rhs).all(axis=1) & (not matrix & Status.NOT_FINITE.value)
+    failed = finite & ~np.isfinite(found).all(axis=1)
+    status = matrix | np.where(finite, 0, Status.NOT_FINITE.value)
+    return Solved(found, (status | np.where(failed, Status.FAILED.value, 0)).astype(np.uint8))
+
+
+def region_of(dims: Sequence[str], spans: Mapping[str, Span]) -> Region:
+    """Return where a block's values are in a variable with these dimensions."""
+    return tuple(slice(spans[dim].start, spans[dim].stop) for dim in dims)
+
+
+def stop_if(asked: Asked | None) -> None:
+    """Raise `CancelledError` where somebody asked for the end."""
+    if asked is not None and asked():
+        raise CancelledError("The run was cancelled.")
+
+
+def room_for(pool: Pool, target: str, host: int, device: int, held: int) -> Room:
+    """Return how many systems a block may have, at least one.
+
+    A system takes `host` bytes of a process and, where there is one, `device` bytes of a device;
+    `held` bytes of this process are taken already. Raises `CapacityError` where one does not fit.
+    """
+    memory = max(0, pool.memory - (0 if pool.remote else held)) // pool.threads
+    if host > memory:
+        raise CapacityError(
+            f"One system needs {host} bytes of memory, but {memory} are free for a block.",
+            hint="Use workers with more memory.",
+            needed=host,
+            available=memory,
+        )
+    most = memory // host
+    on_device = pool.device_memory(target)
+    if on_device is not None:
+        if device > on_device:
+            raise CapacityError(
+                f"One system needs {device} bytes of device memory, but {on_device} are there.",
+                hint="Use target='cpu'.",
+                needed=device,
+                available=on_device,
+            )
+        most = min(most, on_device // device)
+    return Room(host, most, max(1, min(most, _LARGE_TASK // host)))
+
+
+def cut_batch(
+    sizes: Mapping[str, int],
+    dim: str,
+    wanted: Mapping[str, int],
+    chunks: Mapping[str, int],
+    pool: Pool,
+    room: Room,
+) -> Cut:
+    """Cut a batch into blocks of whole systems.
+
+    `wanted` are sizes that the caller gives, `chunks` those of the source. The slowest dimensions
+    are cut first, so that neighbouring systems stay together. Raises `CapacityError` where blocks
+    of the wanted sizes do not fit.
+    """
+    _check_wanted(sizes, dim, wanted)
+    batch = [d for d in sizes if d != dim]
+    block = {d: min(max(1, sizes[d]), wanted.get(d, sizes[d]) or 1) for d in batch}
+    total = math.prod(sizes[d] for d in batch)
+    share = -(-total // (_TASKS_A_WORKER * pool.workers))
+    goal = min(room.usual, max(share, _SMALL_TASK // room.bytes_each, 1))
+    while math.prod(block.values()) > goal:
+        free = [d for d in batch if block[d] > 1 and d not in wanted]
+        if not free:
+            break
+        half = -(-block[free[0]] // 2)
+        step = chunks.get(free[0], 1)
+        block[free[0]] = min(-(-half // step) * step, block[free[0]] - 1) if half > step else half
+    systems = math.prod(block.values())
+    if systems > room.most:
+        raise CapacityError(
+            f"A block of {systems} systems needs {systems * room.bytes_each} bytes, but"
+            f" {room.most * room.bytes_each} are free for it.",
+            hint="Give smaller 'chunks', or leave them out.",
+            needed=systems * room.bytes_each,
+            available=room.most * room.bytes_each,
+        )
+    whole = tuple(sizes[d] if d == dim else block[d] for d in sizes)
+    blocks = partition((1, 1, 1), tuple(sizes.values()), (1, 1, 1), tuple(max(1, n) for n in whole))
+    at_once = min(pool.workers * pool.threads, len(blocks))
+    return Cut(whole, blocks, at_once * systems * room.bytes_each)
+
+
+def chunks_within(
+    dims: Sequence[str], cut: Mapping[str, int], sizes: Mapping[str, int], itemsize: int
+) -> tuple[int, ...]:
+    """Return chunk sizes of a result such that no chunk lies in two blocks.
+
+    Where a block has all of a dimension, it is cut until chunks are small.
+    """
+    chunks = {dim: max(1, min(cut[dim], sizes[dim])) for dim in dims}
+    for dim in dims:
+        while math.prod(chunks.values()) * itemsize > _CHUNK and chunks[dim] > 1:
+            if cut[dim] < sizes[dim]:
+                break
+            chunks[dim] = -(-chunks[dim] // 2)
+    return tuple(chunks.values())
+
+
+def _check_wanted(sizes: Mapping[str, int], dim: str, wanted: Mapping[str, int]) -> None:
+    for name, size in wanted.items():
+        if name not in sizes:
+            known = ", ".join(repr(d) for d in sizes if d != dim)
+            raise ArgumentError(
+                f"Argument 'chunks' must name dimensions of the systems, got '{name}'.",
+                hint=f"There are {known}." if known else "There is one system only.",
+            )
+        if size < 1:
+            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")
+        if name == dim and size < sizes[dim]:
+            raise ArgumentError(
+                f"Dimension '{dim}' is that of the rows, and a block has all of them, but 'chunks'"
+                f" gives it {size} of {sizes[dim]}.",
+                hint="Leave it out; a store that is chunked along it will do.",
+            )

@@ -1,0 +1,1 @@
+"""Elements of equal size moved by an array of indices: gather, scatter, sparse products."""

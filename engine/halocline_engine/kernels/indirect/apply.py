@@ -1,0 +1,281 @@
+"""Plans and matrices applied to arrays in host memory, on any target.
+
+Every function takes arrays indexed [batch, ...] and gives the same bytes on every target. The
+target 'cuda' copies a few members of the batch at a time to the device, at most `MEMBER_BYTES` or
+one, and their results back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.errors import ArgumentError
+from halocline_engine.kernels.indirect import reference
+from halocline_engine.kernels.indirect.cuda import Ends, Movers
+from halocline_engine.kernels.indirect.emit import Product
+from halocline_engine.kernels.indirect.indices import Groups
+from halocline_engine.kernels.indirect.plan import IndexPlan, Strategy
+from halocline_engine.kernels.indirect.problem import (
+    Bytes,
+    Direction,
+    Duplicates,
+    Transfer,
+    alignment_of,
+)
+from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
+from halocline_engine.kernels.machine import Library, Machine, Moved
+
+__all__ = ["COMBINABLE", "MEMBER_BYTES", "Device", "Host", "Target", "check_combinable"]
+
+#: Bytes that are on a device at a time for one side of a transfer, if one member is not larger.
+MEMBER_BYTES = 2**28
+#: Types whose duplicates can be summed, or the least or largest of them taken.
+COMBINABLE = ("float32", "float64", "int32", "int64")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The targets 'cpu' and 'reference': `threads` is 0 for the latter."""
+
+    threads: int = 1
+
+    def apply(self, plan: IndexPlan, source: NDArray[Any], target: NDArray[Any]) -> None:
+        """Move the elements of a plan; arrays are indexed [batch, element, value], dense.
+
+        What no index names keeps its value.
+        """
+        _check(plan, source, target)
+        if plan.groups is not None:
+            self._combine(plan, source, target, plan.groups)
+            return
+        read, written = _bytes(source), _bytes(target)
+        if plan.strategy is Strategy.SLICES:
+            for dense, first, count in plan.runs:
+                ranges = (slice(dense, dense + count), slice(first, first + count))
+                to, of = ranges if plan.direction is Direction.GATHER else ranges[::-1]
+                written[:, to] = read[:, of]
+            return
+        transfer = _transfer(plan, read)
+        if self.threads:
+            from halocline_engine.kernels.indirect import cpu
+
+            cpu.move(transfer, read, written, plan.index, threads=self.threads)
+        else:
+            reference.move(transfer, read, written, plan.index)
+
+    def product(
+        self, matrix: Sparse, field: NDArray[Any], form: Form, missing: Missing, least: float
+    ) -> NDArray[Any]:
+        """Return the product with fields [batch, cell] of type float32 or float64."""
+        if self.threads:
+            from halocline_engine.kernels.indirect import cpu
+
+            return cpu.product(matrix, field, form, missing, least, threads=self.threads)
+        return reference.product(matrix, field, form, missing, least)
+
+    def _combine(
+        self, plan: IndexPlan, source: NDArray[Any], target: NDArray[Any], groups: Groups
+    ) -> None:
+        if self.threads:
+            from halocline_engine.kernels.indirect import cpu
+
+            cpu.combine(plan.duplicates, source, target, groups, threads=self.threads)
+        else:
+            reference.combine(plan.duplicates, source, target, groups)
+
+
+class Device:
+    """The target 'cuda', on the machine that is current."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        keep: Callable[[tuple[str, str], Callable[[], bytes]], bytes] | None = None,
+        member_bytes: int = MEMBER_BYTES,
+    ) -> None:
+        self._machine = machine
+        self._movers = Movers(Library(machine, keep))
+        self._member_bytes = member_bytes
+
+    def apply(self, plan: IndexPlan, source: NDArray[Any], target: NDArray[Any]) -> None:
+        """Move the elements of a plan; see `Host.apply`."""
+        _check(plan, source, target)
+        if 0 in source.shape or 0 in target.shape:
+            return
+        held = Moved(self._machine)
+        work = self._combine(plan, held) if plan.groups is not None else self._move(plan, held)
+        for members in self._members(source, target):
+            moved = Moved(self._machine)
+            of = moved.put(source[members])
+            made = moved.new(_shape(target[members]), target.dtype)
+            self._machine.upload(target[members].transpose(2, 1, 0), made)
+            work(source[members], target[members], int(of), int(moved.address(made)))
+            target[members] = moved.get(made)
+
+    def product(
+        self, matrix: Sparse, field: NDArray[Any], form: Form, missing: Missing, least: float
+    ) -> NDArray[Any]:
+        """Return the product with fields [batch, cell]; see `Host.product`."""
+        out = np.empty((field.shape[0], matrix.rows), field.dtype)
+        if out.size == 0:
+            return out
+        held = Moved(self._machine)
+        parts = tuple(int(held.put(a)) for a in (matrix.starts, matrix.columns, matrix.weights))
+        bits = 8 * matrix.columns.itemsize
+        if matrix.starts.itemsize != matrix.columns.itemsize:
+            bits = 64
+            wide = (matrix.starts.astype(np.int64), matrix.columns.astype(np.int64))
+            parts = (int(held.put(wide[0])), int(held.put(wide[1])), parts[2])
+        kernel = Product(str(field.dtype), form, missing is Missing.RENORMALISE, bits)
+        for members in self._members(field, out):
+            moved = Moved(self._machine)
+            made = moved.new((1, len(out[members]), matrix.rows), field.dtype)
+            self._movers.product(
+                kernel,
+                (int(moved.put(field[members])), int(moved.address(made)), *parts),
+                (matrix.rows, matrix.cells, len(out[members])),
+                least,
+            )
+            out[members] = moved.get(made)[0]
+        return out
+
+    def _members(self, source: NDArray[Any], target: NDArray[Any]) -> Iterator[slice]:
+        one = max(source[:1].nbytes, target[:1].nbytes, 1)
+        count = max(1, self._member_bytes // one)
+        for first in range(0, source.shape[0], count):
+            yield slice(first, min(first + count, source.shape[0]))
+
+    def _move(self, plan: IndexPlan, held: Moved) -> Callable[..., None]:
+        """Return what moves the elements of some members, with the indices on the device."""
+        if plan.grouped is not None:
+            return self._grouped(plan, held)
+        index = int(held.put(plan.index))
+        gather = plan.direction is Direction.GATHER
+
+        def work(source: NDArray[Any], target: NDArray[Any], of: int, to: int) -> None:
+            size = source.shape[2] * source.itemsize
+            steps = (source.shape[1] * size, target.shape[1] * size)
+            transfer = Transfer(plan.direction, alignment_of(of, to, size), size, plan.facts.count)
+            ends = Ends(
+                source=of,
+                target=to,
+                source_elements=source.shape[1],
+                target_elements=target.shape[1],
+                take=index if gather else 0,
+                put=0 if gather else index,
+                index_bits=8 * plan.index.itemsize,
+                masked=plan.masked,
+                batch=source.shape[0],
+                source_step=steps[0],
+                target_step=steps[1],
+            )
+            self._movers.move(transfer, ends)
+
+        return work
+
+    def _grouped(self, plan: IndexPlan, held: Moved) -> Callable[..., None]:
+        """Return the two passes of a grouped plan, one member of the batch at a time."""
+        passes = plan.grouped
+        assert passes is not None
+        count = passes.take.size
+        take, between, put = (int(held.put(a)) for a in (passes.take, passes.from_, passes.put))
+        bits = 8 * passes.take.itemsize
+
+        def work(source: NDArray[Any], target: NDArray[Any], of: int, to: int) -> None:
+            size = source.shape[2] * source.itemsize
+            room = Moved(self._machine)
+            middle = int(room.address(room.new((1, count, size), np.dtype(np.uint8))))
+            transfer = Transfer(plan.direction, alignment_of(of, to, middle, size), size, count)
+            for member in range(source.shape[0]):
+                start = of + member * source.shape[1] * size
+                end = to + member * target.shape[1] * size
+                self._movers.move(
+                    transfer,
+                    Ends(start, middle, source.shape[1], count, take=take, index_bits=bits),
+                )
+                self._movers.move(
+                    transfer,
+                    Ends(
+                        middle,
+                        end,
+                        count,
+                        target.shape[1],
+                        take=between,
+                        put=put,
+                        index_bits=bits,
+                    ),
+                )
+
+        return work
+
+    def _combine(self, plan: IndexPlan, held: Moved) -> Callable[..., None]:
+        groups = plan.groups
+        assert groups is not None
+        arrays = (groups.places, groups.starts, groups.order)
+        bits = 8 * max(array.itemsize for array in arrays)
+        wide = [array.astype(f"i{bits // 8}", copy=False) for array in arrays]
+        places, starts, order = (int(held.put(array)) for array in wide)
+
+        def work(source: NDArray[Any], target: NDArray[Any], of: int, to: int) -> None:
+            ends = Ends(
+                source=of,
+                target=to,
+                source_elements=source.shape[1],
+                target_elements=target.shape[1],
+                index_bits=bits,
+                batch=source.shape[0],
+                source_step=source[0].nbytes,
+                target_step=target[0].nbytes,
+            )
+            self._movers.combine(
+                plan.duplicates,
+                source.dtype,
+                source.shape[2],
+                ends,
+                (places, starts, order),
+                groups.places.size,
+            )
+
+        return work
+
+
+Target = Host | Device
+
+
+def _bytes(array: NDArray[Any]) -> Bytes:
+    return array.view(np.uint8)
+
+
+def _shape(array: NDArray[Any]) -> tuple[int, int, int]:
+    batch, elements, values = array.shape
+    return batch, elements, values
+
+
+def _transfer(plan: IndexPlan, source: Bytes) -> Transfer:
+    size = source.shape[2]
+    return Transfer(plan.direction, alignment_of(size), size, plan.facts.count)
+
+
+def check_combinable(duplicates: Duplicates, dtype: np.dtype[Any]) -> None:
+    """Raise `ArgumentError` where values of a type cannot be combined as they should be."""
+    combined = duplicates in (Duplicates.SUM, Duplicates.MIN, Duplicates.MAX)
+    if combined and str(dtype) not in COMBINABLE:
+        kinds = ", ".join(f"'{kind}'" for kind in COMBINABLE)
+        raise ArgumentError(
+            f"Duplicates can be combined for values of the types {kinds}, got '{dtype}'.",
+            hint="Convert the values, or use duplicates='last'.",
+        )
+
+
+def _check(plan: IndexPlan, source: NDArray[Any], target: NDArray[Any]) -> None:
+    check_combinable(plan.duplicates, source.dtype)
+    if source.dtype != target.dtype:
+        raise ArgumentError(
+            f"Elements are moved as they are: '{source.dtype}' values do not become"
+            f" '{target.dtype}'."
+        )

@@ -1,0 +1,121 @@
+// Moves `count` elements of `pieces` words each: target[put[i]] = source[take[i]].
+//
+// `take` or `put` may be left out (DENSE), and then stands for i itself: a gather has `take`, a
+// scatter has `put`. Indices are valid, or below zero where an element is left out (MASKED).
+// A batch is moved by the same indices; its members lie `source_step` and `target_step` words
+// apart. Pieces, elements and threads may be constants (above zero) or arguments (constant zero).
+
+template <typename Word> __device__ __forceinline__ void keep(Word *at, const Word value, bool once) {
+  if (once) __stcs(at, value);
+  else *at = value;
+}
+
+template <long long CONSTANT, typename Number>
+__device__ __forceinline__ Number either(const Number argument) {
+  return CONSTANT > 0 ? (Number)CONSTANT : argument;
+}
+
+template <typename Number> struct Unsigned;
+template <> struct Unsigned<int> { typedef unsigned type; };
+template <> struct Unsigned<long long> { typedef unsigned long long type; };
+
+// Neither is below zero, and so division by a constant power of two is a shift.
+template <typename Number>
+__device__ __forceinline__ Number quotient(const Number a, const Number b) {
+  typedef typename Unsigned<Number>::type U;
+  return (Number)((U)a / (U)b);
+}
+
+// The words that piece `p` of the flat transfer is read from and written to; false where it is
+// left out. `Offset` is wide enough for every word of one member.
+template <typename Index, typename Offset, bool MASKED>
+__device__ __forceinline__ bool located(const Offset p, const Offset pieces, const Index *take,
+                                        const Index *put, Offset &from, Offset &to) {
+  const Offset element = quotient(p, pieces);
+  const Offset part = p - element * pieces;
+  const Offset s = take ? (Offset)__ldg(take + element) : element;
+  const Offset t = put ? (Offset)__ldg(put + element) : element;
+  if (MASKED && (s < 0 || t < 0)) return false;
+  from = s * pieces + part;
+  to = t * pieces + part;
+  return true;
+}
+
+// Every thread moves FLIGHT pieces, all of which are read before the first is written.
+template <typename Word, typename Index, typename Offset, bool TAKE, bool PUT, bool MASKED,
+          int FLIGHT, int PIECES, long long COUNT, int THREADS>
+__device__ __forceinline__ void
+transfer(const Word *__restrict__ source, Word *__restrict__ target,
+         const Index *__restrict__ take, const Index *__restrict__ put,
+         const long long source_step, const long long target_step, const int pieces_given,
+         const long long count_given) {
+  const Offset pieces = either<PIECES>((Offset)pieces_given);
+  const Offset total = either<COUNT>((Offset)count_given) * pieces;
+  const int threads = either<THREADS>((int)blockDim.x);
+  source += blockIdx.y * source_step;
+  target += blockIdx.y * target_step;
+  const Offset first = (Offset)blockIdx.x * (FLIGHT * threads) + threadIdx.x;
+  Offset from[FLIGHT], to[FLIGHT];
+  bool moved[FLIGHT];
+  Word held[FLIGHT];
+#pragma unroll
+  for (int q = 0; q < FLIGHT; ++q) {
+    const Offset p = first + q * threads;
+    moved[q] = p < total && located<Index, Offset, MASKED>(p, pieces, TAKE ? take : nullptr,
+                                                           PUT ? put : nullptr, from[q], to[q]);
+  }
+#pragma unroll
+  for (int q = 0; q < FLIGHT; ++q)
+    if (moved[q]) held[q] = __ldg(source + from[q]);
+#pragma unroll
+  for (int q = 0; q < FLIGHT; ++q)
+    if (moved[q]) keep(target + to[q], held[q], !PUT);
+}
+
+// The same with the indices of a block brought to shared memory first: a block moves ELEMENTS
+// whole elements.
+template <typename Word, typename Index, typename Offset, bool TAKE, bool PUT, bool MASKED,
+          int FLIGHT, int ELEMENTS, int PIECES, long long COUNT, int THREADS>
+__device__ __forceinline__ void
+transfer_shared(const Word *__restrict__ source, Word *__restrict__ target,
+                const Index *__restrict__ take, const Index *__restrict__ put,
+                const long long source_step, const long long target_step,
+                const int pieces_given, const long long count_given) {
+  __shared__ Index taken[TAKE ? ELEMENTS : 1], placed[PUT ? ELEMENTS : 1];
+  const Offset pieces = either<PIECES>((Offset)pieces_given);
+  const Offset count = either<COUNT>((Offset)count_given);
+  const int threads = either<THREADS>((int)blockDim.x);
+  source += blockIdx.y * source_step;
+  target += blockIdx.y * target_step;
+  const Offset start = (Offset)blockIdx.x * ELEMENTS;
+  const int here = (int)(count - start < ELEMENTS ? count - start : ELEMENTS);
+  for (int e = threadIdx.x; e < here; e += threads) {
+    if (TAKE) taken[e] = __ldg(take + start + e);
+    if (PUT) placed[e] = __ldg(put + start + e);
+  }
+  __syncthreads();
+  const int words = here * (int)pieces;
+  for (int base = threadIdx.x; base < words; base += FLIGHT * threads) {
+    Offset from[FLIGHT], to[FLIGHT];
+    bool moved[FLIGHT];
+    Word held[FLIGHT];
+#pragma unroll
+    for (int q = 0; q < FLIGHT; ++q) {
+      const int p = base + q * threads;
+      moved[q] = p < words;
+      if (!moved[q]) continue;
+      const int e = quotient(p, (int)pieces);
+      const Offset s = TAKE ? (Offset)taken[e] : start + e;
+      const Offset t = PUT ? (Offset)placed[e] : start + e;
+      from[q] = s * pieces + (p - e * (int)pieces);
+      to[q] = t * pieces + (p - e * (int)pieces);
+      if (MASKED) moved[q] = s >= 0 && t >= 0;
+    }
+#pragma unroll
+    for (int q = 0; q < FLIGHT; ++q)
+      if (moved[q]) held[q] = __ldg(source + from[q]);
+#pragma unroll
+    for (int q = 0; q < FLIGHT; ++q)
+      if (moved[q]) keep(target + to[q], held[q], !PUT);
+  }
+}

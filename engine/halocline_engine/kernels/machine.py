@@ -1,0 +1,183 @@
+"""What hand-written kernels need of the machine they run on: a CUDA device, or in tests the host.
+
+Arrays on a machine are three-dimensional, indexed [inner, row, outer] with unit stride along the
+first, dense: the same memory as a NumPy array [outer, row, inner] in C order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Kernels", "Library", "Machine", "Moved", "most_shared", "source_of"]
+
+#: Bytes of shared memory that a block may have, by compute capability; elsewhere that of any.
+_SHARED: Mapping[str, int] = {
+    "80": 163,
+    "86": 99,
+    "87": 163,
+    "89": 99,
+    "90": 227,
+    "100": 227,
+    "103": 227,
+    "120": 99,
+}
+_ANY_SHARED = 48
+
+
+class Kernels(Protocol):
+    """Compiled code that is loaded on a machine."""
+
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: tuple[np.generic, ...],
+        shared: int = 0,
+    ) -> None:
+        """Queue a kernel; each argument has the size and type of its parameter."""
+        ...
+
+
+class Machine(Protocol):
+    """Where kernels run; `device.machine.CudaMachine` is one."""
+
+    def allocate(
+        self,
+        size: int,
+        start: Callable[[int], int],
+        shape: tuple[int, int, int],
+        dtype: np.dtype[Any],
+        strides: tuple[int, int, int],
+    ) -> Any:
+        """Return an array in newly allocated memory; sizes and strides are in bytes."""
+        ...
+
+    def address(self, array: Any) -> int:
+        """Return the address of an array's element of index zero."""
+        ...
+
+    def upload(self, host: NDArray[Any], into: Any) -> None:
+        """Copy a host array into an array of the same shape and type."""
+        ...
+
+    def download(self, array: Any) -> NDArray[Any]:
+        """Return the contents in host memory, complete."""
+        ...
+
+    @property
+    def compiler(self) -> str:
+        """What compiled code depends on besides its source."""
+        ...
+
+    def compile(self, source: str) -> bytes:
+        """Compile a translation unit."""
+        ...
+
+    def load(self, code: bytes) -> Kernels:
+        """Load compiled code."""
+        ...
+
+
+class Moved:
+    """Arrays on a machine for the time of one call; memory goes back when this does."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._held: list[Any] = []
+
+    def new(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> Any:
+        """Return an array indexed as a host array [outer, row, inner]; contents not defined."""
+        outer, rows, inner = shape
+        item = dtype.itemsize
+        made = self._machine.allocate(
+            max(1, outer * rows * inner) * item,
+            _at_start,
+            (inner, rows, outer),
+            dtype,
+            (item, inner * item, rows * inner * item),
+        )
+        self._held.append(made)
+        return made
+
+    def put(self, host: NDArray[Any]) -> np.uint64:
+        """Return the address of a copy of a host array; it may have fewer dimensions than three."""
+        shape = (1,) * (3 - host.ndim) + host.shape
+        made = self.new((shape[0], shape[1], shape[2]), host.dtype)
+        self._machine.upload(np.ascontiguousarray(host).reshape(shape).transpose(2, 1, 0), made)
+        return self.address(made)
+
+    def address(self, array: Any) -> np.uint64:
+        """Return an address as kernels take it."""
+        return np.uint64(self._machine.address(array))
+
+    def get(self, array: Any) -> NDArray[Any]:
+        """Return the contents as a host array [outer, row, inner]."""
+        return np.ascontiguousarray(self._machine.download(array).transpose(2, 1, 0))
+
+
+class Library:
+    """Loaded translation units of a machine by their source; `keep` may look code up on disk.
+
+    `keep` is called with what names the code and with what makes it.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        keep: Callable[[tuple[str, str], Callable[[], bytes]], bytes] | None = None,
+    ) -> None:
+        self._machine = machine
+        self._keep = keep
+        self._loaded: dict[str, Kernels] = {}
+        self._files: dict[tuple[Path, tuple[tuple[str, int | str], ...]], Kernels] = {}
+
+    def file(self, file: Path, constants: Mapping[str, int | str]) -> Kernels:
+        """Return the kernels of a file with constants defined in front of it; it is read once."""
+        name = (file, tuple(constants.items()))
+        found = self._files.get(name)
+        if found is None:
+            found = self.kernels(source_of(file, **constants))
+            self._files[name] = found
+        return found
+
+    def kernels(self, source: str) -> Kernels:
+        """Return the kernels of a source; they are compiled when they are first asked for."""
+        found = self._loaded.get(source)
+        if found is None:
+            found = self._machine.load(self._code(source))
+            self._loaded[source] = found
+        return found
+
+    def _code(self, source: str) -> bytes:
+        if self._keep is None:
+            return self._machine.compile(source)
+        name = (source, self._machine.compiler)
+        return self._keep(name, lambda: self._machine.compile(source))
+
+
+def source_of(file: Path, **constants: int | str) -> str:
+    """Return a CUDA source with constants defined in front of it.
+
+    Compiled code is kept by its source, so the constants are part of its name.
+    """
+    lines = [f"#define {name} {value}" for name, value in constants.items()]
+    return "\n".join((*lines, file.read_text()))
+
+
+def most_shared(capability: str) -> int:
+    """Return the bytes of shared memory that a block may have.
+
+    >>> most_shared("90"), most_shared("75")
+    (232448, 49152)
+    """
+    return _SHARED.get(capability, _ANY_SHARED) * 1024
+
+
+def _at_start(address: int) -> int:  # noqa: ARG001 - CUDA's allocations are aligned as they come
+    return 0

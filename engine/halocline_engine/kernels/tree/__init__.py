@@ -1,0 +1,1 @@
+"""Symmetric systems on trees (Hines systems), ragged batches of them."""

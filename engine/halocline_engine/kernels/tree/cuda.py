@@ -1,0 +1,327 @@
+"""Tree systems on a CUDA device, in each of the layouts; the bits of the other targets.
+
+A ragged batch is interleaved: a thread each, cells of a warp of about the same size. Cells that all
+have the same tree are eliminated on the chip where they fit there. A batch of few cells is packed
+by the levels of their branches: a block of threads each.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.errors import ArgumentError
+from halocline_engine.kernels.machine import Library, Machine, Moved
+from halocline_engine.kernels.tree import cpu
+from halocline_engine.kernels.tree.levels import Levels, by_levels
+from halocline_engine.kernels.tree.problem import Cable, Solved, check_cells
+from halocline_engine.kernels.tree.storage import (
+    Flat,
+    Interleaved,
+    Values,
+    interleaved,
+    pack_parents,
+)
+from halocline_engine.kernels.tree.topology import Forest
+
+__all__ = ["WIDTH", "CudaTree", "marked_parents"]
+
+#: Cells of a block of the interleaved layout: the threads of a warp.
+WIDTH = 32
+
+_FOLDER = Path(__file__).parent
+_THREADS = 128
+_TILE = 32
+_DEPTH = 8
+_WORDS = {4: "unsigned int", 8: "unsigned long long"}
+_REALS = {"float32": "float", "float64": "double"}
+# Fewer cells than this leave most of a device idle with a thread each.
+_FEW = 512
+# Marks a parent index of a fork; see `strided.cu`.
+_FORK = 1 << 31
+
+
+class CudaTree:
+    """The kernels on one machine; `most_shared` are the bytes that a block may have."""
+
+    def __init__(self, machine: Machine, library: Library, most_shared: int) -> None:
+        self._machine = machine
+        self._library = library
+        self._most_shared = most_shared
+
+    def solve(self, forest: Forest, diagonal: Values, upper: Values, rhs: Values) -> Solved:
+        """Solve a ragged batch; arrays hold a value for each node of the forest."""
+        check_cells(forest.layout, {"diagonal": diagonal, "upper": upper, "rhs": rhs})
+        if not forest.layout.total:
+            found = rhs.copy()
+        elif forest.layout.count < _FEW:
+            found = self.solve_branches(forest, diagonal, upper, rhs)
+        else:
+            found = self.solve_interleaved(forest, diagonal, upper, rhs)
+        return Solved(found, cpu.diagnose(forest, diagonal, upper, rhs, found))
+
+    def solve_flat(self, forest: Forest, diagonal: Values, upper: Values, rhs: Values) -> Values:
+        """Solve a batch as it lies, a thread a cell."""
+        layout = forest.layout
+        moved = Moved(self._machine)
+        places = [moved.put(array) for array in (diagonal, upper, rhs)]
+        room, found = (moved.new((1, 1, len(rhs)), rhs.dtype) for _ in range(2))
+        places += [moved.address(room), moved.address(found)]
+        tables = (layout.offsets[:-1], layout.sizes, marked_parents(forest))
+        places = [*(moved.put(table) for table in tables), *places]
+        self.strided(layout.count, 1, rhs.dtype, tuple(places))
+        return moved.get(found).reshape(-1)
+
+    def solve_interleaved(
+        self, forest: Forest, diagonal: Values, upper: Values, rhs: Values, width: int = WIDTH
+    ) -> Values:
+        """Solve a batch in blocks of `width` cells, a thread a cell; converts on the device."""
+        layout = forest.layout
+        target = interleaved(layout.sizes, width)
+        moved = Moved(self._machine)
+        packed = [self._pack(moved, layout, target, array) for array in (diagonal, upper, rhs)]
+        room = [moved.new((1, 1, target.total), rhs.dtype) for _ in range(2)]
+        tables = (target.bases(), target.sizes, marked_parents(forest, target))
+        places = [moved.put(table) for table in tables]
+        places += [moved.address(array) for array in (*packed, *room)]
+        self.strided(layout.count, width, rhs.dtype, tuple(places))
+        return self._unpack(moved, layout, target, room[1])
+
+    def strided(
+        self, cells: int, stride: int, dtype: np.dtype[Any], places: tuple[np.uint64, ...]
+    ) -> None:
+        """Queue the solution by a thread a cell.
+
+        `places` are where each cell's first node is and how many it has (int64), parents as
+        `marked_parents` gives them, diagonal, upper, rhs, room and solution.
+        """
+        self._launch(
+            "strided.cu",
+            "strided",
+            cells,
+            (*places, np.int32(cells), np.int32(stride)),
+            REAL=_REALS[dtype.name],
+            DEPTH=_DEPTH,
+            THREADS=WIDTH,
+        )
+
+    def pack(self, source: Flat, target: Interleaved, values: Values) -> Values:
+        """Return values of the flat layout interleaved, converted on the device; padding is 0."""
+        moved = Moved(self._machine)
+        return moved.get(self._pack(moved, source, target, values)).reshape(-1)
+
+    def unpack(self, source: Flat, target: Interleaved, packed: Values) -> Values:
+        """Return interleaved values in the flat layout, converted on the device."""
+        moved = Moved(self._machine)
+        array = moved.new((1, 1, target.total), packed.dtype)
+        self._machine.upload(packed.reshape(-1, 1, 1), array)
+        return self._unpack(moved, source, target, array)
+
+    def solve_uniform(
+        self, parents: Values, diagonal: Values, upper: Values, rhs: Values
+    ) -> Values:
+        """Solve cells of one tree; arrays are indexed [node, cell], `parents` are local.
+
+        Raises `ValueError` where the cells do not fit on the chip; see `uniform_threads`.
+        """
+        nodes, cells = rhs.shape
+        threads = self.uniform_threads(nodes, rhs.dtype.itemsize)
+        if not threads:
+            raise ValueError(f"Trees of {nodes} nodes do not fit on the chip.")
+        moved = Moved(self._machine)
+        found = moved.new((1, nodes, cells), rhs.dtype)
+        places = [moved.put(np.ascontiguousarray(parents, np.int32))]
+        places += [moved.put(array) for array in (diagonal, upper, rhs)]
+        places.append(moved.address(found))
+        self.uniform(nodes, cells, rhs.dtype, tuple(places))
+        return moved.get(found)[0]
+
+    def uniform(
+        self, nodes: int, cells: int, dtype: np.dtype[Any], places: tuple[np.uint64, ...]
+    ) -> None:
+        """Queue the solution of cells of one tree.
+
+        `places` are parents (int32), diagonal, upper, rhs and solution, indexed [node, cell].
+        """
+        threads = self.uniform_threads(nodes, dtype.itemsize)
+        self._launch(
+            "uniform.cu",
+            "uniform",
+            cells,
+            (*places, np.int64(cells)),
+            shared=_uniform_bytes(nodes, dtype.itemsize, threads),
+            REAL=_REALS[dtype.name],
+            NODES=nodes,
+            DEPTH=_DEPTH,
+            THREADS=threads,
+        )
+
+    def uniform_threads(self, nodes: int, itemsize: int) -> int:
+        """Return the threads of a block that eliminates on the chip; 0 where it does not fit."""
+        fitting = [
+            n for n in (32, 64, 96, 128) if _uniform_bytes(nodes, itemsize, n) <= self._most_shared
+        ]
+        if not fitting:
+            return 0
+
+        def resident(n: int) -> tuple[int, int]:
+            return self._most_shared // (_uniform_bytes(nodes, itemsize, n) + 1024) * n, -n
+
+        return max(fitting, key=resident)
+
+    def solve_branches(
+        self, forest: Forest, diagonal: Values, upper: Values, rhs: Values
+    ) -> Values:
+        """Solve a batch with a block of threads a cell, packed by the levels of branches."""
+        layout = forest.layout
+        spans = [slice(*pair) for pair in pairwise(layout.offsets.tolist())]
+        spans = [span for span in spans if span.stop > span.start]
+        cells = [by_levels(forest.parents[span]) for span in spans]
+        moved = Moved(self._machine)
+        pairs = list(zip(cells, spans, strict=True))
+        arrays = [
+            moved.put(np.concatenate([cell.pack(array[span]) for cell, span in pairs]))
+            for array in (diagonal, upper, rhs)
+        ]
+        total = sum(cell.total for cell in cells)
+        room, found = (moved.new((1, 1, total), rhs.dtype) for _ in range(2))
+        given = moved.new((1, 2, sum(cell.branches for cell in cells)), rhs.dtype)
+        tables = [moved.put(table) for table in _tables(cells)]
+        others = (moved.address(array) for array in (room, found, given))
+        self._launch(
+            "branches.cu",
+            "branches",
+            len(cells) * _THREADS,
+            (*tables, *arrays, *others),
+            REAL=_REALS[rhs.dtype.name],
+            THREADS=_THREADS,
+        )
+        packed = moved.get(found).reshape(-1)
+        result = rhs.copy()
+        at = 0
+        for cell, span in zip(cells, spans, strict=True):
+            result[span] = cell.unpack(packed[at : at + cell.total])
+            at += cell.total
+        return result
+
+    def assemble(
+        self, cable: Cable, conductivity: Values, current: Values, voltage: Values, dt: float
+    ) -> tuple[Values, Values]:
+        """Return the diagonal and the right-hand side of a step, as the reference does."""
+        moved = Moved(self._machine)
+        inputs = (cable.axial, cable.capacitance, cable.area, conductivity, current, voltage)
+        places = [moved.put(array) for array in inputs]
+        made = [moved.new((1, 1, len(voltage)), voltage.dtype) for _ in range(2)]
+        numbers = (np.int64(len(voltage)), voltage.dtype.type(dt))
+        self._launch(
+            "assembly.cu",
+            "assemble",
+            len(voltage),
+            (*places, *(moved.address(array) for array in made), *numbers),
+            REAL=_REALS[voltage.dtype.name],
+            THREADS=_THREADS,
+        )
+        diagonal, rhs = (moved.get(array).reshape(-1) for array in made)
+        return diagonal, rhs
+
+    def _pack(self, moved: Moved, source: Flat, target: Interleaved, values: Values) -> Any:
+        packed = moved.new((1, 1, target.total), values.dtype)
+        places = (moved.put(values), moved.address(packed))
+        self._convert("pack", moved, source, target, places, values.dtype)
+        return packed
+
+    def _unpack(self, moved: Moved, source: Flat, target: Interleaved, packed: Any) -> Values:
+        dtype = np.dtype(packed.dtype)
+        flat = moved.new((1, 1, source.total), dtype)
+        self._convert(
+            "unpack", moved, source, target, (moved.address(packed), moved.address(flat)), dtype
+        )
+        return moved.get(flat).reshape(-1)
+
+    def _convert(
+        self,
+        name: str,
+        moved: Moved,
+        source: Flat,
+        target: Interleaved,
+        places: tuple[np.uint64, np.uint64],
+        dtype: np.dtype[Any],
+    ) -> None:
+        """Queue a conversion; `places` are where it reads and where it writes."""
+        item = dtype.itemsize
+        tables = (source.offsets[:-1][target.order], target.sizes, target.starts, target.lengths)
+        numbers = (np.int64(len(target.sizes)), np.zeros((), f"u{item}")[()])
+        self._launch(
+            "convert.cu",
+            name,
+            len(target.starts) * _THREADS,
+            (*places, *(moved.put(table) for table in tables), *numbers),
+            shared=target.width * (_TILE + 1) * item,
+            WORD=_WORDS[item],
+            WIDTH=target.width,
+            TILE=_TILE,
+            THREADS=_THREADS,
+        )
+
+    def _launch(
+        self,
+        file: str,
+        name: str,
+        threads: int,
+        arguments: tuple[Any, ...],
+        *,
+        shared: int = 0,
+        **constants: int | str,
+    ) -> None:
+        block = int(constants["THREADS"])
+        blocks = -(-threads // block)
+        if blocks:
+            kernels = self._library.file(_FOLDER / file, constants)
+            kernels.launch(name, (blocks, 1, 1), (block, 1, 1), arguments, shared)
+
+
+def marked_parents(forest: Forest, target: Interleaved | None = None) -> NDArray[np.uint32]:
+    """Return absolute parents, flat or interleaved, with the highest bit set at forks.
+
+    A fork is a node with a child that does not stand right behind it. Raises `ArgumentError` where
+    there are too many nodes.
+
+    >>> forest = Forest(Flat(np.array([0, 4])), np.array([0, 0, 1, 0]), None)
+    >>> [hex(parent) for parent in marked_parents(forest)]
+    ['0x80000000', '0x0', '0x1', '0x0']
+    """
+    layout = forest.layout
+    total = layout.total if target is None else target.total
+    if total > _FORK:
+        raise ArgumentError(
+            f"A batch has at most {_FORK} nodes on a device, padding included, got {total}.",
+            hint="Give fewer cells at a time.",
+        )
+    own = pack_parents(layout, forest.parents)
+    apart = own[own < np.arange(layout.total) - 1]
+    forks = np.zeros(layout.total, np.int64)
+    forks[apart] = _FORK
+    absolute = own
+    if target is not None:
+        absolute = pack_parents(layout, forest.parents, target)
+        forks = target.pack(layout, forks)
+    return (absolute | forks).astype(np.uint32)
+
+
+def _uniform_bytes(nodes: int, itemsize: int, threads: int) -> int:
+    return 2 * nodes * threads * itemsize + 4 * nodes
+
+
+def _tables(cells: list[Levels]) -> list[NDArray[np.int64]]:
+    """Return the arrays of `branches.cu`, in its order: heads first."""
+    begins = np.zeros((len(cells) + 1, 4), np.int64)
+    for at, cell in enumerate(cells, 1):
+        begins[at] = len(cell.counts), cell.branches, len(cell.children), cell.total
+    heads = np.cumsum(begins, axis=0).reshape(-1)
+    fields = ("starts", "counts", "first", "lengths", "parent_nodes", "children_from", "children")
+    tables = (np.concatenate([getattr(cell, name) for cell in cells]) for name in fields)
+    return [heads, *(table if len(table) else np.zeros(1, np.int64) for table in tables)]

@@ -1,0 +1,1 @@
+"""Tridiagonal and pentadiagonal systems, many at once."""

@@ -1,0 +1,317 @@
+"""The systems solved with Numba, some neighbouring systems at a time, in all threads.
+
+Every system is solved by itself and with the operations of the reference in their order, so the
+result does not depend on how many systems there are or how they are spread over threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.kernels.threads import spread
+from halocline_engine.kernels.tridiagonal.problem import (
+    Batch,
+    Factored,
+    Solved,
+    check_batch,
+    rows_of_periodic,
+)
+
+__all__ = ["diagnose", "factor", "solve", "solve_factored", "solve_pentadiagonal"]
+
+#: Neighbouring systems that one pass over the rows solves: their rows are whole cache lines.
+_WIDTH = 64
+
+_njit: Any = cast("Any", numba).njit(nogil=True, error_model="numpy")
+_config: Any = cast("Any", numba).config
+
+
+def solve(
+    lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch, *, periodic: bool = False
+) -> Solved:
+    """Solve a batch."""
+    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+    if periodic:
+        rows_of_periodic(rhs.shape[1])
+    bands = _dense(lower), _dense(diagonal), _dense(upper), _dense(rhs)
+    found = np.empty_like(bands[3])
+    _over_tiles(_periodic if periodic else _thomas, (*bands, found), rhs)
+    return Solved(found, diagnose(*bands, found, periodic=periodic))
+
+
+def factor(lower: Batch, diagonal: Batch, upper: Batch) -> Factored:
+    """Eliminate the coefficients; the result serves any number of right-hand sides."""
+    check_batch({"lower": lower, "upper": upper}, diagonal)
+    low, reciprocal, scaled = (_dense(band).copy() for band in (lower, diagonal, upper))
+    _over_tiles(_factor, (low, reciprocal, scaled), diagonal)
+    return Factored(low, reciprocal, scaled)
+
+
+def solve_factored(factored: Factored, rhs: Batch) -> Batch:
+    """Solve a batch with coefficients that were eliminated before."""
+    check_batch({"lower": factored.lower}, rhs, shared=factored.shared)
+    dense = _dense(rhs)
+    found = np.empty_like(dense)
+    bands = (factored.lower, factored.reciprocal, factored.upper)
+    kernel = _solve_shared if factored.shared else _solve_each
+    _over_tiles(kernel, (*(_dense(band) for band in bands), dense, found), rhs)
+    return found
+
+
+def solve_pentadiagonal(
+    second_lower: Batch,
+    lower: Batch,
+    diagonal: Batch,
+    upper: Batch,
+    second_upper: Batch,
+    rhs: Batch,
+) -> Batch:
+    """Solve a batch of pentadiagonal systems."""
+    bands = {
+        "second_lower": second_lower,
+        "lower": lower,
+        "diagonal": diagonal,
+        "upper": upper,
+        "second_upper": second_upper,
+    }
+    check_batch(bands, rhs)
+    found = np.empty(rhs.shape, rhs.dtype)
+    arrays = (*(_dense(band) for band in bands.values()), _dense(rhs), found)
+    _over_tiles(_pentadiagonal, arrays, rhs)
+    return found
+
+
+def diagnose(
+    lower: Batch,
+    diagonal: Batch,
+    upper: Batch,
+    rhs: Batch,
+    solution: Batch,
+    *,
+    periodic: bool = False,
+) -> NDArray[np.uint8]:
+    """Return the `Status` of each system, indexed [outer, inner]."""
+    status = np.zeros((rhs.shape[0], rhs.shape[2]), np.uint8)
+    arrays = (lower, diagonal, upper, rhs, solution)
+    dense = [_dense(array) for array in arrays]
+    threads = int(_config.NUMBA_NUM_THREADS)
+
+    def part(first: int, past: int) -> None:
+        _diagnose(*dense, status, periodic, first, past)
+
+    spread(rhs.shape[0] * rhs.shape[2], threads, part)
+    return status
+
+
+def _dense(array: Batch) -> Batch:
+    return np.ascontiguousarray(array)
+
+
+def _over_tiles(kernel: Callable[..., None], arrays: tuple[Batch, ...], like: Batch) -> None:
+    """Call a kernel for all tiles of systems, a range of tiles in each thread."""
+    outer, _, inner = like.shape
+    width = min(_WIDTH, inner) or 1
+    one = like.dtype.type(1)
+
+    def part(first: int, past: int) -> None:
+        kernel(*arrays, one, width, first, past)
+
+    spread(outer * -(-inner // width), int(_config.NUMBA_NUM_THREADS), part)
+
+
+@_njit
+def _thomas(
+    a: Any, b: Any, c: Any, d: Any, x: Any, one: Any, width: int, first: int, past: int
+) -> None:
+    _, rows, inner = d.shape
+    tiles = -(-inner // width)
+    cp = np.empty((rows, width), d.dtype)
+    for tile in range(first, past):
+        o, start = tile // tiles, tile % tiles * width
+        lanes = min(width, inner - start)
+        for q in range(lanes):
+            i = start + q
+            w = one / b[o, 0, i]
+            cp[0, q] = c[o, 0, i] * w
+            x[o, 0, i] = d[o, 0, i] * w
+        for k in range(1, rows):
+            for q in range(lanes):
+                i = start + q
+                w = one / (b[o, k, i] - a[o, k, i] * cp[k - 1, q])
+                cp[k, q] = c[o, k, i] * w
+                x[o, k, i] = (d[o, k, i] - a[o, k, i] * x[o, k - 1, i]) * w
+        for k in range(rows - 2, -1, -1):
+            for q in range(lanes):
+                i = start + q
+                x[o, k, i] = x[o, k, i] - cp[k, q] * x[o, k + 1, i]
+
+
+@_njit
+def _periodic(
+    a: Any, b: Any, c: Any, d: Any, x: Any, one: Any, width: int, first: int, past: int
+) -> None:
+    _, rows, inner = d.shape
+    tiles = -(-inner // width)
+    last = rows - 1
+    cp, z = np.empty((rows, width), d.dtype), np.empty((rows, width), d.dtype)
+    for tile in range(first, past):
+        o, start = tile // tiles, tile % tiles * width
+        for q in range(min(width, inner - start)):
+            i = start + q
+            gamma = -b[o, 0, i] if b[o, 0, i] != 0 else one
+            w = one / (b[o, 0, i] - gamma)
+            cp[0, q] = c[o, 0, i] * w
+            x[o, 0, i] = d[o, 0, i] * w
+            z[0, q] = gamma * w
+            for k in range(1, last):
+                w = one / (b[o, k, i] - a[o, k, i] * cp[k - 1, q])
+                cp[k, q] = c[o, k, i] * w
+                x[o, k, i] = (d[o, k, i] - a[o, k, i] * x[o, k - 1, i]) * w
+                z[k, q] = (-(a[o, k, i] * z[k - 1, q])) * w
+            corner = c[o, last, i]
+            pivot = b[o, last, i] - corner * a[o, 0, i] / gamma
+            w = one / (pivot - a[o, last, i] * cp[last - 1, q])
+            x[o, last, i] = (d[o, last, i] - a[o, last, i] * x[o, last - 1, i]) * w
+            z[last, q] = (corner - a[o, last, i] * z[last - 1, q]) * w
+            for k in range(last - 1, -1, -1):
+                x[o, k, i] = x[o, k, i] - cp[k, q] * x[o, k + 1, i]
+                z[k, q] = z[k, q] - cp[k, q] * z[k + 1, q]
+            share = a[o, 0, i] / gamma
+            weight = (x[o, 0, i] + share * x[o, last, i]) / (one + (z[0, q] + share * z[last, q]))
+            for k in range(rows):
+                x[o, k, i] = x[o, k, i] - weight * z[k, q]
+
+
+@_njit
+def _factor(a: Any, b: Any, c: Any, one: Any, width: int, first: int, past: int) -> None:
+    """Replace the bands by what `Factored` holds."""
+    _, rows, inner = b.shape
+    tiles = -(-inner // width)
+    for tile in range(first, past):
+        o, start = tile // tiles, tile % tiles * width
+        for k in range(rows):
+            for i in range(start, min(start + width, inner)):
+                if k == 0:
+                    a[o, k, i] = one - one
+                    b[o, k, i] = one / b[o, k, i]
+                else:
+                    b[o, k, i] = one / (b[o, k, i] - a[o, k, i] * c[o, k - 1, i])
+                c[o, k, i] = c[o, k, i] * b[o, k, i]
+
+
+@_njit
+def _solve_each(
+    low: Any, w: Any, up: Any, d: Any, x: Any, _one: Any, width: int, first: int, past: int
+) -> None:
+    _, rows, inner = d.shape
+    tiles = -(-inner // width)
+    for tile in range(first, past):
+        o, start = tile // tiles, tile % tiles * width
+        end = min(start + width, inner)
+        for i in range(start, end):
+            x[o, 0, i] = d[o, 0, i] * w[o, 0, i]
+        for k in range(1, rows):
+            for i in range(start, end):
+                x[o, k, i] = (d[o, k, i] - low[o, k, i] * x[o, k - 1, i]) * w[o, k, i]
+        for k in range(rows - 2, -1, -1):
+            for i in range(start, end):
+                x[o, k, i] = x[o, k, i] - up[o, k, i] * x[o, k + 1, i]
+
+
+@_njit
+def _solve_shared(
+    low: Any, w: Any, up: Any, d: Any, x: Any, _one: Any, width: int, first: int, past: int
+) -> None:
+    _, rows, inner = d.shape
+    tiles = -(-inner // width)
+    for tile in range(first, past):
+        o, start = tile // tiles, tile % tiles * width
+        end = min(start + width, inner)
+        for i in range(start, end):
+            x[o, 0, i] = d[o, 0, i] * w[0, 0, 0]
+        for k in range(1, rows):
+            left, scale = low[0, k, 0], w[0, k, 0]
+            for i in range(start, end):
+                x[o, k, i] = (d[o, k, i] - left * x[o, k - 1, i]) * scale
+        for k in range(rows - 2, -1, -1):
+            right = up[0, k, 0]
+            for i in range(start, end):
+                x[o, k, i] = x[o, k, i] - right * x[o, k + 1, i]
+
+
+@_njit
+def _pentadiagonal(
+    e: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    f: Any,
+    d: Any,
+    x: Any,
+    one: Any,
+    width: int,
+    first: int,
+    past: int,
+) -> None:
+    _, rows, inner = d.shape
+    tiles = -(-inner // width)
+    near, far = np.empty((rows, width), d.dtype), np.empty((rows, width), d.dtype)
+    for tile in range(first, past):
+        o, start = tile // tiles, tile % tiles * width
+        lanes = min(width, inner - start)
+        for k in range(rows):
+            for q in range(lanes):
+                i = start + q
+                left, pivot, value = a[o, k, i], b[o, k, i], d[o, k, i]
+                if k > 1:
+                    left = left - e[o, k, i] * near[k - 2, q]
+                    pivot = pivot - e[o, k, i] * far[k - 2, q]
+                    value = value - e[o, k, i] * x[o, k - 2, i]
+                right = c[o, k, i]
+                if k > 0:
+                    pivot = pivot - left * near[k - 1, q]
+                    value = value - left * x[o, k - 1, i]
+                    right = right - left * far[k - 1, q]
+                w = one / pivot
+                near[k, q], far[k, q], x[o, k, i] = right * w, f[o, k, i] * w, value * w
+        for k in range(rows - 2, -1, -1):
+            for q in range(lanes):
+                i = start + q
+                x[o, k, i] = x[o, k, i] - near[k, q] * x[o, k + 1, i]
+                if k + 2 < rows:
+                    x[o, k, i] = x[o, k, i] - far[k, q] * x[o, k + 2, i]
+
+
+@_njit
+def _diagnose(
+    a: Any, b: Any, c: Any, d: Any, x: Any, status: Any, periodic: bool, first: int, past: int
+) -> None:
+    _, rows, inner = d.shape
+    zero = b.dtype.type(0)
+    for system in range(first, past):
+        o, i = system // inner, system % inner
+        found, finite, solved = 0, True, True
+        for k in range(rows):
+            low = a[o, k, i] if periodic or k > 0 else zero
+            high = c[o, k, i] if periodic or k < rows - 1 else zero
+            middle = b[o, k, i]
+            if middle == 0:
+                found |= 1
+            if abs(middle) < abs(low) + abs(high):
+                found |= 2
+            if not np.isfinite(low) or not np.isfinite(high) or not np.isfinite(middle):
+                finite = False
+            if not np.isfinite(d[o, k, i]):
+                finite = False
+            if not np.isfinite(x[o, k, i]):
+                solved = False
+        if not finite:
+            found |= 4
+        elif not solved:
+            found |= 8
+        status[o, i] = found

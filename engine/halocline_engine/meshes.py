@@ -1,0 +1,233 @@
+"""Operators on unstructured meshes: what lies around each cell, by the mesh's connectivity.
+
+`mesh` is a dataset or a file in UGRID or MPAS, see `datasets.mesh`; `location` says whether values
+lie on its "face"s (default) or "node"s. `operation` is one of
+
+* "sum" and "mean" of the neighbours (faces that share an edge, nodes that an edge joins);
+* "gradient": derivatives eastward and northward, named `<variable>_eastward` and `_northward`;
+* "laplacian";
+* "divergence" of a vector, whose eastward and northward components `variables` names.
+
+Derivatives are those of a quadratic that fits the values around each point on the sphere, of
+second order in the distance between points, the Laplacian of first, see
+`kernels.indirect.sphere`; they are per metre on a sphere of `radius` metres (default: the mesh's
+own, or 6371229). For a constant, the mean is exactly that constant, and gradient and Laplacian are
+exactly 0. Where a value around is NaN, the result is, and so it is where the points around do not
+determine the derivative, as at the edge of a region.
+
+Every variable on the mesh is taken, for all its other dimensions, or those that `variables` names;
+it must have the type float32 or float64. The dimension of the mesh is found by the mesh's own name
+for it, else by its size; `dim` names it where that is not plain. Results are named
+`<variable>_<operation>`, that of vectors "divergence". `target`, `chunks`, `cluster`, `output`,
+`on_event` and `cancelled` are those of `run`: blocks are cut along the other dimensions, and the
+result is the same bit for bit whatever they are. Raises a `RequestError` or `CapacityError` before
+anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+import xarray as xr
+
+from halocline_engine.datasets.match import near
+from halocline_engine.datasets.mesh import Points, read_mesh
+from halocline_engine.datasets.provenance import coordinates_within, with_history
+from halocline_engine.datasets.source import Opened, open_source
+from halocline_engine.distribute.changes import (
+    Change,
+    Multiplying,
+    Request,
+    check_room,
+    place_of,
+    run_changes,
+)
+from halocline_engine.distribute.events import Event
+from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.kernels.indirect.problem import choice
+from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
+from halocline_engine.kernels.indirect.sphere import (
+    divergence,
+    gradient,
+    laplacian,
+    neighbour_mean,
+)
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["neighbours"]
+
+_TYPES = ("float32", "float64")
+#: Metres, of the sphere of the World Meteorological Organization's GRIB.
+_EARTH = 6_371_229.0
+
+
+class _Operator(Enum):
+    SUM = "sum"
+    MEAN = "mean"
+    GRADIENT = "gradient"
+    LAPLACIAN = "laplacian"
+    DIVERGENCE = "divergence"
+
+
+class _Location(Enum):
+    FACE = "face"
+    NODE = "node"
+
+
+def neighbours(
+    dataset: xr.Dataset | str | Path,
+    mesh: xr.Dataset | str | Path,
+    operation: str,
+    *,
+    variables: Sequence[str] | None = None,
+    location: str = "face",
+    dim: str | None = None,
+    radius: float | None = None,
+    target: str = "auto",
+    mode: str = "auto",
+    chunks: Mapping[str, int] | None = None,
+    cluster: int | str | Client | None = None,
+    output: str | Path | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> xr.Dataset:
+    """Return a dataset with an operator applied on a mesh; see the head of the module."""
+    operator: _Operator = choice(_Operator, "operation", operation)
+    where: _Location = choice(_Location, "location", location)
+    if radius is not None and not radius > 0:
+        raise ArgumentError(f"Argument 'radius' must be a length in metres, got {radius!r}.")
+    if operator is _Operator.DIVERGENCE and (variables is None or len(variables) != 2):
+        raise ArgumentError(
+            "A divergence needs the eastward and the northward component of a vector, got"
+            f" variables={variables!r}.",
+            hint="Name both with variables=.",
+        )
+    opened, known = open_source(dataset), read_mesh(mesh, check_room)
+    points = known.on_faces() if where is _Location.FACE else known.on_nodes()
+    chosen = _chosen(opened, points, variables, dim)
+    matrices = _matrices(operator, points, radius or known.radius or _EARTH)
+    if operator is _Operator.DIVERGENCE:
+        changes = [_vector(opened, chosen, matrices[""])]
+    else:
+        changes = [
+            _change(opened.dataset[name], (name,), f"{name}{suffix}", along, multiplying)
+            for name, along in chosen.items()
+            for suffix, multiplying in matrices.items()
+        ]
+    what = f"{operation} on a mesh of {', '.join(chosen)}"
+    frame = xr.Dataset(coords=_coordinates(opened, changes))
+    sizes = {str(d): int(opened.dataset.sizes[d]) for change in changes for d in change.dims}
+    request = Request(
+        opened=opened,
+        changes=tuple(changes),
+        sizes=sizes,
+        frame=with_history(frame, opened.dataset, what),
+        chunks=chunks or {},
+        output=place_of(output),
+        what=what,
+    )
+    return run_changes(request, mode, target, cluster, on_event, cancelled)
+
+
+def _matrices(operator: _Operator, points: Points, radius: float) -> dict[str, Multiplying]:
+    """Return what is multiplied with, by what follows the name of a variable in the result's."""
+
+    def by(matrix: Sparse, form: Form) -> Multiplying:
+        return Multiplying(matrix, form, Missing.PROPAGATE, 0.0)
+
+    match operator:
+        case _Operator.SUM:
+            return {"_sum": by(neighbour_mean(points.neighbours, total=True), Form.PLAIN)}
+        case _Operator.MEAN:
+            return {"_mean": by(neighbour_mean(points.neighbours), Form.DEPARTURE)}
+        case _Operator.GRADIENT:
+            east, north = gradient(points.xyz, points.surroundings, radius)
+            return {"_eastward": by(east, Form.RELATIVE), "_northward": by(north, Form.RELATIVE)}
+        case _Operator.LAPLACIAN:
+            matrix = laplacian(points.xyz, points.surroundings, radius)
+            return {"_laplacian": by(matrix, Form.RELATIVE)}
+        case _Operator.DIVERGENCE:
+            return {"": by(divergence(points.xyz, points.surroundings, radius), Form.PLAIN)}
+        case _:
+            assert_never(operator)
+
+
+def _chosen(
+    opened: Opened, points: Points, variables: Sequence[str] | None, dim: str | None
+) -> dict[str, str]:
+    """Return the variables, each with its dimension on the mesh."""
+    names = [str(name) for name in opened.dataset.data_vars]
+    found: dict[str, str] = {}
+    count = len(points.xyz)
+    for name in names if variables is None else variables:
+        if name not in names:
+            raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
+        array = opened.dataset[name]
+        along = _along(array, points, dim)
+        if along is not None and str(array.dtype) in _TYPES:
+            found[name] = along
+        elif variables is not None:
+            raise FieldError(
+                f"Variable '{name}' does not lie on the mesh: expected float32 or float64 with one"
+                f" dimension of {count} points, got '{array.dtype}' with {dict(array.sizes)}.",
+                hint="Name the dimension with dim=, or the location of the values.",
+            )
+    if not found:
+        raise FieldError(
+            f"The dataset has no variable of type float32 or float64 on the {count} points of the"
+            " mesh.",
+            hint="Values on nodes need location='node'.",
+        )
+    return found
+
+
+def _along(array: xr.DataArray, points: Points, dim: str | None) -> str | None:
+    fitting = [str(d) for d, size in array.sizes.items() if size == len(points.xyz)]
+    wanted = dim or points.dim
+    if wanted in fitting:
+        return wanted
+    return fitting[0] if dim is None and len(fitting) == 1 else None
+
+
+def _vector(opened: Opened, chosen: Mapping[str, str], multiplying: Multiplying) -> Change:
+    names = tuple(chosen)
+    arrays = [opened.dataset[name] for name in names]
+    if len(names) != 2 or arrays[0].dims != arrays[1].dims or arrays[0].dtype != arrays[1].dtype:
+        described = [f"{array.dtype}{[*array.dims]}" for array in arrays]
+        raise FieldError(
+            "Both components of a vector must have the same type and dimensions, and be two"
+            f" variables, got {', '.join(described)}."
+        )
+    return _change(arrays[0], names, "divergence", chosen[names[0]], multiplying)
+
+
+def _change(
+    array: xr.DataArray, names: tuple[str, ...], result: str, along: str, multiplying: Multiplying
+) -> Change:
+    own = tuple(str(dim) for dim in array.dims)
+    kept = {key: array.attrs[key] for key in ("mesh", "location") if key in array.attrs}
+    return Change(
+        variables=names,
+        result=result,
+        dtype=array.dtype.name,
+        own=own,
+        batch=tuple(dim for dim in own if dim != along),
+        taken=(along,),
+        values=(),
+        made=(along,),
+        dims=own,
+        operation=multiplying,
+        attributes=kept,
+    )
+
+
+def _coordinates(opened: Opened, changes: Sequence[Change]) -> dict[str, xr.DataArray]:
+    found: dict[str, xr.DataArray] = {}
+    for change in changes:
+        found |= coordinates_within(opened.dataset[change.variables[0]], change.dims)
+    return found

@@ -1,0 +1,244 @@
+"""Fields from one horizontal grid to another, by weights that were computed before.
+
+`weights` is a file of ESMF or SCRIP, or an open dataset of one: `row`, `col` and `S`, see
+`datasets.weights`. Every variable that lies on the source grid is regridded, for all its other
+dimensions, or those that `variables` names; it must have the type float32 or float64. Variables
+lie on the source grid where the sizes of successive dimensions are those of the grid; `dims` names
+these dimensions where that is not plain. A matrix is applied in double precision, its terms in
+the order of the file, so that every target gives the same bits.
+
+`missing` says what NaN in the source does: with "renormalise" the cells that are there take the
+weight of those that are not, and a target cell is NaN where less than `least` of its weight is
+there; with "propagate" every cell that uses a NaN is NaN. Cells that the weights do not reach are
+NaN.
+
+The result has the regridded variables, the centres of the target's cells where the weights hold
+them, the other coordinates of the variables, and a line in the history. `target_dims` names the
+dimensions of the target grid (default: those of the source where there are as many, else "y" and
+"x", or "cell"). `target`, `chunks`, `cluster`, `output`, `on_event` and `cancelled` are those of
+`run`: blocks are cut along the other dimensions and have the whole grid, and the result is the
+same bit for bit whatever they are. Raises a `RequestError` or `CapacityError` before anything is
+written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from halocline_engine.datasets.match import near
+from halocline_engine.datasets.provenance import coordinates_within, with_history
+from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.weights import Weights, read_weights
+from halocline_engine.distribute.changes import (
+    Change,
+    Multiplying,
+    Request,
+    check_room,
+    place_of,
+    run_changes,
+)
+from halocline_engine.distribute.events import Event
+from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.kernels.indirect.problem import choice
+from halocline_engine.kernels.indirect.sparse import Form, Missing
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["regrid"]
+
+_TYPES = ("float32", "float64")
+
+
+def regrid(
+    dataset: xr.Dataset | str | Path,
+    weights: xr.Dataset | str | Path,
+    *,
+    variables: Sequence[str] | None = None,
+    missing: str = "renormalise",
+    least: float = 0.0,
+    dims: Sequence[str] | None = None,
+    target_dims: Sequence[str] | None = None,
+    target: str = "auto",
+    mode: str = "auto",
+    chunks: Mapping[str, int] | None = None,
+    cluster: int | str | Client | None = None,
+    output: str | Path | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> xr.Dataset:
+    """Return a dataset on the target grid of the weights; see the head of the module."""
+    rule: Missing = choice(Missing, "missing", missing)
+    if not 0 <= least <= 1:
+        raise ArgumentError(f"Argument 'least' must be a number from 0 to 1, got {least!r}.")
+    opened, known = open_source(dataset), read_weights(weights, check_room)
+    chosen = _chosen(opened.dataset, known, variables, dims)
+    first = next(iter(chosen.values()))
+    named = _target_dims(first, known, target_dims)
+    operation = Multiplying(known.matrix, Form.PLAIN, rule, least)
+    changes = tuple(
+        _change(opened.dataset[name], name, lying, named, operation)
+        for name, lying in chosen.items()
+    )
+    what = f"regrid of {', '.join(chosen)}"
+    coordinates = _centres(known, named)
+    for change in changes:
+        coordinates |= coordinates_within(opened.dataset[change.result], change.batch)
+    frame = xr.Dataset(coords=coordinates)
+    request = Request(
+        opened=opened,
+        changes=changes,
+        sizes=_sizes(opened.dataset, changes, dict(zip(named, known.target_shape, strict=True))),
+        frame=with_history(frame, opened.dataset, what),
+        chunks=chunks or {},
+        output=place_of(output),
+        what=what,
+    )
+    return run_changes(request, mode, target, cluster, on_event, cancelled)
+
+
+def _chosen(
+    dataset: xr.Dataset,
+    weights: Weights,
+    variables: Sequence[str] | None,
+    dims: Sequence[str] | None,
+) -> dict[str, tuple[str, ...]]:
+    """Return the variables to regrid, each with its dimensions on the source grid."""
+    names = [str(name) for name in dataset.data_vars]
+    found: dict[str, tuple[str, ...]] = {}
+    for name in names if variables is None else variables:
+        if name not in names:
+            raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
+        array = dataset[name]
+        lying = _on_grid(array, weights, dims)
+        fits = lying is not None and str(array.dtype) in _TYPES
+        if lying is not None and fits:
+            found[name] = lying
+        elif variables is not None:
+            raise FieldError(
+                f"Variable '{name}' cannot be regridded: expected float32 or float64 on a grid of"
+                f" {_by(weights.source_shape)} cells, got '{array.dtype}' with the dimensions"
+                f" {dict(array.sizes)}.",
+                hint="Name the dimensions of the grid with dims=.",
+            )
+    if not found:
+        raise FieldError(
+            "The dataset has no variable of type float32 or float64 on a grid of"
+            f" {_by(weights.source_shape)} cells, for which the weights were made."
+        )
+    return found
+
+
+def _on_grid(
+    array: xr.DataArray, weights: Weights, dims: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    """Return the dimensions of a variable that are those of the source grid, in its order."""
+    own = tuple(str(dim) for dim in array.dims)
+    rank = len(weights.source_shape)
+    places = range(len(own) - rank, -1, -1)
+    windows = [tuple(dims)] if dims is not None else [own[at : at + rank] for at in places]
+    for window in windows:
+        if set(window) <= set(own):
+            sizes = tuple(int(array.sizes[dim]) for dim in window)
+            if sizes == weights.source_shape:
+                return window
+            if dims is not None and math.prod(sizes) == math.prod(weights.source_shape):
+                return window
+    return None
+
+
+def _target_dims(
+    source: tuple[str, ...], weights: Weights, named: Sequence[str] | None
+) -> tuple[str, ...]:
+    rank = len(weights.target_shape)
+    if named is not None:
+        if len(named) != rank:
+            raise ArgumentError(
+                f"Argument 'target_dims' must name {rank} dimensions, got {list(named)!r}."
+            )
+        return tuple(named)
+    if len(source) == rank:
+        return source
+    return {1: ("cell",), 2: ("y", "x")}.get(rank, tuple(f"axis_{n}" for n in range(rank)))
+
+
+def _change(
+    array: xr.DataArray,
+    name: str,
+    lying: tuple[str, ...],
+    named: tuple[str, ...],
+    operation: Multiplying,
+) -> Change:
+    """Return what becomes of a variable; the target's dimensions stand where the first one was."""
+    own = tuple(str(dim) for dim in array.dims)
+    rest = tuple(dim for dim in own if dim not in lying)
+    place = min(own.index(dim) for dim in lying)
+    before = [dim for dim in own[:place] if dim in rest]
+    dims = (*before, *named, *(dim for dim in rest if dim not in before))
+    if len(set(dims)) < len(dims):
+        raise FieldError(
+            f"The result '{name}' would have the dimensions {dims}, one of them twice.",
+            hint="Name others with target_dims=.",
+        )
+    return Change(
+        variables=(name,),
+        result=name,
+        dtype=array.dtype.name,
+        own=own,
+        batch=rest,
+        taken=lying,
+        values=(),
+        made=named,
+        dims=dims,
+        operation=operation,
+        attributes=array.attrs,
+    )
+
+
+def _sizes(
+    dataset: xr.Dataset, changes: Sequence[Change], made: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the sizes of all dimensions of the results, of which those `made` are new."""
+    sizes = dict(made)
+    for change in changes:
+        for dim in change.batch:
+            size = int(dataset.sizes[dim])
+            if sizes.setdefault(dim, size) != size:
+                raise FieldError(
+                    f"The dimension '{dim}' of '{change.result}' has {size} points, and that of"
+                    f" the target grid {sizes[dim]}.",
+                    hint="Name others with target_dims=.",
+                )
+    return sizes
+
+
+def _centres(weights: Weights, named: tuple[str, ...]) -> dict[str, xr.DataArray]:
+    """Return latitude and longitude: along a dimension each where the grid is rectilinear."""
+    if weights.latitude is None or weights.longitude is None:
+        return {}
+    latitude = weights.latitude.reshape(weights.target_shape)
+    longitude = weights.longitude.reshape(weights.target_shape)
+    lat_attrs = {"standard_name": "latitude", "units": "degrees_north"}
+    lon_attrs = {"standard_name": "longitude", "units": "degrees_east"}
+    if (
+        latitude.ndim == 2
+        and (latitude == latitude[:, :1]).all()
+        and (longitude == longitude[:1]).all()
+    ):
+        return {
+            named[0]: xr.DataArray(latitude[:, 0], dims=named[0], attrs=lat_attrs),
+            named[1]: xr.DataArray(longitude[0], dims=named[1], attrs=lon_attrs),
+        }
+    return {
+        "latitude": xr.DataArray(latitude, dims=named, attrs=lat_attrs),
+        "longitude": xr.DataArray(longitude, dims=named, attrs=lon_attrs),
+    }
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

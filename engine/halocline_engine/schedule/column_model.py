@@ -1,0 +1,234 @@
+"""What a cache must hold for work in column order, how wide columns may be, what is fetched.
+
+The model knows a cache of a number of bytes, cells of `unit` bytes, the cells around it that the
+work on a cell reads, and how many cells are worked on at a time: threads of a device, 1 for a
+loop. It holds for every level: points in a cache of the device or of a core, rows of points where
+a row is a plane, chunks in memory.
+
+Two forms are given of a width. The `exact` one solves the working set for the width, but for the
+rounding up of the number of rows in work; the `asymptotic` one also leaves out what becomes small
+for wide columns. `fitting_width` is the largest width whose working set fits, with the rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from halocline_engine.errors import InternalError
+from halocline_engine.schedule.column import columns_of
+
+__all__ = [
+    "Reads",
+    "Work",
+    "asymptotic_width",
+    "counted_fetches",
+    "exact_width",
+    "fetch_bound",
+    "fitting_width",
+    "lines_of",
+    "product_fitting_width",
+    "product_width",
+    "product_working_set",
+    "tile_surplus",
+    "working_set",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The cells around it that the work on a cell reads, as (before, after), none below 0.
+
+    `rows` counts rows, `cells` counts cells along a row.
+    """
+
+    rows: tuple[int, int]
+    cells: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        """Refuse reads that do not include the cell itself."""
+        if min(*self.rows, *self.cells) < 0:
+            raise InternalError(
+                "Reads around a cell are given as numbers from 0 before and after it, got rows"
+                f" {self.rows} and cells {self.cells}."
+            )
+
+    @property
+    def height(self) -> int:
+        """How many rows are read."""
+        return 1 + sum(self.rows)
+
+    @property
+    def width(self) -> int:
+        """How many cells of a row are read."""
+        return 1 + sum(self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is done: bytes of a cell, what each reads, and how many are worked on at a time."""
+
+    unit: int
+    reads: Reads
+    active: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below one."""
+        if min(self.unit, self.active) < 1:
+            raise InternalError(
+                "Work in columns needs cells of at least a byte and at least one in work, got"
+                f" {self.unit} bytes and {self.active} cells."
+            )
+
+
+def working_set(work: Work, width: int, *, aligned: bool = False) -> int:
+    """Return the bytes that the cells in work read, for columns of a width.
+
+    They are consecutive, and begin with the first cell of a row if `aligned`, else anywhere.
+
+    >>> point = Work(unit=8, reads=Reads(rows=(2, 2), cells=(2, 2)), active=2048)
+    >>> working_set(point, 512), working_set(point, 512, aligned=True)
+    (37152, 33024)
+    """
+    rows = -(-work.active // width) if aligned else 1 - (-(work.active - 1) // width)
+    return work.unit * (width + work.reads.width - 1) * (work.reads.height - 1 + rows)
+
+
+def asymptotic_width(work: Work, cache: int) -> float:
+    """Return the width of columns for a cache, for columns much wider than what a cell reads.
+
+    It is below 1 where there is none.
+    """
+    reads = work.reads
+    return (cache / work.unit - reads.height * reads.width - work.active) / reads.height
+
+
+def exact_width(work: Work, cache: int) -> float | None:
+    """Return the width whose working set is the cache, or None where no width's is so small.
+
+    The working set is (width + reads.width) (reads.height + active / width) cells.
+    """
+    height, reads = work.reads.height, work.reads.width
+    return _larger_root(
+        height, cache / work.unit - work.active - reads * height, reads * work.active
+    )
+
+
+def fitting_width(work: Work, cache: int) -> int | None:
+    """Return the largest width whose `working_set` fits in the cache, or None if none does.
+
+    >>> fitting_width(Work(8, Reads((2, 2), (2, 2)), active=2048), cache=256 * 1024)
+    5457
+    """
+    cells = cache // work.unit
+    return _fitting(
+        lambda rows: cells // (work.reads.height + rows) - work.reads.width + 1, work.active - 1
+    )
+
+
+def product_working_set(unit: int, inner: int, width: int, active: int) -> int:
+    """Return the bytes that `active` elements of a matrix product read.
+
+    The right matrix has `inner` rows, of which a column of `width` is read; the left matrix has
+    `inner` columns, of which as many rows are read as are in work.
+    """
+    return unit * inner * (width - (-active // width))
+
+
+def product_width(unit: int, inner: int, active: int, cache: int) -> float | None:
+    """Return the width of columns of a matrix product, or None where no width fits.
+
+    There is one only where the cache holds 2 sqrt(`active`) rows of `inner` elements.
+
+    >>> product_width(unit=4, inner=16384, active=132 * 2048, cache=50 * 2**20) is None
+    True
+    """
+    return _larger_root(1, cache / (unit * inner), active)
+
+
+def product_fitting_width(unit: int, inner: int, active: int, cache: int) -> int | None:
+    """Return the largest width whose `product_working_set` fits in the cache, or None."""
+    cells = cache // (unit * inner)
+    return _fitting(lambda rows: cells - rows, active)
+
+
+def fetch_bound(work: Work, rows: int, length: int, width: int, line: int) -> int:
+    """Return how many lines of `line` cells are fetched at most, if the cache holds the work.
+
+    The cells that are read beyond the first and last row and cell are stored as well. Rows of
+    memory may begin anywhere in a line, so a column touches one line more than it fills.
+    """
+    reads = work.reads
+    lines = -(-(width + reads.width - 2) // line) + 1
+    return -(-length // width) * lines * (rows + reads.height - 1)
+
+
+def counted_fetches(work: Work, rows: int, length: int, width: int) -> int:
+    """Return how many cells are fetched if a cache of cells holds the work; for chunks.
+
+    Nothing lies beyond the first and the last row and cell; rows that are read are fetched once a
+    column.
+
+    >>> chunk = Work(unit=2**20, reads=Reads(rows=(1, 1), cells=(1, 1)))
+    >>> counted_fetches(chunk, rows=10, length=8, width=4)
+    100
+    """
+    before, after = work.reads.cells
+    return rows * sum(
+        min(column.stop + after, length) - max(column.start - before, 0)
+        for column in columns_of(length, width)
+    )
+
+
+def lines_of(work: Work, rows: int, length: int, width: int, line: int) -> int:
+    """Return how many lines are fetched if the cache holds the work: what `fetch_bound` bounds.
+
+    Rows lie one behind the other in memory, with the cells that are read beyond their ends.
+
+    >>> box = Work(unit=4, reads=Reads((4, 4), (4, 4)))
+    >>> lines_of(box, 192, 192, 100, line=16), fetch_bound(box, 192, 192, 100, line=16)
+    (2900, 3200)
+    """
+    around = work.reads.width - 1
+    pitch = length + around
+    return sum(
+        (row * pitch + column.stop + around - 1) // line - (row * pitch + column.start) // line + 1
+        for row in range(rows + work.reads.height - 1)
+        for column in columns_of(length, width)
+    )
+
+
+def tile_surplus(work: Work, rows: int, length: int, width: int, height: int, line: int) -> int:
+    """Return about how many lines more tiles of a height fetch than columns of the same width.
+
+    Every tile but the first of a column fetches again the rows that it shares with the one above.
+    """
+    lines = -(-(width + work.reads.width - 1) // line)
+    return -(-length // width) * lines * (work.reads.height - 1) * (-(-rows // height) - 1)
+
+
+def _larger_root(a: float, b: float, c: float) -> float | None:
+    """Solve a x + c / x = b for the larger positive x; None where there is none."""
+    inside = b * b - 4 * a * c
+    if b <= 0 or inside < 0:
+        return None
+    return (b + math.sqrt(inside)) / (2 * a)
+
+
+def _fitting(widest: Callable[[int], int], others: int) -> int | None:
+    """Return the largest width whose rows fit, or None.
+
+    `widest(rows)` is the largest width with which so many rows beside the first one fit; `others`
+    cells need `others / width` of them. Wider columns need no more rows than narrower ones, so the
+    first number of rows that is enough for its own widest column gives the answer.
+    """
+    rows = 0
+    while True:
+        width = widest(rows)
+        if width < 1:
+            return None
+        needed = -(-others // width)
+        if needed <= rows:
+            return width
+        rows = needed

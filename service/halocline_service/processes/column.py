@@ -1,0 +1,105 @@
+"""`column` evaluates operators on staggered columns: the inputs are those of the engine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictFloat, StrictInt
+
+from halocline_engine.errors import ArgumentError
+from halocline_service.processes.base import RESULT, Control, DatasetInputs, Process
+
+__all__ = ["COLUMN", "ColumnInputs", "check_expression"]
+
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ColumnInputs(DatasetInputs):
+    """The keyword arguments of `column`, as JSON."""
+
+    expression: Annotated[
+        str,
+        Field(
+            title="Expression",
+            description="Staggered operators on variables of the dataset: one expression, or lines "
+            "'name = expression'. It is parsed and never executed as Python.",
+            min_length=1,
+            max_length=65_536,
+            json_schema_extra={"contentMediaType": "text/x-python"},
+        ),
+    ]
+    fields: Annotated[
+        dict[_Name, _Name] | None,
+        Field(
+            title="Fields",
+            description="Names of variables by name in the expression; same names where out.",
+            max_length=64,
+        ),
+    ] = None
+    scalars: Annotated[
+        dict[_Name, StrictInt | StrictFloat] | None,
+        Field(title="Scalars", description="Numbers by name in the expression.", max_length=64),
+    ] = None
+    axis: Annotated[
+        _Name | dict[Literal["centre", "face"], _Name] | None,
+        Field(
+            title="Axis",
+            description="The vertical dimension of centres, or those of centres and faces; found by"
+            " CF, SGRID and xgcm where left out.",
+        ),
+    ] = None
+    heights: Annotated[
+        _Name | None,
+        Field(title="Heights", description="The variable with the heights of the faces."),
+    ] = None
+    boundary: Annotated[
+        dict[_Name, Literal["periodic"]] | None,
+        Field(
+            title="Boundary",
+            description="'periodic' by vertical dimension; other conditions are in the expression.",
+            max_length=2,
+        ),
+    ] = None
+    dtype: Annotated[
+        Literal["float32", "float64"] | None,
+        Field(title="Data type", description="In which it computes; that of the variables if out."),
+    ] = None
+    name: Annotated[
+        _Name, Field(title="Name", description="What the value of a bare expression is called.")
+    ] = "result"
+    target: Annotated[
+        Literal["auto", "cuda", "cpu", "reference"],
+        Field(title="Target", description="What computes."),
+    ] = "auto"
+    mode: Annotated[
+        Literal["auto", "streamed"],
+        Field(title="Mode", description="There is one pass, so its blocks are streamed."),
+    ] = "auto"
+    chunks: Annotated[
+        dict[_Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
+        Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
+    ] = None
+
+
+def check_expression(inputs: ColumnInputs) -> None:
+    """Parse the expression without data. Raises `ProgramError` with its place."""
+    from halocline_engine.language.columns import parse_columns
+
+    try:
+        inputs.expression.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError("Input 'expression' is not text that UTF-8 can express.") from error
+    parse_columns(inputs.expression)
+
+
+COLUMN = Process(
+    id="column",
+    version="1.0.0",
+    title="Column operators",
+    description="Evaluates operators on staggered vertical grids as one fused program.",
+    keywords=("column", "staggered", "finite differences", "xarray", "zarr"),
+    inputs=ColumnInputs,
+    outputs=RESULT,
+    control=(Control.ASYNC, Control.DISMISS),
+    check=check_expression,
+)

@@ -1,0 +1,40 @@
+"""`gather` takes elements along a dimension: the inputs are those of the engine's function."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from halocline_service.processes.base import RESULT, Control, Process
+from halocline_service.processes.transfers import Name, TransferInputs
+
+__all__ = ["GATHER", "GatherInputs"]
+
+
+class GatherInputs(TransferInputs):
+    """The keyword arguments of `gather`, as JSON."""
+
+    dim: Annotated[
+        Name, Field(title="Dimension", description="Along which the indices name elements.")
+    ]
+    name: Annotated[
+        Name, Field(title="Name", description="What the variable with the elements is called.")
+    ] = "gathered"
+
+
+def _check(_inputs: GatherInputs) -> None:
+    """Leave the rest to the data."""
+
+
+GATHER = Process(
+    id="gather",
+    version="1.0.0",
+    title="Gather",
+    description="Takes the elements that an array of indices names, along a dimension.",
+    keywords=("gather", "index", "xarray", "zarr"),
+    inputs=GatherInputs,
+    outputs=RESULT,
+    control=(Control.ASYNC, Control.DISMISS),
+    check=_check,
+)

@@ -1,0 +1,78 @@
+"""`regrid` applies weight files: the inputs are those of the engine's function."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from halocline_service.processes.base import RESULT, Control, Process
+from halocline_service.processes.transfers import Name, StreamedInputs
+
+__all__ = ["REGRID", "RegridInputs"]
+
+
+class RegridInputs(StreamedInputs):
+    """The keyword arguments of `regrid`, as JSON."""
+
+    datasets: ClassVar[tuple[str, ...]] = ("dataset", "weights")
+
+    weights: Annotated[
+        str,
+        Field(
+            title="Weights",
+            description="A file of ESMF or SCRIP, named as a dataset is.",
+            min_length=1,
+            max_length=4096,
+        ),
+    ]
+    variables: Annotated[
+        list[Name] | None,
+        Field(
+            title="Variables",
+            description="What is regridded; default: all on the weights' grid.",
+            max_length=1000,
+        ),
+    ] = None
+    missing: Annotated[
+        Literal["renormalise", "propagate"],
+        Field(title="Missing", description="What cells without a value do."),
+    ] = "renormalise"
+    least: Annotated[
+        float,
+        Field(
+            title="Least",
+            description="The share of its weight that a cell needs.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.0
+    dims: Annotated[
+        list[Name] | None,
+        Field(title="Dimensions", description="Those of the source grid.", max_length=16),
+    ] = None
+    target_dims: Annotated[
+        list[Name] | None,
+        Field(
+            title="Target dimensions",
+            description="Names for those of the target grid.",
+            max_length=16,
+        ),
+    ] = None
+
+
+def _check(_inputs: RegridInputs) -> None:
+    """Leave the rest to the data."""
+
+
+REGRID = Process(
+    id="regrid",
+    version="1.0.0",
+    title="Regrid",
+    description="Brings fields from one horizontal grid to another, by a file of weights.",
+    keywords=("regrid", "remap", "xarray", "zarr"),
+    inputs=RegridInputs,
+    outputs=RESULT,
+    control=(Control.ASYNC, Control.DISMISS),
+    check=_check,
+)

@@ -1,0 +1,45 @@
+"""`scatter` puts elements where indices say: the inputs are those of the engine's function."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from halocline_service.processes.base import RESULT, Control, Process
+from halocline_service.processes.transfers import Name, TransferInputs
+
+__all__ = ["SCATTER", "ScatterInputs"]
+
+
+class ScatterInputs(TransferInputs):
+    """The keyword arguments of `scatter`, as JSON."""
+
+    dim: Annotated[
+        Name, Field(title="Dimension", description="The new dimension that elements are put into.")
+    ]
+    size: Annotated[int, Field(title="Size", description="Its length.", ge=0, le=2**48)]
+    name: Annotated[
+        Name, Field(title="Name", description="What the variable with the elements is called.")
+    ] = "scattered"
+    duplicates: Annotated[
+        Literal["error", "last", "sum", "min", "max"],
+        Field(title="Duplicates", description="What is done where several go to one place."),
+    ] = "error"
+
+
+def _check(_inputs: ScatterInputs) -> None:
+    """Leave the rest to the data."""
+
+
+SCATTER = Process(
+    id="scatter",
+    version="1.0.0",
+    title="Scatter",
+    description="Puts elements into a new dimension, at the places that an array of indices names.",
+    keywords=("scatter", "index", "xarray", "zarr"),
+    inputs=ScatterInputs,
+    outputs=RESULT,
+    control=(Control.ASYNC, Control.DISMISS),
+    check=_check,
+)

@@ -1,0 +1,486 @@
+"""Check and time gathers, scatters and regridding on a real device; prints tables, writes JSON.
+
+    PYTHONPATH=engine python tests/benchmarks/gpu_indirect.py RESULT.json --commit COMMIT
+        [--mib 2048] [--seconds 130] [--only PART ...]
+
+Needs NumPy, CuPy, SciPy and the engine; PyTorch is a peer where it is installed. Every result is
+compared whole with what CuPy's indexing or SciPy's product gives, before it is timed.
+
+Shares are compulsory bytes (what is named read once, what is written written once, indices read
+once) over the time, as a share of what copying an array of 1 GiB reaches: rounds of both follow
+each other, and the median of the rounds' ratios counts. Parts: `gather` by element size and order
+(the usual kernel, the best of each scheme, `cupy.take`, `torch.index_select`); `grouped`, random
+gathers in two passes by windows, and in one pass in the order of the source's windows; `regrid`
+from 0.25 degree to 1 degree; `levels` of knowledge at compile time; `scatter`. What does not fit in
+the time is left out and named. The last table has what must hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from indirect_verdicts import USUAL, Figure, verdicts
+
+from halocline_engine.device.machine import current_machine
+from halocline_engine.kernels.indirect.cuda import Ends, Movers, variant_for
+from halocline_engine.kernels.indirect.emit import (
+    Direct,
+    Pipelined,
+    Product,
+    Scheme,
+    SharedIndex,
+    Variant,
+    emit,
+    emit_product,
+)
+from halocline_engine.kernels.indirect.problem import Direction, Knowledge, Transfer, alignment_of
+from halocline_engine.kernels.indirect.sparse import Form, Sparse, sparse
+from halocline_engine.kernels.machine import Library
+
+GATHER, SCATTER = Direction.GATHER, Direction.SCATTER
+SIZES = (4, 8, 16, 32, 64, 256, 1024)
+ROUNDS = 5
+
+
+class Bench:
+    """What all parts need: the device, the kernels, how much is moved, and how long it may take."""
+
+    def __init__(self, *, mib: float, seconds: float) -> None:
+        self.cupy: Any = importlib.import_module("cupy")
+        self.bytes = int(mib * 2**20)
+        copied = min(2**30, self.bytes)
+        self.copied = self.cupy.ones(copied // 4, self.cupy.int32)
+        self.copy = self.cupy.empty_like(self.copied)
+        self._machine = current_machine()
+        self._code: dict[str, bytes] = {}
+        self.movers = Movers(Library(self._machine, self._kept))
+        self._end = time.monotonic() + seconds
+        self.skipped: list[str] = []
+
+    def _kept(self, name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
+        source = name[0]
+        return self._code[source] if source in self._code else make()
+
+    def compile(self, sources: Sequence[str]) -> None:
+        """Compile several translation units at once, each in a process of its own."""
+        with ThreadPoolExecutor(8) as pool:
+            compiled = pool.map(self._machine.compile, sources)
+            self._code.update(zip(sources, compiled, strict=True))
+
+    def time_for(self, case: str) -> bool:
+        """Return whether there is time for one more case; what is left out is remembered."""
+        left = time.monotonic() < self._end
+        if not left:
+            self.skipped.append(case)
+        return left
+
+    def ends(self, source: Any, target: Any, size: int, **indices: Any) -> Ends:
+        """Return the ends of a transfer between device arrays."""
+        arrays = {name: array.data.ptr for name, array in indices.items()}
+        bits = {8 * array.dtype.itemsize for array in indices.values()}
+        return Ends(
+            source=source.data.ptr,
+            target=target.data.ptr,
+            source_elements=source.nbytes // size,
+            target_elements=target.nbytes // size,
+            index_bits=bits.pop(),
+            **arrays,
+        )
+
+    def seconds(self, work: Callable[[], object], calls: int = 2) -> float:
+        """Return the time of a call; several are queued one behind the other."""
+        start, end = self.cupy.cuda.Event(), self.cupy.cuda.Event()
+        start.record()
+        for _ in range(calls):
+            work()
+        end.record()
+        end.synchronize()
+        return float(self.cupy.cuda.get_elapsed_time(start, end)) / 1e3 / calls
+
+    def share(self, moved: int, work: Callable[[], object]) -> tuple[float, float]:
+        """Return the milliseconds of some work and its share of the copy bandwidth."""
+
+        def copied() -> None:
+            self.cupy.copyto(self.copy, self.copied)
+
+        work()
+        copied()
+        pairs = [(self.seconds(work), self.seconds(copied, 3)) for _ in range(ROUNDS)]
+        shares = [moved / own / (2 * self.copy.nbytes / copy) for own, copy in pairs]
+        return median(own for own, _ in pairs) * 1e3, median(shares)
+
+    def random_bytes(self, count: int) -> Any:
+        return self.cupy.random.randint(0, 2**31 - 1, count // 4, dtype=self.cupy.int32)
+
+    def order(self, name: str, count: int) -> Any:
+        """Return indices: a random permutation, or each at most 64 places off."""
+        cupy = self.cupy
+        if name == "random":
+            return cupy.random.permutation(count).astype(cupy.int32)
+        around = cupy.arange(count, dtype=cupy.int64) + cupy.random.randint(-64, 64, count)
+        return around.clip(0, count - 1).astype(cupy.int32)
+
+    def free(self) -> None:
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+
+def taken(bench: Bench, table: Any, index: Any) -> Any:
+    """Return the rows that indices name, by CuPy's own indexing."""
+    out = bench.cupy.empty((index.size, table.shape[1]), table.dtype)
+    for part in parts_of(index.size, table.shape[1]):
+        out[part] = table[index[part]]
+    return out
+
+
+def parts_of(rows: int, values: int) -> Iterator[slice]:
+    """Yield slices of some million values: each makes temporary arrays of its size."""
+    step = max(1, 2**26 // values)
+    for first in range(0, rows, step):
+        yield slice(first, min(first + step, rows))
+
+
+def same(got: Any, wanted: Any) -> None:
+    """Compare two arrays of rows."""
+    for part in parts_of(*got.shape):
+        if not bool((got[part] == wanted[part]).all()):
+            raise AssertionError(f"Wrong elements in rows {part.start} to {part.stop}.")
+
+
+def schemes(size: int, alignment: int) -> Iterator[tuple[Scheme, int]]:
+    """Yield what is tried for an element size, with the threads of a block."""
+    for flight in (1, 2, 4, 8):
+        yield Direct(flight), 256
+    for flight in (4, 8):
+        yield Direct(flight), 128
+        yield Direct(flight), 512
+        yield SharedIndex(flight, max(1, min(2048, flight * 256 * alignment // size))), 256
+    for flight, producers, writers in ((2, 4, 4), (4, 4, 4), (2, 8, 8), (1, 8, 4)):
+        stages = min(6, 47 * 1024 // (32 * producers * flight * alignment))
+        yield Pipelined(flight, stages, producers), 32 * (producers + writers)
+
+
+def tried(transfer: Transfer, ends: Ends) -> list[Variant]:
+    """Return the variants that are timed, the usual one among them."""
+    all_of_them = [
+        variant_for(transfer, ends, scheme=scheme, threads=threads)
+        for scheme, threads in schemes(transfer.element_bytes, transfer.alignment)
+    ]
+    return list(dict.fromkeys([variant_for(transfer, ends), *all_of_them]))
+
+
+def described(variant: Variant) -> str:
+    return f"{variant.scheme} x {variant.threads}"
+
+
+def gathers(bench: Bench) -> Iterator[Figure]:
+    """Every element size in both orders: the usual kernel, the best of each scheme, and peers."""
+    moves = {
+        size: Transfer(GATHER, alignment_of(size), size, bench.bytes // size) for size in SIZES
+    }
+    # What kernels depend on; the arrays come later.
+    counts = {size: Ends(0, 0, one.elements, one.elements, take=1) for size, one in moves.items()}
+    variants = {size: tried(one, counts[size]) for size, one in moves.items()}
+    bench.compile([emit(several) for several in variants.values()])
+    source = bench.random_bytes(bench.bytes)
+    target = bench.cupy.zeros_like(source)
+    for size, transfer in moves.items():
+        bench.movers.prepare(variants[size])
+        for name in ("random", "near"):
+            if bench.time_for(f"gather {name} {size} B"):
+                yield from one_gather(bench, name, transfer, variants[size], source, target)
+                bench.free()
+
+
+def one_gather(
+    bench: Bench, name: str, transfer: Transfer, variants: list[Variant], source: Any, target: Any
+) -> Iterator[Figure]:
+    size, count = transfer.element_bytes, transfer.elements
+    index = bench.order(name, count)
+    ends = bench.ends(source, target, size, take=index)
+    moved, case = 2 * bench.bytes + index.nbytes, f"{name} {size} B"
+    table, rows = source.reshape(count, size // 4), target.reshape(count, size // 4)
+    wanted = taken(bench, table, index)
+    found: list[Figure] = []
+    for variant in variants:
+        target.fill(0)
+        bench.movers.move(transfer, ends, variant)
+        same(rows, wanted)
+        shares = bench.share(moved, moving(bench, transfer, ends, variant))
+        found.append(Figure("gather", case, described(variant), *shares))
+    yield Figure("gather", case, USUAL, found[0].milliseconds, found[0].share)
+    for kind in (Direct, SharedIndex, Pipelined):
+        top = max(
+            (one for one in found if one.how.startswith(kind.__name__)), key=lambda one: one.share
+        )
+        yield Figure("gather", case, f"best {top.how}", top.milliseconds, top.share)
+    take = bench.share(moved, lambda: table.take(index, axis=0, out=rows))
+    yield Figure("gather", case, "cupy.take", *take)
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        return
+    of, by, into = (torch.from_dlpack(array) for array in (table, index, rows))
+    chosen = bench.share(moved, lambda: torch.index_select(of, 0, by, out=into))
+    yield Figure("gather", case, "torch.index_select", *chosen)
+
+
+def moving(bench: Bench, transfer: Transfer, ends: Ends, variant: Variant) -> Callable[[], None]:
+    def work() -> None:
+        bench.movers.move(transfer, ends, variant)
+
+    return work
+
+
+def grouped(bench: Bench) -> Iterator[Figure]:
+    """Random gathers of small elements with a plan: two passes, or one in the source's order."""
+    source = bench.random_bytes(bench.bytes)
+    target, between = bench.cupy.zeros_like(source), bench.cupy.zeros_like(source)
+    for size in (4, 8, 16, 32):
+        count = bench.bytes // size
+        index = bench.order("random", count)
+        table, rows = source.reshape(count, size // 4), target.reshape(count, size // 4)
+        wanted = taken(bench, table, index)
+        for window in (8, 16, 32):
+            case = f"random {size} B"
+            if not bench.time_for(f"grouped {case}, {window} MiB"):
+                continue
+            arrays = (source, between, target)
+            for one in one_grouped(bench, size, index, window, arrays):
+                same(rows, wanted)
+                target.fill(0)
+                yield one
+            bench.free()
+        del wanted, index
+
+
+def one_grouped(
+    bench: Bench, size: int, index: Any, window: int, arrays: tuple[Any, Any, Any]
+) -> Iterator[Figure]:
+    source, between, target = arrays
+    transfer = Transfer(GATHER, alignment_of(size), size, index.size)
+    moved, case = 2 * bench.bytes + index.nbytes, f"random {size} B"
+    start = time.perf_counter()
+    take, put, from_, end = passes(bench.cupy, index, max(1, window * 2**20 // size))
+    bench.cupy.cuda.get_current_stream().synchronize()
+    planned = time.perf_counter() - start
+    first = bench.ends(source, between, size, take=take)
+    second = bench.ends(between, target, size, take=from_, put=end)
+    alone = bench.ends(source, target, size, take=take, put=put)
+    for flight in (4, 8):
+        works = [
+            moving(bench, transfer, ends, variant_for(transfer, ends, scheme=Direct(flight)))
+            for ends in (first, second, alone)
+        ]
+
+        def both(works: list[Callable[[], None]] = works) -> None:
+            works[0]()
+            works[1]()
+
+        milliseconds, share = bench.share(moved, both)
+        reading = bench.seconds(works[0]) * 1e3
+        how = f"{window} MiB, flight {flight}"
+        detail = f"two passes, {how}, first {reading:.2f} ms, plan {planned:.1f} s"
+        yield Figure("grouped", case, detail, milliseconds, share)
+        yield Figure("grouped", case, f"one pass, {how}", *bench.share(moved, works[2]))
+
+
+def passes(cupy: Any, index: Any, window: int) -> tuple[Any, Any, Any, Any]:
+    """Do on the device what `plan.grouped` does for a gather; also the targets of the first."""
+
+    def by_window(places: Any) -> Any:
+        return cupy.argsort((places // window).astype(cupy.uint16), kind="stable")
+
+    put = cupy.arange(index.size, dtype=cupy.int32)
+    order = by_window(put)
+    order = order[by_window(index[order])]
+    take, put = index[order], put[order]
+    second = by_window(put)
+    return take, put, second.astype(cupy.int32), put[second]
+
+
+def levels(bench: Bench) -> Iterator[Figure]:
+    """Time one gather by what the code knows when it is compiled."""
+    for size in (12, 64, 256):
+        if not bench.time_for(f"levels {size} B"):
+            continue
+        count = bench.bytes // 4 // size
+        source = bench.random_bytes(count * size)
+        target = bench.cupy.zeros_like(source)
+        index = bench.order("near", count)
+        transfer = Transfer(GATHER, alignment_of(size), size, count)
+        ends = bench.ends(source, target, size, take=index)
+        rows = target.reshape(count, -1)
+        wanted = taken(bench, source.reshape(count, -1), index)
+        variants = {level: variant_for(transfer, ends, knowledge=level) for level in Knowledge}
+        bench.movers.prepare([*variants.values()])
+        for knowledge, variant in variants.items():
+            target.fill(0)
+            bench.movers.move(transfer, ends, variant)
+            same(rows, wanted)
+            moved = 2 * source.nbytes + index.nbytes
+            work = moving(bench, transfer, ends, variant)
+            yield Figure("levels", f"near {size} B", knowledge.value, *bench.share(moved, work))
+        del source, target, index, ends, wanted, rows
+        bench.free()
+
+
+def scatters(bench: Bench) -> Iterator[Figure]:
+    """Scatters of a permutation."""
+    source = bench.random_bytes(bench.bytes)
+    target = bench.cupy.zeros_like(source)
+    for size in SIZES:
+        if not bench.time_for(f"scatter {size} B"):
+            continue
+        count = bench.bytes // size
+        index = bench.order("random", count)
+        transfer = Transfer(SCATTER, alignment_of(size), size, count)
+        ends = bench.ends(source, target, size, put=index)
+        table, rows = source.reshape(count, -1), target.reshape(count, -1)
+        variants = [variant_for(transfer, ends, scheme=Direct(flight)) for flight in (1, 4, 8)]
+        bench.movers.prepare(variants)
+        for variant in variants:
+            target.fill(0)
+            bench.movers.move(transfer, ends, variant)
+            for part in parts_of(count, size // 4):
+                assert bool((rows[index[part]] == table[part]).all()), "wrong elements"
+            moved = 2 * bench.bytes + index.nbytes
+            shares = bench.share(moved, moving(bench, transfer, ends, variant))
+            yield Figure("scatter", f"random {size} B", described(variant), *shares)
+        del index, ends
+        bench.free()
+
+
+def conservative(fine: int, coarse: int) -> Sparse:
+    """Return conservative weights between regular grids whose cells divide each other."""
+    ratio = fine // coarse
+    lat = np.diff(np.sin(np.radians(np.linspace(-90, 90, fine + 1))))
+    rows: list[Any] = []
+    for row in range(coarse):
+        share = lat[row * ratio : (row + 1) * ratio]
+        rows.append(share / share.sum() / ratio)
+    weight = np.repeat(np.stack(rows)[:, None, :, None], 2 * coarse, axis=1)
+    weight = np.repeat(weight, ratio, axis=3)
+    j, i, a, b = np.ogrid[:coarse, : 2 * coarse, :ratio, :ratio]
+    row = np.broadcast_to(j * 2 * coarse + i, weight.shape)
+    column = (j * ratio + a) * 2 * fine + i * ratio + b
+    cells = (2 * coarse * coarse, 2 * fine * fine)
+    return sparse(row.ravel(), column.ravel(), weight.ravel(), *cells)
+
+
+def regrids(bench: Bench) -> Iterator[Figure]:
+    """0.25 degree to 1 degree with 100 levels."""
+    cupy, small = bench.cupy, bench.bytes < 2**28
+    matrix = conservative(24, 6) if small else conservative(720, 180)
+    batch = 9 if small else 100
+    parts = [cupy.asarray(a) for a in (matrix.starts, matrix.columns, matrix.weights)]
+    for dtype in ("float32", "float64"):
+        if not bench.time_for(f"regrid {dtype}"):
+            continue
+        field = cupy.random.uniform(200, 300, (batch, matrix.cells)).astype(dtype)
+        out = cupy.zeros((batch, matrix.rows), dtype)
+        moved = field.nbytes + out.nbytes + sum(part.nbytes for part in parts)
+        wanted, seconds = of_scipy(matrix, cupy.asnumpy(field))
+        shape = (matrix.rows, matrix.cells, batch)
+        addresses = [array.data.ptr for array in (field, out, *parts)]
+        shapes = ((1, 128), (4, 128), (8, 128), (8, 64), (8, 256), (16, 128), (16, 64))
+        products = [
+            Product(dtype, Form.PLAIN, renormalise, 32, count, threads)
+            for count, threads in shapes
+            for renormalise in (False, True)
+        ]
+        bench.compile([emit_product([one]) for one in products])
+        for one in products:
+
+            def work(
+                one: Product = one,
+                addresses: list[int] = addresses,
+                shape: tuple[int, int, int] = shape,
+            ) -> None:
+                bench.movers.product(one, addresses, shape, 0.0)
+
+            work()
+            error = float(np.abs(cupy.asnumpy(out) - wanted).max() / 300)
+            assert error < (1e-14 if dtype == "float64" else 1e-7), error
+            how = f"levels {one.levels}, threads {one.threads}"
+            how += ", renormalised" if one.renormalise else ""
+            own = Product(dtype, Form.PLAIN, one.renormalise)
+            how = f"{USUAL}, {how}" if one == own else how
+            yield Figure("regrid", dtype, how, *bench.share(moved, work))
+        yield Figure("regrid", dtype, "SciPy on the host", seconds * 1e3, 0.0)
+        del field, out
+        bench.free()
+
+
+def of_scipy(matrix: Sparse, field: Any) -> tuple[Any, float]:
+    """Return SciPy's product and its best time of three."""
+    scipy_sparse: Any = importlib.import_module("scipy.sparse")
+    shape = (matrix.rows, matrix.cells)
+    whole = scipy_sparse.csr_matrix((matrix.weights, matrix.columns, matrix.starts), shape)
+    turned = np.ascontiguousarray(field.T)
+    times: list[float] = []
+    found: Any = None
+    for _ in range(3):
+        start = time.perf_counter()
+        found = whole @ turned
+        times.append(time.perf_counter() - start)
+    return found.T, min(times)
+
+
+PARTS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
+    "gather": gathers,
+    "grouped": grouped,
+    "regrid": regrids,
+    "levels": levels,
+    "scatter": scatters,
+}
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Check and time indirect access on a device.")
+    parser.add_argument("result", type=Path, help="where to write the figures as JSON")
+    parser.add_argument("--commit", default="unknown", help="the commit that is measured")
+    parser.add_argument("--mib", type=float, default=2048, help="what a transfer moves, in MiB")
+    parser.add_argument("--seconds", type=float, default=130, help="start no case after these")
+    parser.add_argument("--only", choices=list(PARTS), action="append", help="only these parts")
+    options = parser.parse_args(arguments)
+    bench = Bench(mib=options.mib, seconds=options.seconds)
+    facts = current_machine().facts
+    print(f"{facts.name}, sm_{facts.capability}, CuPy {bench.cupy.__version__}")
+    found: list[Figure] = []
+    for name in options.only or PARTS:
+        start = time.monotonic()
+        for one in PARTS[name](bench):
+            found.append(one)
+            line = f"{one.part:8} {one.case:15} {one.milliseconds:9.3f} ms {one.share:6.3f}  "
+            print(line + one.how, flush=True)
+        bench.free()
+        print(f"{name}: {time.monotonic() - start:.0f} s", flush=True)
+    record: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": options.commit,
+        "device": asdict(facts),
+        "cupy": bench.cupy.__version__,
+        "mib": options.mib,
+        "left out": bench.skipped,
+        "figures": [asdict(one) for one in found],
+    }
+    options.result.write_text(json.dumps(record, indent=1) + "\n")
+    print(*verdicts(found), sep="\n")
+    print("left out:", ", ".join(bench.skipped) or "nothing")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

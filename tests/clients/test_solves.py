@@ -1,0 +1,121 @@
+"""Solves through the real service: what the client sends, and what comes back."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline.accessor  # noqa: F401 # pyright: ignore[reportUnusedImport] - for its effect
+import halocline_engine as he
+from halocline.client import Client
+from halocline.errors import FieldError, JobFailed, RequestError
+
+# A request to a Zarr store leaves its connection pool to the interpreter's end.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+PAGE = (Path(__file__).parents[2] / "docs/solves.md").read_text("utf-8")
+
+
+@pytest.fixture
+def client(service: str) -> Generator[Client]:
+    with Client(service) as made:
+        yield made
+
+
+def columns() -> xr.Dataset:
+    rng = np.random.default_rng(3)
+    dims, shape = ("z", "x"), (9, 5)
+    data = {name: (dims, rng.normal(size=shape)) for name in "acd"}
+    dominant = 1 + abs(data["a"][1]) + abs(data["c"][1])
+    return xr.Dataset({**data, "b": (dims, dominant), "unused": ("x", np.arange(5.0))})
+
+
+def test_tridiagonal_systems(client: Client) -> None:
+    dataset = columns()
+    names: Any = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
+    job = client.tridiagonal(
+        dataset,
+        **names,
+        periodic=True,
+        residual=True,
+        name="u",
+        target="reference",
+        chunks={"x": 2},
+    )
+    result = job.result(progress=False)
+    here = he.tridiagonal(
+        dataset, **names, periodic=True, residual=True, name="u", target="reference"
+    )
+    assert set(result.data_vars) == {"u", "u_status", "u_residual"}
+    for name in here.data_vars:
+        assert np.array_equal(result[name].values, here[name].values)
+    assert job.plan()["blocks"] == 3
+
+
+def test_trees_by_the_accessor(client: Client) -> None:
+    sizes = np.array([3, 0, 4])
+    dataset = xr.Dataset(
+        {
+            "nodes_of": ("cell", sizes, {"sample_dimension": "node"}),
+            "parent": ("node", np.array([1, 2, -1, -1, 0, 0, 2])),
+            "d": ("node", np.full(7, 4.0)),
+            "u": ("node", np.full(7, -1.0)),
+            "r": ("node", np.arange(7.0)),
+        }
+    )
+    names: Any = {"diagonal": "d", "upper": "u", "parent": "parent", "rhs": "r"}
+    names["row_size"] = "nodes_of"
+    job = cast("Any", dataset).halocline.tree(client=client, **names, target="reference")
+    here = he.tree(dataset, **names, target="reference")
+    result = job.result(progress=False)
+    assert np.array_equal(result["solution"].values, here["solution"].values)
+    assert np.array_equal(result["solution_status"].values, here["solution_status"].values)
+
+
+def test_what_only_the_data_can_tell_fails_the_job(client: Client) -> None:
+    names: Any = {"lower": "aa", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
+    job = client.tridiagonal(columns(), **names)
+    with pytest.raises(JobFailed) as caught:
+        job.result(progress=False)
+    assert isinstance(caught.value.error, FieldError)
+    assert caught.value.error.message == "There is no variable 'aa', which 'lower' names."
+
+
+def test_what_the_inputs_tell_is_refused_at_once(client: Client) -> None:
+    names: Any = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
+    with pytest.raises(RequestError) as caught:
+        client.tridiagonal("a.zarr", **names, mode="resident")
+    assert caught.value.message == (
+        "Input 'mode' of the request is wrong: input should be 'auto' or 'streamed'."
+    )
+
+
+def printed(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run an example of the page and return what it prints."""
+    (text,) = re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    (folder / "example.py").write_text(text)
+    runpy.run_path(str(folder / "example.py"))
+    return capsys.readouterr().out
+
+
+def test_the_pages_example_of_the_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 0 < float(printed("python", tmp_path, capsys)) < 1e-15
+
+
+def test_the_pages_example_of_the_client(
+    service: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HALOCLINE_URL", service)
+    assert f"```text\n{printed('python client', tmp_path, capsys)}```" in PAGE

@@ -1,0 +1,184 @@
+"""Potential temperature on hybrid height, real data: NumPy, xgcm and the engine agree."""
+
+# xarray's own annotations are partial; xgcm has none.
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import iris_sample_data
+import numpy as np
+import pytest
+import xarray as xr
+import xgcm
+from emulation.machine import EmulatedArtifact
+
+import halocline_engine as he
+from halocline_engine.datasets.sink import ArraySink
+from halocline_engine.datasets.source import open_source
+from halocline_engine.distribute.column_jobs import ColumnRequest, check_column, column_job
+from halocline_engine.distribute.pool import LocalPool
+from halocline_engine.distribute.task import Code
+from halocline_engine.program import compile_lowered
+
+SAMPLE = Path(iris_sample_data.path) / "hybrid_height.nc"
+TEXT = """gradient = GradientC2F(bottom=SetGradient(0.0), top=SetGradient(0.0))(theta)
+tendency = DivergenceF2C(bottom=SetValue(0.0), top=SetValue(0.0))(k * GradientC2F()(theta))
+heat = column_integral_definite(theta)"""
+FIELDS = {"theta": "air_potential_temperature"}
+
+
+@pytest.fixture(scope="module")
+def dataset() -> xr.Dataset:
+    with xr.open_dataset(SAMPLE) as opened:
+        return opened.load()
+
+
+def evaluated(dataset: Any, **options: Any) -> xr.Dataset:
+    arguments: dict[str, Any] = {"fields": FIELDS, "scalars": {"k": 2.5}, "dtype": "float64"}
+    return he.column(TEXT, dataset, **{**arguments, **options})
+
+
+def heights(dataset: xr.Dataset) -> tuple[Any, Any]:
+    """Return the heights of centres and faces, indexed [level, y, x]."""
+    surface = dataset["surface_altitude"].values.astype("f8")
+    found: list[Any] = []
+    for a, b in (("level_height", "sigma"), ("level_height_bnds", "sigma_bnds")):
+        own, scale = (dataset[name].values.astype("f8") for name in (a, b))
+        if own.ndim == 2:
+            own, scale = (np.append(t[:, 0], t[-1, 1]) for t in (own, scale))
+        found.append(own[:, None, None] + scale[:, None, None] * surface)
+    return found[0], found[1]
+
+
+def bare(array: Any) -> xr.DataArray:
+    return xr.DataArray(array.values.astype("f8"), dims=array.dims)
+
+
+def test_numpy_agrees(dataset: xr.Dataset) -> None:
+    result = evaluated(SAMPLE, target="reference")
+    theta = dataset["air_potential_temperature"].values.astype("f8")
+    centres, faces = heights(dataset)
+    gradient = np.zeros((16, 100, 100))
+    gradient[1:-1] = np.diff(theta, axis=0) / np.diff(centres, axis=0)
+    widths = np.diff(faces, axis=0)
+    np.testing.assert_allclose(result["gradient"], gradient, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(
+        result["tendency"], np.diff(2.5 * gradient, axis=0) / widths, rtol=1e-9, atol=1e-14
+    )
+    np.testing.assert_allclose(result["heat"], (theta * widths).sum(0), rtol=1e-12)
+
+
+def test_xgcm_agrees(dataset: xr.Dataset) -> None:
+    result = evaluated(dataset, target="reference")
+    centre, face = "model_level_number", "model_level_number_face"
+    theta = bare(dataset["air_potential_temperature"])
+    surface = bare(dataset["surface_altitude"])
+    middles = bare(dataset["level_height"]) + bare(dataset["sigma"]) * surface
+    edges = bare(result["level_height_face"]) + bare(result["sigma_face"]) * surface
+    points = xr.Dataset(coords={centre: np.arange(15), face: np.arange(16)})
+    grid: Any = xgcm.Grid(
+        points,
+        coords={"Z": {"center": centre, "outer": face}},
+        padding="fill",
+        autoparse_metadata=False,
+    )
+    inside = {face: slice(1, -1)}
+    gradient = grid.diff(theta, "Z", to="outer") / grid.diff(middles, "Z", to="outer")
+    got, inner = result["gradient"].isel(inside), gradient.isel(inside)
+    np.testing.assert_allclose(got, inner.transpose(*got.dims), rtol=1e-9, atol=1e-14)
+    flux = 2.5 * bare(result["gradient"])
+    tendency = grid.diff(flux, "Z", to="center") / grid.diff(edges, "Z", to="center")
+    got = result["tendency"]
+    np.testing.assert_allclose(got, tendency.transpose(*got.dims), rtol=1e-9, atol=1e-14)
+
+
+def test_results_know_where_they_are(dataset: xr.Dataset) -> None:
+    result = evaluated(dataset, target="reference")
+    assert result["gradient"].dims == (
+        "model_level_number_face",
+        "grid_latitude",
+        "grid_longitude",
+    )
+    assert result["tendency"].dims == dataset["air_potential_temperature"].dims
+    assert result["heat"].dims == ("grid_latitude", "grid_longitude")
+    face = result["level_height_face"]
+    assert face.dtype == np.float32
+    assert face.values[[0, -1]].tolist() == [0.0, 900.0]
+    assert face.attrs == {
+        "axis": "Z",
+        "c_grid_axis_shift": -0.5,
+        "formula_terms": "a: level_height_face b: sigma_face orog: surface_altitude",
+        "long_name": "level_height",
+        "positive": "up",
+        "standard_name": "atmosphere_hybrid_height_coordinate",
+        "units": "m",
+    }
+    assert result["sigma_face"].values[0] == 1.0
+    for name in ("level_height", "sigma", "surface_altitude", "grid_latitude"):
+        xr.testing.assert_identical(result[name], dataset[name])
+    assert "column program for 'gradient', 'tendency', 'heat'" in result.attrs["history"]
+    assert result.attrs["Conventions"] == dataset.attrs["Conventions"]
+
+
+def test_blocks_and_stores_change_no_bit(dataset: xr.Dataset, tmp_path: Path) -> None:
+    whole = evaluated(dataset, target="cpu", dtype=None)
+    assert whole["heat"].dtype == np.float32
+    untyped: Any = dataset
+    lazy = untyped.chunk({"grid_latitude": 30, "model_level_number": 4})
+    stored = evaluated(
+        lazy,
+        target="cpu",
+        dtype=None,
+        chunks={"grid_latitude": 17, "grid_longitude": 64},
+        output=tmp_path / "out.zarr",
+    )
+    for name in ("gradient", "tendency", "heat"):
+        np.testing.assert_array_equal(stored[name], whole[name])
+        assert stored[name].dims == whole[name].dims
+    xr.testing.assert_identical(stored["level_height_face"].load(), whole["level_height_face"])
+
+
+def test_missing_cells_stay_missing(dataset: xr.Dataset) -> None:
+    holed = dataset.copy(deep=True)
+    holed["air_potential_temperature"][6, 40:60, 30] = np.nan
+    result, whole = (evaluated(each, target="reference") for each in (holed, dataset))
+    faces, cells = np.zeros((16, 100, 100), bool), np.zeros((15, 100, 100), bool)
+    faces[6:8, 40:60, 30], cells[5:8, 40:60, 30] = True, True
+    for name, missing in (("gradient", faces), ("tendency", cells), ("heat", cells[6])):
+        np.testing.assert_array_equal(np.isnan(result[name].values), missing)
+        np.testing.assert_array_equal(result[name].values[~missing], whole[name].values[~missing])
+
+
+def test_emulated_kernels_agree(dataset: xr.Dataset, emulation_folder: Path) -> None:
+    """Blocks go through the same code as on a device, with kernels that run on the host."""
+    part = dataset.isel(grid_latitude=slice(0, 9), grid_longitude=slice(0, 13))
+    request = ColumnRequest(
+        text=TEXT,
+        fields=FIELDS,
+        scalars={"k": 2.5},
+        axis=None,
+        heights=None,
+        boundary={},
+        dtype=None,
+        name="result",
+        chunks={},
+        output=None,
+    )
+    checked = check_column(request, open_source(part))
+    job = column_job(checked, LocalPool(), "reference")
+    arrays = {
+        output.name: np.zeros([job.sizes[dim] for dim in output.dims], output.dtype)
+        for output in job.outputs
+    }
+    work: Any = job.work(checked.opened.source, ArraySink(arrays))
+    compiled = compile_lowered(checked.program, "reference")
+    emulated = EmulatedArtifact(compiled.schedule, emulation_folder)
+    changed = replace(work, code=Code("emulated", emulated))
+    for block in job.blocks:
+        changed.run(block)
+    whole = evaluated(part, target="reference", dtype=None)
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(values, whole[name])

@@ -1,0 +1,69 @@
+"""Solves on the workers of a cluster: the bits of this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import halocline_engine as he
+from halocline_engine.distribute.events import Event
+
+
+def test_tridiagonal_systems(two_workers: Any) -> None:
+    rng = np.random.default_rng(3)
+    dims, shape = ("t", "z", "x"), (4, 9, 5)
+    dataset = xr.Dataset({name: (dims, rng.normal(size=shape)) for name in "acd"})
+    dataset["b"] = 1 + abs(dataset["a"]) + abs(dataset["c"])
+    names: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d"}
+    here = he.tridiagonal(dataset, **names, dim="z", target="reference")
+    events: list[Event] = []
+    result = he.tridiagonal(
+        dataset,
+        **names,
+        dim="z",
+        target="reference",
+        cluster=two_workers,
+        chunks={"t": 1},
+        on_event=events.append,
+    )
+    assert np.array_equal(result["solution"], here["solution"])
+    kinds = [event.kind for event in events]
+    assert kinds == ["planned", *["block-finished"] * 4, "pass-finished", "finished"]
+    assert events[-1].progress == 1
+
+
+def test_trees(two_workers: Any, tmp_path: Path) -> None:
+    sizes = np.array([3, 0, 7, 2, 5])
+    parents: list[Any] = [np.arange(-1, size - 1) for size in sizes.tolist()]
+    rng = np.random.default_rng(4)
+    dataset = xr.Dataset(
+        {
+            "size": ("cell", sizes, {"sample_dimension": "node"}),
+            "parent": ("node", np.concatenate(parents)),
+            "d": ("node", rng.uniform(3, 4, 17)),
+            "u": ("node", rng.uniform(-1, 0, 17)),
+            "r": ("node", rng.normal(size=17)),
+        }
+    )
+    names: dict[str, Any] = {
+        "diagonal": "d",
+        "upper": "u",
+        "parent": "parent",
+        "rhs": "r",
+        "row_size": "size",
+    }
+    here = he.tree(dataset, **names, target="reference")
+    output = tmp_path / "trees.zarr"
+    far = he.tree(
+        dataset,
+        **names,
+        target="reference",
+        cluster=two_workers,
+        chunks={"cell": 2},
+        output=output,
+    )
+    assert np.array_equal(far["solution"], here["solution"])
+    assert np.array_equal(far["solution_status"], here["solution_status"])

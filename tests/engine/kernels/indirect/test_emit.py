@@ -1,0 +1,110 @@
+"""NVIDIA's compiler takes every kind of kernel for every device, and nothing spills."""
+
+from __future__ import annotations
+
+import pytest
+from cubin import resources
+
+from halocline_engine.device.compiler import compile_source
+from halocline_engine.errors import InternalError
+from halocline_engine.kernels.indirect.cuda import Ends, blocks_for, variant_for
+from halocline_engine.kernels.indirect.emit import (
+    Combination,
+    Direct,
+    Pipelined,
+    Product,
+    SharedIndex,
+    Variant,
+    combination_name,
+    emit,
+    emit_combination,
+    emit_product,
+    kernel_name,
+    product_name,
+)
+from halocline_engine.kernels.indirect.problem import Direction, Duplicates, Knowledge, Transfer
+from halocline_engine.kernels.indirect.sparse import Form
+
+VARIANTS = (
+    Variant(4, Direct(8), take=True, put=False, pieces=1),
+    Variant(16, Direct(4), take=True, put=True, index_bits=64, wide=True, masked=True, fixed=False),
+    Variant(2, Direct(4), take=False, put=True, pieces=1),
+    Variant(8, SharedIndex(4, 512), take=True, put=True, pieces=3, count=1000),
+    Variant(4, Pipelined(4, 4, 4), take=False, put=True, index_bits=64, wide=True, masked=True),
+    Variant(16, Pipelined(2, 4, 4), take=True, put=False, pieces=16),
+)
+COMBINATIONS = tuple(
+    Combination(value, rule, bits)
+    for value, rule, bits in (
+        ("float32", Duplicates.SUM, 32),
+        ("int64", Duplicates.SUM, 64),
+        ("float64", Duplicates.MIN, 32),
+        ("int32", Duplicates.LAST, 32),
+    )
+)
+PRODUCTS = (
+    Product("float32", Form.PLAIN, renormalise=True),
+    Product("float64", Form.DEPARTURE, renormalise=False, index_bits=64),
+)
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+def test_every_kernel_compiles_without_spilling(architecture: str) -> None:
+    parts = (emit(VARIANTS), emit_combination(COMBINATIONS), emit_product(PRODUCTS))
+    names = [
+        *map(kernel_name, VARIANTS),
+        *map(combination_name, COMBINATIONS),
+        *map(product_name, PRODUCTS),
+    ]
+    found = resources(compile_source("\n".join(parts), architecture))
+    assert sorted(found) == sorted(names)
+    assert all(one.stack == 0 for one in found.values())
+    assert all(one.registers <= 128 for one in found.values())
+
+
+def test_levels_of_knowledge_are_constants_of_the_code() -> None:
+    transfer = Transfer(Direction.GATHER, 8, 24, 1000)
+    ends = Ends(0, 0, source_elements=5000, target_elements=1000, take=1)
+
+    def known(knowledge: Knowledge) -> tuple[int, int, bool]:
+        variant = variant_for(transfer, ends, knowledge=knowledge)
+        assert f"{variant.pieces}, {variant.count}ll" in emit([variant])
+        return variant.pieces, variant.count, variant.fixed
+
+    assert known(Knowledge.ALL) == (3, 1000, True)
+    assert known(Knowledge.THREADS) == (3, 0, True)
+    assert known(Knowledge.ELEMENT) == (3, 0, False)
+    assert known(Knowledge.NOTHING) == (0, 0, False)
+
+
+def test_words_are_counted_with_64_bits_where_they_must() -> None:
+    transfer = Transfer(Direction.GATHER, 16, 64, 1000)
+
+    def wide(source: int) -> bool:
+        return variant_for(transfer, Ends(0, 0, source, 1000, take=1)).wide
+
+    assert not wide(2**28)
+    assert wide(2**29)
+
+
+def test_blocks_cover_all_pieces() -> None:
+    transfer = Transfer(Direction.GATHER, 4, 12, 1001)
+    one = Variant(4, Direct(4), take=True, put=False, threads=128)
+    assert blocks_for(one, transfer) == 6
+    shared = Variant(4, SharedIndex(4, 100), take=True, put=False)
+    assert blocks_for(shared, transfer) == 11
+    pipelined = Variant(4, Pipelined(2, 2, 1), take=True, put=False)
+    assert blocks_for(pipelined, transfer) == 47
+    assert blocks_for(pipelined, Transfer(Direction.GATHER, 4, 12, 10**7)) == 1024
+
+
+def test_what_no_device_could_run_is_refused() -> None:
+    with pytest.raises(InternalError) as caught:
+        Variant(16, Pipelined(8, 4, 8), take=True, put=False, threads=512)
+    assert str(caught.value) == "A block would need 131136 bytes of shared memory."
+    with pytest.raises(InternalError) as caught:
+        Variant(2, Pipelined(1, 2, 1), take=True, put=False)
+    assert str(caught.value) == "Asynchronous copies move 4, 8 or 16 bytes."
+    with pytest.raises(InternalError) as caught:
+        Variant(4, Pipelined(1, 2, 4), take=True, put=False, threads=128)
+    assert str(caught.value) == "A block needs warps that write beside those that read."

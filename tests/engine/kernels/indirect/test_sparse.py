@@ -1,0 +1,110 @@
+"""Sparse products on every target, bit for bit, and against SciPy within rounding."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from emulation.machine import EmulatedMachine
+from numpy.typing import NDArray
+
+from halocline_engine.errors import ArgumentError
+from halocline_engine.kernels.indirect.apply import Device, Host, Target
+from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse, sparse
+
+# SciPy has no annotations.
+scipy_sparse: Any = import_module("scipy.sparse")
+ROWS, CELLS, LEVELS = 150, 220, 11
+
+
+@pytest.fixture(params=["cpu", "cuda-emulated"])
+def target(request: pytest.FixtureRequest) -> Target:
+    if request.param == "cpu":
+        return Host(2)
+    folder = request.getfixturevalue("emulation_folder")
+    return Device(EmulatedMachine(folder / "loaded", descending=True), member_bytes=15_000)
+
+
+def terms(rows: int = ROWS, cells: int = CELLS) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return rows, columns and weights in no order, with rows that have none or many."""
+    rng = np.random.default_rng(6)
+    row = np.concatenate([rng.integers(0, rows // 2, 400), np.full(90, rows - 2)])
+    return row, rng.integers(0, cells, row.size), rng.normal(size=row.size)
+
+
+def fields(dtype: str, cells: int = CELLS) -> NDArray[Any]:
+    values = np.random.default_rng(7).normal(250, 30, (LEVELS, cells)).astype(dtype)
+    values[:, 17] = np.nan
+    values[3, ::3] = np.nan
+    return values
+
+
+def square() -> Sparse:
+    return sparse(*terms(CELLS), CELLS, CELLS)
+
+
+@pytest.mark.parametrize("missing", list(Missing))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_targets_agree_bit_for_bit(dtype: str, missing: Missing, target: Target) -> None:
+    matrix, field = sparse(*terms(), ROWS, CELLS), fields(dtype)
+    for least in (0.0, 0.5):
+        wanted = Host(0).product(matrix, field, Form.PLAIN, missing, least)
+        found = target.product(matrix, field, Form.PLAIN, missing, least)
+        assert found.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("form", [Form.RELATIVE, Form.DEPARTURE])
+def test_forms_relative_to_the_own_cell(form: Form, target: Target) -> None:
+    matrix, field = square(), fields("float64")
+    wanted = Host(0).product(matrix, field, form, Missing.PROPAGATE, 0.0)
+    np.testing.assert_array_equal(
+        target.product(matrix, field, form, Missing.PROPAGATE, 0.0), wanted
+    )
+    constant = np.full((2, CELLS), 0.1)
+    found = target.product(matrix, constant, form, Missing.PROPAGATE, 0.0)
+    there = np.diff(matrix.starts) > 0
+    assert set(found[:, there].ravel()) == {0.0 if form is Form.RELATIVE else 0.1}
+
+
+def test_the_reference_is_the_product_of_scipy() -> None:
+    row, column, weight = terms()
+    matrix = sparse(row, column, weight, ROWS, CELLS)
+    field = np.random.default_rng(8).normal(size=(LEVELS, CELLS))
+    whole: Any = scipy_sparse.coo_matrix((weight, (row, column)), (ROWS, CELLS)).tocsr()
+    wanted = (whole @ field.T).T
+    empty = np.bincount(row, minlength=ROWS) == 0
+    for missing in Missing:
+        found = Host(0).product(matrix, field, Form.PLAIN, missing, 0.0)
+        np.testing.assert_allclose(found[:, ~empty], wanted[:, ~empty], rtol=1e-13, atol=1e-12)
+        assert np.isnan(found[:, empty]).all()
+
+
+def test_missing_cells() -> None:
+    matrix = sparse(np.zeros(4, int), np.arange(4), np.array([0.4, 0.3, 0.2, 0.1]), 1, 4)
+    field = np.array([[1.0, np.nan, 3.0, 4.0], [np.nan] * 4, [np.nan, np.nan, np.nan, 4.0]])
+
+    def found(missing: Missing, least: float = 0.0) -> NDArray[Any]:
+        return Host(0).product(matrix, field, Form.PLAIN, missing, least)[:, 0]
+
+    assert np.isnan(found(Missing.PROPAGATE)).all()
+    np.testing.assert_allclose(found(Missing.RENORMALISE), [1.4 / 0.7, np.nan, 4.0])
+    np.testing.assert_allclose(found(Missing.RENORMALISE, 0.5), [1.4 / 0.7, np.nan, np.nan])
+    np.testing.assert_allclose(found(Missing.RENORMALISE, 0.8), [np.nan, np.nan, np.nan])
+
+
+def test_terms_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        sparse(np.array([0, 3]), np.array([0, 0]), np.ones(2), 3, 4)
+    assert str(caught.value) == ("Weight 1 has the row 3, counted from 0, but there are 3 of them.")
+    with pytest.raises(ArgumentError) as caught:
+        sparse(np.array([0, 2]), np.array([0, -1]), np.ones(2), 3, 4)
+    assert str(caught.value).startswith("Weight 1 has the column -1, counted from 0")
+    with pytest.raises(ArgumentError) as caught:
+        sparse(np.array([0]), np.array([0, 1]), np.ones(2), 3, 4)
+    assert str(caught.value) == (
+        "Weights need one row and one column for each weight, got arrays of the shapes (1,), (2,)"
+        " and (2,)."
+    )
