@@ -116,7 +116,8 @@ def create_result(
         }
         for use in results
     }
-    clean = _clean(frame).assign(lazy)
+    # Only the results come later: what Dask holds of the coordinates is computed now.
+    clean = cast(Any, _clean(frame)).compute().assign(lazy)
     with full_disk(path), warnings.catch_warnings():
         # Zarr warns of what its third format has no word for yet: strings, consolidated metadata.
         warnings.simplefilter("ignore")

@@ -143,7 +143,7 @@ def plan_factored(
     Where one matrix is `shared` by all systems, it lies on the chip as well, if it fits there.
 
     >>> plan_factored(Layout(1, 80, 1 << 20, "float64"), 227 * 1024, shared=True).shared
-    83840
+    42880
     """
     fixed = 3 * layout.rows * layout.itemsize if shared else 0
     fits = fixed <= most_shared
