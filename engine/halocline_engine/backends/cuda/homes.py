@@ -13,7 +13,7 @@ from halocline_engine.schedule.coverage import exposed
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section
 from halocline_engine.schedule.shafts import private
 
-__all__ = ["Homes", "column_bytes", "homes_of", "is_served", "without_memory"]
+__all__ = ["Homes", "column_bytes", "homes_of", "served", "without_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ def homes_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Homes:
     """Return where the columns of a kernel keep their own buffers under a tile."""
     own = private(schedule, kernel)
     names = frozenset(buffer.name for buffer in own)
-    served = frozenset(n for n in names if is_served(n, kernel, names))
-    rest = [buffer for buffer in own if buffer.name not in served]
+    variables = served(kernel, names)
+    rest = [buffer for buffer in own if buffer.name not in variables]
     rest.sort(key=lambda buffer: -buffer.dtype.itemsize)
-    return Homes(served, tuple(rest) if tile.on_chip else ())
+    return Homes(variables, tuple(rest) if tile.on_chip else ())
 
 
 def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[str]:
@@ -59,12 +59,13 @@ def column_bytes(kernel: Kernel, schedule: Schedule) -> int:
     return sum(buffer.dtype.itemsize for buffer in chip)
 
 
-def is_served(name: str, kernel: Kernel, names: frozenset[str]) -> bool:
-    """Return whether variables have every value of an array that the kernel reads.
+def served(kernel: Kernel, names: frozenset[str]) -> frozenset[str]:
+    """Return the arrays of which variables have every value that the kernel reads.
 
     `names` are the arrays that may be carried.
     """
-    return all(_has(name, *where) for where in _sections(kernel, names))
+    places = list(_sections(kernel, names))
+    return frozenset(name for name in names if all(_has(name, *where) for where in places))
 
 
 def _sections(kernel: Kernel, names: frozenset[str]) -> Iterator[tuple[Pass, Section, Carry]]:

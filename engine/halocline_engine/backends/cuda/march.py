@@ -17,7 +17,7 @@ from halocline_engine.backends.cuda.frame import (
     signed,
     touched,
 )
-from halocline_engine.backends.cuda.homes import Homes, is_served
+from halocline_engine.backends.cuda.homes import Homes, served
 from halocline_engine.backends.cuda.spell import TYPES
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.ir.nodes import Offset
@@ -56,11 +56,13 @@ class Marcher:
     homes: Homes
     tile: Tile
     parts: tuple[_Part, ...]
+    served: frozenset[str]
 
     @staticmethod
     def of(entry: Entry, one: Pass, scope: Scope, homes: Homes, tile: Tile) -> Marcher:
         """Return the writer of a pass."""
-        carried = carries(one, frozenset(entry.arrays) - scope.guarded)
+        carriers = frozenset(entry.arrays) - scope.guarded
+        carried = carries(one, carriers)
         arrays = frozenset(entry.arrays) - homes.names
         flat = {name for name in arrays if scope.kinds[name][1][2] is Stride.NONE}
         parts: list[_Part] = []
@@ -78,7 +80,7 @@ class Marcher:
                         early += 1
             streams += len(own)
             parts.append(_Part(section, carry, own, single))
-        return Marcher(entry, one, scope, homes, tile, tuple(parts))
+        return Marcher(entry, one, scope, homes, tile, tuple(parts), served(entry.kernel, carriers))
 
     def lines(self) -> list[str]:
         """Return the pass: what its sections share, then one after the other.
@@ -307,11 +309,10 @@ class Marcher:
         if name in self.homes.variables:
             return
         place, here = self._place(name, HERE), self._here(name)
-        arrays = frozenset(self.entry.arrays) - self.scope.guarded
         if (
             name in self.scope.fields
             and self.scope.dtypes[name] is not DType.BOOL
-            and is_served(name, self.entry.kernel, arrays)
+            and name in self.served
         ):
             yield f"__stcs(&{place}, {here});"
         else:
