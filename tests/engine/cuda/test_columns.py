@@ -308,8 +308,9 @@ def test_rings_fit_in_registers(name: str, dtype: str, architecture: str) -> Non
     tile = column_tile(entry, schedule, variant, USUAL)
     source = emit(schedule, variant, {entry.name: tile})
     used = resources(compile_source(source, architecture))[entry.name]
-    # A ring that is not in registers has 2 * ahead elements in the stack; a few scalars may be.
-    assert used.stack <= 32, used
+    # Three scalars of six streams are in the stack at 255 registers; shorter rounds are slower.
+    full = (name, dtype) == ("advection", "float64") and architecture != "sm_100"
+    assert used.stack <= (24 if full else 0), used
     shared = shared_bytes(entry, schedule, tile, USUAL) + 1024
     rounded = -(-used.registers // 8) * 8
     assert 65536 // (rounded * tile.threads) >= (CHIP + 1024) // shared

@@ -178,7 +178,7 @@ def test_nvidias_compiler_takes_every_kernel(name: str, architecture: str) -> No
     assert set(found) == set(artifact.kernels)
     for kernel, used in found.items():
         # Columns have rings of registers; test_columns says how many of them run at once.
-        assert used.registers <= (200 if name == "columns" else 128), (kernel, used)
+        assert used.registers <= (168 if name == "columns" else 128), (kernel, used)
         if not name.startswith("everything"):
             assert used == Resources(used.registers, stack=0), kernel
 

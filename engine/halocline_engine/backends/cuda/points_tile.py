@@ -82,10 +82,6 @@ def _shape(entry: Entry) -> _Shape:
     return _Shape(rows, levels, 2 * shared > places, len(names))
 
 
-#: How many more idle threads a block of twice as many along I may have.
-_IDLE = 0.03
-
-
 def _candidates(shape: _Shape, width: int, *, level_at_hand: bool) -> Iterator[Tile]:
     """Yield tiles from the one that was measured as the best for such kernels to the smallest."""
     for best in _measured(shape):
@@ -207,7 +203,7 @@ def _threads(tile: Tile, entry: Entry, domain: Domain) -> int:
 
 
 def _block(tile: Tile, entry: Entry, domain: Domain) -> Block:
-    """Return the threads of a block; less along I where the domain would leave many idle."""
+    """Return the threads of a block; less along I where the domain is narrow."""
     (low, high), _ = entry.kernel.extent
     threads = -(-(domain[0] + high - low) // tile.width)
     if domain[1] <= tile.rows:
@@ -216,12 +212,4 @@ def _block(tile: Tile, entry: Entry, domain: Domain) -> Block:
         return (8, 16)
     if threads <= 16:
         return (16, 8)
-    i, j = (32, 8) if tile.width > 2 and tile.block == (32, 4) else tile.block
-    while i > 16 and _idle(i, threads) > _IDLE + _idle(i // 2, threads):
-        i, j = i // 2, j * 2
-    return (i, j)
-
-
-def _idle(block: int, threads: int) -> float:
-    """Return the share of threads along I that compute nothing."""
-    return 1 - threads / (-(-threads // block) * block)
+    return (32, 8) if tile.width > 2 and tile.block == (32, 4) else tile.block
