@@ -16,7 +16,7 @@ from pathlib import Path
 
 from halocline_engine.errors import InternalError
 
-__all__ = ["Cache", "key_of"]
+__all__ = ["Cache", "key_of", "publish"]
 
 _DIGEST = 32
 
@@ -33,6 +33,20 @@ def key_of(*parts: str) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def publish(path: Path, data: bytes) -> None:
+    """Make a file in one step, with its folder; raises `OSError` where that cannot be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +66,8 @@ class Cache:
 
     def store(self, key: str, payload: bytes) -> None:
         """Publish an entry; where the directory cannot be written, leave it out."""
-        path = self._path(key)
         with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(payload).digest())
-                    file.write(payload)
-                os.replace(name, path)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(name)
-                raise
+            publish(self._path(key), hashlib.sha256(payload).digest() + payload)
 
     def get(self, key: str, make: Callable[[], bytes]) -> bytes:
         """Return an entry; make and publish it where it is missing."""

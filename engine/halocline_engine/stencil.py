@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
-from halocline_engine.backends.base import Executable
+from halocline_engine.backends.base import Adjustable, Executable, Tunable, TuneMode
 from halocline_engine.binding import Call, Origin, bind
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
 from halocline_engine.program import Compiled, compile_program
 from halocline_engine.schedule.show import show_schedule
+from halocline_engine.schedule.tune import Tuning
 
 __all__ = ["Stencil", "stencil"]
+
+#: An hour.
+_LONGEST = 3600.0
 
 
 def stencil(
@@ -23,14 +28,25 @@ def stencil(
     externals: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     target: str = "auto",
+    tune: TuneMode = "cached",
+    tune_seconds: float = 20.0,
 ) -> Stencil:
     """Compile the text of a stencil program.
 
     `name` chooses among several stencils in the text, `externals` gives values to the names that
     are imported from `__externals__`, `dtypes` to dtypes that are written as names, and `target` is
     "auto", "cuda", "cpu" or "reference". Raises `ProgramError` with the place in the text.
+
+    `tune` is for "cuda", and changes no bit of a result: with "cached", code runs in the shape that
+    was measured as the best for such a call on such a device, if it was measured before; "off" is
+    for the usual shape always; with "measure", what is not known is found out beside the first
+    calls, in `tune_seconds` at most for each kind of call. `Stencil.tune` does it at once.
     """
+    _check_tuning(tune, tune_seconds)
     compiled = compile_program(text, name=name, externals=externals, dtypes=dtypes, target=target)
+    artifact = compiled.artifact
+    if isinstance(artifact, Adjustable):
+        compiled = replace(compiled, artifact=artifact.tuned(tune, tune_seconds))
     return Stencil(compiled)
 
 
@@ -128,6 +144,38 @@ class Stencil:
         last = named if steps % 2 else swapped
         return {field.name: last[field.name] for field in program.fields if field.name in last}
 
+    def tune(
+        self,
+        *args: object,
+        seconds: float = 20.0,
+        origin: Origin | None = None,
+        domain: Sequence[int] | None = None,
+        **kwargs: object,
+    ) -> Tuning | None:
+        """Find out which code is the fastest for calls like this one, and use and keep it.
+
+        It takes `seconds` at most; no array is changed. The other arguments are those of a call.
+        None where there is nothing to find out: no points, or arrays that share memory.
+
+        Raises `ArgumentError` where the target is not "cuda", and what a call raises.
+        """
+        _check_tuning("measure", seconds)
+        executable = self._load()
+        if not isinstance(executable, Tunable):
+            raise ArgumentError(
+                f"The target '{self.target}' is not tuned.", hint="Only 'cuda' is; leave it out."
+            )
+        call = bind(
+            self.compiled.program,
+            self.compiled.facts,
+            self.compiled.target,
+            args,
+            kwargs,
+            origin=origin,
+            domain=domain,
+        )
+        return executable.tune(call.fields, call.scalars, call.origins, call.domain, seconds)
+
     @property
     def name(self) -> str:
         """The name of the stencil in its text."""
@@ -153,11 +201,16 @@ class Stencil:
         return self.compiled.artifact.source
 
     def show(self, stage: Literal["ir", "schedule", "kernel"]) -> str:
-        """Return the program as it is after one stage of the compiler, as text."""
+        """Return the program as it is after one stage of the compiler, as text.
+
+        On "cuda" the schedule says how kernels are cut, for each kind of call that was made, and
+        whether that is as usual or as it was measured, with the gain.
+        """
         if stage == "ir":
             return show(self.compiled.program)
         if stage == "schedule":
-            return show_schedule(self.compiled.schedule)
+            lines = "".join(f"{line}\n" for line in self._tilings())
+            return show_schedule(self.compiled.schedule) + lines
         if stage == "kernel":
             return self.source
         raise ArgumentError(
@@ -175,10 +228,28 @@ class Stencil:
         self.compiled = state
         self._executable = None
 
+    def _tilings(self) -> tuple[str, ...]:
+        """Return how kernels were cut in calls so far, or will be."""
+        found = self._executable.tilings() if isinstance(self._executable, Tunable) else ()
+        artifact = self.compiled.artifact
+        return found or (artifact.tilings() if isinstance(artifact, Adjustable) else ())
+
     def _load(self) -> Executable:
         if self._executable is None:
             self._executable = self.compiled.artifact.load()
         return self._executable
+
+
+def _check_tuning(tune: str, seconds: float) -> None:
+    if tune not in get_args(TuneMode):
+        raise ArgumentError(
+            f"Argument 'tune' is {tune!r}, which is unknown.",
+            hint="Use 'off', 'cached' or 'measure'.",
+        )
+    if not 0 < seconds <= _LONGEST:
+        raise ArgumentError(
+            f"The seconds for tuning must be above 0 and at most {_LONGEST:g}, got {seconds!r}."
+        )
 
 
 def _check_steps(steps: int, feedback: Mapping[str, str], fields: Set[str]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import halocline_engine as he
+from halocline_engine.backends.cuda.build import CudaArtifact
 
 CROSS = """
 def cross(a: Field[float64], b: Field[float64], c: float):
@@ -179,6 +180,46 @@ def test_show() -> None:
     with pytest.raises(he.ArgumentError) as caught:
         stencil.show("assembly")  # pyright: ignore[reportArgumentType]
     assert str(caught.value) == "Stage 'assembly' is unknown. Use 'ir', 'schedule' or 'kernel'."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            {"tune": "always"},
+            "Argument 'tune' is 'always', which is unknown. Use 'off', 'cached' or 'measure'.",
+        ),
+        (
+            {"tune_seconds": 0.0},
+            "The seconds for tuning must be above 0 and at most 3600, got 0.0.",
+        ),
+    ],
+)
+def test_tuning_takes_modes_and_seconds_that_make_sense(
+    wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(he.ArgumentError) as caught:
+        he.stencil(CROSS, target="reference", **wrong)
+    assert str(caught.value) == message
+
+
+def test_tuning_is_for_cuda() -> None:
+    stencil = he.stencil(CROSS, target="reference", tune="measure")
+    with pytest.raises(he.ArgumentError) as caught:
+        stencil.tune(rough(), rough(), 1.0, origin=(1, 1, 0))
+    assert str(caught.value) == (
+        "The target 'reference' is not tuned. Only 'cuda' is; leave it out."
+    )
+    artifact = he.stencil(CROSS, target="cuda", tune="measure", tune_seconds=3.0).compiled.artifact
+    assert isinstance(artifact, CudaArtifact)
+    assert (artifact.tune, artifact.seconds) == ("measure", 3.0)
+    cuda = he.stencil(CROSS, target="cuda", tune="off")
+    assert cuda.show("schedule") == (
+        stencil.show("schedule") + "tiles are chosen when it is called, by the cost model\n"
+    )
+    usual = he.stencil(CROSS, target="cuda").compiled.artifact
+    assert isinstance(usual, CudaArtifact)
+    assert usual.tune == "cached"
 
 
 def test_program_errors_show_the_line() -> None:

@@ -14,8 +14,7 @@ from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.analysis.levels import touched_levels
 from halocline_engine.backends.base import Executable
-from halocline_engine.backends.cpu.build import CpuBackend
-from halocline_engine.backends.reference.build import ReferenceBackend
+from halocline_engine.backends.registry import find
 from halocline_engine.ir.columns_check import Known, check_columns
 from halocline_engine.ir.columns_lower import lower_columns
 from halocline_engine.ir.columns_metric import CENTRE_WIDTH, FACE_WIDTH, Widths
@@ -45,8 +44,6 @@ Array: TypeAlias = NDArray[Any]
 State: TypeAlias = dict[str, Array]
 Slopes: TypeAlias = Callable[[State, float], State]
 Loader: TypeAlias = Callable[[Schedule], Executable]
-
-_TARGETS: dict[str, Any] = {"reference": ReferenceBackend, "cpu": CpuBackend}
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +232,7 @@ def norm(error: Array, column: Column, at: At) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _loaded(program: Program, target: str) -> Executable:
-    return _TARGETS[target]().build(plan(program, analyse(program))).load()
+    return find(target).build(plan(program, analyse(program))).load()
 
 
 def _executable(program: Program, target: str | Loader) -> Executable:

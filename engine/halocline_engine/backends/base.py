@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.tune import Tuning
 
-__all__ = ["Array", "Artifact", "Backend", "Executable", "HostArray", "Memory", "Value"]
+__all__ = [
+    "Adjustable",
+    "Array",
+    "Artifact",
+    "Backend",
+    "Executable",
+    "HostArray",
+    "Memory",
+    "Tunable",
+    "TuneMode",
+    "Value",
+]
 
 #: A NumPy or CuPy array; only the target that made it looks inside.
 Array: TypeAlias = Any
 HostArray: TypeAlias = NDArray[Any]
 Value: TypeAlias = bool | int | float
+#: Whether a target looks for the fastest code: never, as it was measured before, or by measuring.
+TuneMode: TypeAlias = Literal["off", "cached", "measure"]
 
 
 class Memory(Protocol):
@@ -84,6 +98,42 @@ class Artifact(Protocol):
 
     def load(self) -> Executable:
         """Make it run in this process, on the current device."""
+        ...
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """An executable that can find out which code is the fastest for calls of a kind."""
+
+    def tune(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+        seconds: float,
+    ) -> Tuning | None:
+        """Measure for calls like this one, for some seconds at most; no field is changed.
+
+        None where nothing can be found, as fields share memory or there is no room to try.
+        """
+        ...
+
+    def tilings(self) -> tuple[str, ...]:
+        """Return lines that say how kernels are cut for each kind of call so far, and why so."""
+        ...
+
+
+@runtime_checkable
+class Adjustable(Protocol):
+    """An artifact whose executables look for the fastest code."""
+
+    def tuned(self, mode: TuneMode, seconds: float) -> Artifact:
+        """Return the artifact with another mode, and how long measuring takes at most."""
+        ...
+
+    def tilings(self) -> tuple[str, ...]:
+        """Return lines that say how kernels will be cut."""
         ...
 
 

@@ -6,10 +6,11 @@ A launch from Python takes longer than a kernel on a small grid; a graph of many
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from halocline_engine.device.door import cupy
+from halocline_engine.device.door import Graph, MemoryPool, Stream, cupy
 
-__all__ = ["repeat"]
+__all__ = ["Recorded", "record", "repeat"]
 
 #: cudaStreamCaptureModeRelaxed: memory may be allocated meanwhile, by any thread.
 _RELAXED = 2
@@ -17,26 +18,46 @@ _RELAXED = 2
 _TIMES = 16
 
 
-def repeat(work: Callable[[], None], times: int) -> None:
-    """Do what `work` queues on the current stream so many times, and wait until it is complete.
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Work that was recorded for a stream, and the memory that it has for itself."""
+
+    graph: Graph
+    stream: Stream
+    pool: MemoryPool
+
+    def launch(self) -> None:
+        """Queue the work."""
+        self.graph.launch(self.stream)
+
+
+def record(work: Callable[[], None], times: int) -> Recorded:
+    """Record for the current stream what `work` queues, so many times, without doing it.
 
     Memory that `work` allocates comes from a pool of its own while it is recorded, so that nothing
     else gets it before the end.
     """
     cuda = cupy().cuda
     stream = cuda.get_current_stream()
+    pool = cuda.MemoryPool()
+    recorder = cuda.Stream(non_blocking=True)
+    with recorder, cuda.using_allocator(pool.malloc):
+        recorder.begin_capture(_RELAXED)
+        try:
+            for _ in range(times):
+                work()
+        finally:
+            graph = recorder.end_capture()
+    return Recorded(graph, stream, pool)
+
+
+def repeat(work: Callable[[], None], times: int) -> None:
+    """Do what `work` queues on the current stream so many times, and wait until it is complete."""
+    stream = cupy().cuda.get_current_stream()
     if times >= _TIMES:
-        pool = cuda.MemoryPool()
-        recorder = cuda.Stream(non_blocking=True)
-        with recorder, cuda.using_allocator(pool.malloc):
-            recorder.begin_capture(_RELAXED)
-            try:
-                for _ in range(_TIMES):
-                    work()
-            finally:
-                graph = recorder.end_capture()
+        recorded = record(work, _TIMES)
         for _ in range(times // _TIMES):
-            graph.launch(stream)
+            recorded.launch()
         stream.synchronize()
     for _ in range(times % _TIMES):
         work()

@@ -58,7 +58,8 @@ class ColumnWork:
     """What a worker does with a block.
 
     `dims` are those of a block, of which `dim` is vertical and always whole; `widths` are fields
-    that have one value a level; `domain` is the number of levels of the program.
+    that have one value a level; `domain` is the number of levels of the program. With `upright`,
+    levels lie beside each other in the target's memory, and not columns.
     """
 
     code: Code
@@ -69,6 +70,7 @@ class ColumnWork:
     widths: Mapping[str, NDArray[Any]]
     outputs: tuple[ColumnOutput, ...]
     domain: int
+    upright: bool
     source: Source
     sink: Sink
 
@@ -121,8 +123,7 @@ class ColumnWork:
             shape = (*others, item.levels)
             values = np.empty(shape, item.dtype)
             if fields:
-                found = _executable(self.code).memory.download(fields[item.field])
-                values = found.transpose(1, 0, 2).reshape(shape)
+                values = self._downloaded(fields[item.field]).reshape(shape)
             order = (*self._others, item.vertical)
             if not item.vertical:
                 values, order = values[..., 0], self._others
@@ -139,28 +140,49 @@ class ColumnWork:
             values = read[item.field]
             full = np.broadcast_to(values, (*others, item.levels))
             shaped = full.reshape(wide[1], wide[0], item.levels).transpose(1, 0, 2)
-            fields[item.field] = _uploaded(executable, shaped)
+            fields[item.field] = self._uploaded(executable, shaped)
             if not item.vertical:
                 fields[item.field] = _flat(fields[item.field])
         for name, levels in self.widths.items():
-            one = _uploaded(executable, levels.reshape(1, 1, -1))
+            one = self._uploaded(executable, levels.reshape(1, 1, -1))
             fields[name] = one[0, 0][None, None]
         outputs: dict[str, Array] = {}
         for item in self.outputs:
             shape = (*wide, item.levels)
-            array = executable.memory.empty(shape, np.dtype(item.dtype), (0, 0, 0))
+            array = _room(executable, shape, np.dtype(item.dtype), upright=self.upright)
             outputs[item.field] = array
             fields[item.field] = array if item.vertical else _flat(array)
         origins = dict.fromkeys(fields, (0, 0, 0))
         executable(fields, dict(self.scalars), origins, (*wide, self.domain))
         return outputs
 
+    def _uploaded(self, executable: Executable, values: NDArray[Any]) -> Array:
+        i, j, k = values.shape
+        array = _room(executable, (i, j, k), values.dtype, upright=self.upright)
+        if self.upright:
+            # What lies side by side goes first, so that memory is copied in long pieces.
+            executable.memory.upload(values.transpose(2, 0, 1), array.transpose(2, 0, 1))
+        else:
+            executable.memory.upload(values, array)
+        return array
 
-def _uploaded(executable: Executable, values: NDArray[Any]) -> Array:
-    i, j, k = values.shape
-    array = executable.memory.empty((i, j, k), values.dtype, (0, 0, 0))
-    executable.memory.upload(values, array)
-    return array
+    def _downloaded(self, array: Array) -> NDArray[Any]:
+        """Return an array on the host, indexed [j, i, level]."""
+        memory = _executable(self.code).memory
+        if self.upright:
+            return memory.download(array.transpose(2, 0, 1)).transpose(2, 1, 0)
+        return memory.download(array).transpose(1, 0, 2)
+
+
+def _room(
+    executable: Executable, shape: tuple[int, int, int], dtype: np.dtype[Any], *, upright: bool
+) -> Array:
+    """Return memory indexed [i, j, level], where columns or levels lie beside each other."""
+    if not upright:
+        return executable.memory.empty(shape, dtype, (0, 0, 0))
+    i, j, k = shape
+    row = executable.memory.empty((math.prod(shape), 1, 1), dtype, (0, 0, 0))[:, 0, 0]
+    return row.reshape(j, i, k).transpose(1, 0, 2)
 
 
 def _flat(array: Array) -> Array:

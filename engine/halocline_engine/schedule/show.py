@@ -14,6 +14,7 @@ from halocline_engine.schedule.access import reads_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule
 from halocline_engine.schedule.prune import needed
 from halocline_engine.schedule.shafts import private
+from halocline_engine.schedule.show_levels import level_lines
 from halocline_engine.schedule.show_staging import home_in_block, staging_lines
 from halocline_engine.schedule.stages import draft
 from halocline_engine.schedule.temporaries import kernels_of
@@ -36,6 +37,7 @@ def _schedule(schedule: Schedule) -> Iterator[str]:
     for step in schedule.steps:
         if isinstance(step, Kernel):
             yield from _kernel(step, number, "")
+            yield from (f"  {line}" for line in level_lines(step, schedule))
             number += 1
             continue
         yield f"levels {step.order.value}, one after the other with all columns"

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
+from halocline_engine.distribute.column_work import ColumnWork
 
 FACES = np.array([0.0, 1.0, 3.0, 6.0, 10.0, 15.0])
 MIDDLES = 0.5 * (FACES[1:] + FACES[:-1])
@@ -189,6 +190,31 @@ def test_any_order_and_any_blocks(order: tuple[str, ...], tmp_path: Path) -> Non
         for name in ("slope", "spread", "total"):
             dims = whole[name].dims
             np.testing.assert_array_equal(result[name].transpose(*dims), whole[name])
+
+
+def test_levels_that_lie_side_by_side_stay_so_and_give_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[bool] = []
+    run = ColumnWork.run
+
+    def noted(self: ColumnWork, *args: Any) -> Any:
+        seen.append(self.upright)
+        return run(self, *args)
+
+    monkeypatch.setattr(ColumnWork, "run", noted)
+    text = "\n".join(TEXT.split("\n")[:2])
+    found = {
+        order: evaluated(columns().transpose(*order), text)
+        for order in (("t", "x", "z", "z_f"), ("z", "z_f", "t", "x"))
+    }
+    for name in ("slope", "spread"):
+        one, two = (each[name].transpose("t", "x", ...) for each in found.values())
+        np.testing.assert_array_equal(one, two)
+    assert seen == [True, False]
+    # A sum goes through each column level by level.
+    evaluated(columns().transpose("t", "x", "z", "z_f"))
+    assert seen[2:] == [False]
 
 
 def test_a_single_column_and_types() -> None:

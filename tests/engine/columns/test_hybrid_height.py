@@ -171,6 +171,7 @@ def test_emulated_kernels_agree(dataset: xr.Dataset, emulation_folder: Path) -> 
     )
     checked = check_column(request, open_source(part))
     job = column_job(checked, LocalPool(), "reference")
+    assert job.work is not None
     arrays = {
         output.name: np.zeros([job.sizes[dim] for dim in output.dims], output.dtype)
         for output in job.outputs

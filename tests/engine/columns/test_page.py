@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from halocline_engine.ir.columns_table import CONDITIONS, OPERATORS
 
-PAGE = (Path(__file__).parents[3] / "docs/columns.md").read_text("utf-8")
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/columns.md").read_text("utf-8")
+FAMILIES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs/columns").glob("*.md")}
 
 
 def test_the_example_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,9 +27,18 @@ def test_the_example_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_every_operator_and_condition_is_there() -> None:
+    pages = "\n".join(FAMILIES.values())
     for name in (*OPERATORS, *CONDITIONS):
         twin = name.replace("F2C", "C2F").replace("F2F", "C2C")
-        assert name in PAGE or twin in PAGE, name
+        assert name in pages or twin in pages, name
     for operator in OPERATORS.values():
+        assert operator.name in PAGE
         for word in operator.words:
-            assert word in PAGE, word
+            assert word in pages, word
+
+
+def test_pages_and_pictures_are_what_the_cases_give() -> None:
+    assert all(f"columns/{name}.md" in PAGE for name in FAMILIES)
+    script = ROOT / "tests/benchmarks/column_pages.py"
+    done = subprocess.run([sys.executable, str(script), "--check", "--fast"], check=False)
+    assert done.returncode == 0, "Run 'python tests/benchmarks/column_pages.py'."

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
 from halocline_engine.backends.cuda.entries import Entry
-from halocline_engine.backends.cuda.launch import Launch, launches
+from halocline_engine.backends.cuda.launch import Launch, first_whole, launches
 from halocline_engine.backends.cuda.tiling import Block, Tile
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Order
@@ -25,29 +27,45 @@ def points(
     launch: Launch, tile: Tile, extent: Horizontal, domain: tuple[int, int, int]
 ) -> Counter[Point]:
     """Return the points that the threads of a launch compute, by the rules of the kernels."""
-    (i_low, i_high), (_, j_high) = extent
-    start = i_low // tile.width * tile.width
     found: Counter[Point] = Counter()
-    sizes = [n * b for n, b in zip(launch.grid, launch.block, strict=True)]
-    for x, y, z in product(*(range(n) for n in sizes)):
-        i0, j0 = x * tile.width + start, launch.row + y * tile.rows
+    (i_low, i_high), (_, j_high) = extent
+    i1, j1 = domain[0] + i_high, domain[1] + j_high
+    deep = -(-(launch.top - launch.level) // tile.depth)
+    first = first_whole(i_low, tile)
+    wholes = max(i1 - first, 0) // tile.width
+    left = i1 - i_low - wholes * tile.width
+    for t, y, bz in product(
+        range(launch.grid[0] * launch.block[0]),
+        range(launch.grid[1] * launch.block[1]),
+        range(launch.grid[2]),
+    ):
+        strip, z = divmod(bz, deep) if tile.strip else (0, bz)
+        j0 = launch.row + (y + strip * launch.grid[1] * launch.block[1]) * tile.rows
+        rows = range(j0, min(j0 + tile.rows, j1))
+        columns = range(0)
+        if tile.planes:
+            i0 = t * tile.width + i_low // tile.width * tile.width
+            columns = range(max(i0, i_low), min(i0 + tile.width, i1))
+        elif t < wholes:
+            columns = range(first + t * tile.width, first + (t + 1) * tile.width)
+        elif t - wholes < left * tile.rows:
+            row, column = divmod(t - wholes, left)
+            i = column + i_low + (0 if column < first - i_low else wholes * tile.width)
+            rows, columns = rows[row : row + 1], range(i, i + 1)
         k0 = launch.level + z * tile.depth
-        for i, j, k in product(
-            range(max(i0, i_low), min(i0 + tile.width, domain[0] + i_high)),
-            range(j0, min(j0 + tile.rows, domain[1] + j_high)),
-            range(k0, min(k0 + tile.depth, launch.top)),
-        ):
-            found[i, j, k] += 1
+        for point in product(columns, rows, range(k0, min(k0 + tile.depth, launch.top))):
+            found[point] += 1
     return found
 
 
 @pytest.mark.parametrize("block", [(1, 1), (7, 3), (32, 4)])
 @pytest.mark.parametrize("share", [(1, 1, 1), (1, 4, 2), (4, 2, 1), (2, 1, 3)])
+@pytest.mark.parametrize("more", [{}, {"strip": 1}, {"strip": 3}, {"planes": 2}])
 @pytest.mark.parametrize("extent", [((0, 0), (0, 0)), ((-2, 1), (-1, 3)), ((-5, -1), (1, 2))])
 def test_every_point_is_computed_once(
-    block: Block, share: tuple[int, int, int], extent: Horizontal
+    block: Block, share: tuple[int, int, int], extent: Horizontal, more: dict[str, Any]
 ) -> None:
-    domain, tile = (9, 14, 5), Tile(block, *share)
+    domain, tile = (9, 14, 5), replace(Tile(block, *share), **more)
     found: Counter[Point] = Counter()
     for launch in launches(entry(extent), domain, tile, (1, 4)):
         found += points(launch, tile, extent, domain)
@@ -65,6 +83,13 @@ def test_grids_are_split_where_a_device_takes_no_larger_ones() -> None:
     (low, high) = launches(entry(), (10, 10, 140000), tile, (0, 140000))
     assert (low.grid, low.level, low.top) == ((1, 2, 65535), 0, 140000)
     assert (high.grid, high.level, high.top) == ((1, 2, 4465), 131070, 140000)
+
+
+def test_grids_of_strips_are_split_as_well() -> None:
+    tile = Tile((32, 4), depth=2, strip=50)
+    (first, second) = launches(entry(), (10, 600, 60000), tile, (0, 60000))
+    assert (first.grid, first.row) == ((1, 50, 60000), 0)
+    assert (second.grid, second.row) == ((1, 50, 30000), 400)
 
 
 def test_columns_are_launched_once_whatever_their_height() -> None:

@@ -53,7 +53,14 @@ def test_kinds_are_by_content() -> None:
     flat = np.broadcast_to(np.zeros((4, 5, 1)), (4, 5, 6))
     variant = variant_of([seen(a), seen(b), seen(a.copy()), seen(flat)], [False] * 4)
     assert variant.arrays == (0, 1, 0, 2)
-    assert variant.kinds == ((ANY, ANY, ANY), (ONE, ANY, ANY), (ANY, ANY, NONE))
+    assert variant.kinds == ((ANY, ANY, ONE), (ONE, ANY, ANY), (ANY, ANY, NONE))
+
+
+def test_columns_lie_beside_each_other_along_the_smaller_stride() -> None:
+    along_j, along_i = np.zeros((4, 5, 6)), np.zeros((5, 4, 6)).transpose(1, 0, 2)
+    assert variant_of([seen(along_j)], [True]).near == 1
+    assert variant_of([seen(along_i)] * 2 + [seen(along_j)], [False] * 3).near == 0
+    assert variant_of([seen(np.asfortranarray(along_j))], [True]).near == 0
 
 
 @pytest.mark.parametrize(

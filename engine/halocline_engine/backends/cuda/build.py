@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from halocline_engine.backends.base import TuneMode
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.entries import entries_of
-from halocline_engine.backends.cuda.run import CudaExecutable
 from halocline_engine.backends.cuda.tiles import tiles_of
 from halocline_engine.backends.cuda.tiling import Domain
+from halocline_engine.backends.cuda.tuned import TunedExecutable
+from halocline_engine.backends.cuda.tuner import Device, Tuner
+from halocline_engine.backends.cuda.tunings import Tunings
 from halocline_engine.backends.cuda.views import usual_variant
 from halocline_engine.cache import Cache
 from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.tune_cost import Chip
 
 __all__ = ["CudaArtifact", "CudaBackend"]
 
@@ -26,21 +30,42 @@ class CudaArtifact:
     """A schedule and its code for arrays as the target's own memory makes them.
 
     Strides are known only when a program is called, so the executable may emit the same schedule
-    again for arrays that lie differently.
+    again for arrays that lie differently. `tune` says whether it uses tiles that were measured, or
+    measures some, for so many `seconds` at most; see `tuner`.
     """
 
     schedule: Schedule
     source: str
     kernels: tuple[str, ...]
+    tune: TuneMode = "cached"
+    seconds: float = 20.0
 
-    def load(self) -> CudaExecutable:
+    def load(self) -> TunedExecutable:
         """Make it run on the current CUDA device.
 
         Raises `DeviceError` where there is no such device, or no CuPy.
         """
         from halocline_engine.device.machine import current_machine
+        from halocline_engine.device.stopwatch import seconds_of
 
-        return CudaExecutable(self.schedule, current_machine(), Cache(_folder()))
+        machine = current_machine()
+        device = Device(machine.facts.name, Chip(machine.facts.multiprocessors), seconds_of)
+        tunings = Tunings(_folder() / "tunings")
+        tuner = Tuner(self.schedule, device, tunings, self.tune, self.seconds)
+        return TunedExecutable(tuner, machine, Cache(_folder()))
+
+    def tuned(self, mode: TuneMode, seconds: float) -> CudaArtifact:
+        """Return the artifact with another mode; see `backends.base.Adjustable`."""
+        return replace(self, tune=mode, seconds=seconds)
+
+    def tilings(self) -> tuple[str, ...]:
+        """Return how kernels will be cut; see `backends.base.Adjustable`."""
+        ways = {
+            "off": "by the cost model",
+            "cached": "as measured before, or else by the cost model",
+            "measure": "as measured, which begins with the first call",
+        }
+        return (f"tiles are chosen when it is called, {ways[self.tune]}",)
 
 
 @dataclass(frozen=True, slots=True)

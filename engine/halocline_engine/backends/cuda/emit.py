@@ -28,8 +28,10 @@ from halocline_engine.backends.cuda.entries import (
     is_guarded,
     parameters,
 )
+from halocline_engine.backends.cuda.levels import levels
 from halocline_engine.backends.cuda.points import points
 from halocline_engine.backends.cuda.prelude import prelude
+from halocline_engine.backends.cuda.rings import rings
 from halocline_engine.backends.cuda.spell import TYPES
 from halocline_engine.backends.cuda.staged_code import staged_code
 from halocline_engine.backends.cuda.tiling import Tile
@@ -128,6 +130,10 @@ def _body(
 ) -> list[str]:
     if entry.staged is not None:
         return staged_code(entry, entry.staged, scope, tile)
+    if tile.along:
+        return levels(entry, schedule, variant, scope, tile)
+    if tile.share:
+        return rings(entry, schedule, variant, scope, tile)
     if entry.kernel.order is Order.PARALLEL:
         return points(entry, scope, tile)
     return columns(entry, schedule, variant, scope, tile)

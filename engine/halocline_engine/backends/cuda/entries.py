@@ -45,7 +45,7 @@ class Stride(StrEnum):
     NONE = "none"
     """It is 0: the array is the same all along the axis."""
     ONE = "one"
-    """It is 1; only the stride along I is ever looked at for this."""
+    """It is 1; the stride along K is looked at for this where that along I is another one."""
     ANY = "any"
     """It is a parameter of the kernel."""
 
@@ -61,7 +61,8 @@ class Variant:
     `arrays` gives the number of the stride kind for each of `arrays_of(schedule)`; `wide` says
     that an offset needs more than 32 bits; `disjoint` that no array that is written shares memory
     with another one; `aligned`, for each array, that the points of the domain at multiples of 16
-    bytes along I have such addresses.
+    bytes along I have such addresses. `near` is the axis, 0 for I and 1 for J, along which
+    neighbouring columns lie where elements lie along K.
     """
 
     arrays: tuple[int, ...]
@@ -69,6 +70,7 @@ class Variant:
     wide: bool
     disjoint: bool
     aligned: tuple[bool, ...]
+    near: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,8 @@ def entries_of(schedule: Schedule) -> Iterator[Entry]:
 def parameters(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[Arg, ...]:
     """Return the parameters of a kernel in order: sizes, strides, addresses, scalars.
 
-    Arrays of one kind share one set of strides; strides that are known are left out.
+    Arrays of one kind share one set of strides; strides that are known are left out, but for one
+    along K, which most kernels look up all the same.
     """
     kind_of = {
         name: kind for (name, _), kind in zip(arrays_of(schedule), variant.arrays, strict=True)
@@ -220,7 +223,7 @@ def parameters(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[Arg,
         StrideValue(kind, axis)
         for kind in kinds
         for axis, stride in enumerate(variant.kinds[kind])
-        if stride is Stride.ANY
+        if stride is Stride.ANY or (axis == 2 and stride is Stride.ONE)
     )
     return (
         *_SIZES,

@@ -13,15 +13,17 @@ from halocline_engine.ir.nodes import Interval
 from halocline_engine.ir.types import Order
 
 __all__ = [
+    "MAX_BLOCKS",
     "Dim3",
     "Launch",
+    "first_whole",
     "launches",
     "level_range",
 ]
 
 Dim3: TypeAlias = tuple[int, int, int]
 #: The most blocks along y and along z that a launch may have.
-_MAX_BLOCKS = 65535
+MAX_BLOCKS = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +46,68 @@ def launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterato
     """Yield the launches that cover the domain widened by the kernel's extent.
 
     `levels` are computed, the last one not included; a column kernel takes no notice of them.
-    There is more than one launch only where a grid would have too many blocks.
+    There is more than one launch only where a grid would have too many blocks. Strips follow each
+    other along z: those of the first, on level after level, then those of the second.
     """
+    if tile.along:
+        yield from _along(domain, tile, levels)
+        return
     (i_low, i_high), (j_low, j_high) = entry.kernel.extent
-    start = i_low // tile.width * tile.width
-    ni, nj = domain[0] + i_high - start, domain[1] + j_high - j_low
+    nj = domain[1] + j_high - j_low
     parallel = entry.kernel.order is Order.PARALLEL
     first, top = levels if parallel else (0, 1)
     if domain[0] + i_high <= i_low or nj <= 0 or top <= first:
         return
     rows = tile.block[1] * tile.rows
-    columns = -(-ni // (tile.block[0] * tile.width))
-    for row in range(0, nj, rows * _MAX_BLOCKS):
-        tiles = min(-(-(nj - row) // rows), _MAX_BLOCKS)
-        for level in range(first, top, tile.depth * _MAX_BLOCKS):
-            deep = min(-(-(top - level) // tile.depth), _MAX_BLOCKS)
+    columns = -(-_threads_along_i(entry, domain, tile) // tile.block[0])
+    levels_at_once = tile.depth * MAX_BLOCKS
+    high = min(-(-(top - first) // tile.depth), MAX_BLOCKS)
+    most = min(tile.strip, MAX_BLOCKS) * (MAX_BLOCKS // high) or MAX_BLOCKS
+    for row in range(0, nj, rows * most):
+        tiles = min(-(-(nj - row) // rows), most)
+        for level in range(first, top, levels_at_once):
+            deep = min(-(-(top - level) // tile.depth), MAX_BLOCKS)
+            grid = (columns, tiles, deep)
+            if tile.strip:
+                along = min(tile.strip, tiles)
+                grid = (columns, along, deep * -(-tiles // along))
             yield Launch(
-                grid=(columns, tiles, deep),
+                grid=grid,
                 block=(*tile.block, 1),
                 row=row + j_low,
                 level=level,
                 top=top,
             )
+
+
+def _along(domain: Domain, tile: Tile, levels: Range) -> Iterator[Launch]:
+    """Yield launches of threads along K: blocks of neighbouring columns, each in its parts."""
+    near, far = domain[tile.along - 1], domain[2 - tile.along]
+    parts = -(-(levels[1] - levels[0]) // tile.depth)
+    blocks = -(-near // (tile.block[1] * tile.rows)) * parts
+    for row in range(0, far, MAX_BLOCKS):
+        grid = (blocks, min(far - row, MAX_BLOCKS), 1)
+        yield Launch(grid, (*tile.block, 1), row, levels[0], levels[1])
+
+
+def first_whole(i_low: int, tile: Tile) -> int:
+    """Return where the first tile begins that the first column does not cut.
+
+    >>> first_whole(-3, Tile((32, 4), width=2)), first_whole(0, Tile((32, 4), width=4))
+    (-2, 0)
+    """
+    return -(-i_low // tile.width) * tile.width
+
+
+def _threads_along_i(entry: Entry, domain: Domain, tile: Tile) -> int:
+    """Return how many threads a row of tiles has.
+
+    Those of blocks that keep planes have a tile each. Others have a tile that no edge cuts, or a
+    point of a row of what is left over.
+    """
+    i_low, i_high = entry.kernel.extent[0]
+    end = domain[0] + i_high
+    if tile.planes or entry.kernel.order is not Order.PARALLEL or entry.staged is not None:
+        return -(-(end - i_low // tile.width * tile.width) // tile.width)
+    wholes = max(end - first_whole(i_low, tile), 0) // tile.width
+    return wholes + (end - i_low - wholes * tile.width) * tile.rows

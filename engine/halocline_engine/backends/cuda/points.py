@@ -20,38 +20,134 @@ from halocline_engine.backends.cuda.frame import (
     signed,
     touched,
 )
-from halocline_engine.backends.cuda.tile_body import tile_body
+from halocline_engine.backends.cuda.launch import MAX_BLOCKS, first_whole
+from halocline_engine.backends.cuda.plane_body import plane_body
+from halocline_engine.backends.cuda.planes import planes_of
+from halocline_engine.backends.cuda.tile_body import TileBody, loaded_offsets, tile_body
 from halocline_engine.backends.cuda.tiling import Tile
+from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.nodes import Section
 
 __all__ = ["points"]
+
+#: Levels of a point at an edge that are written out.
+_LEVELS_AT_AN_EDGE = 4
 
 
 def points(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     """Return the body of a kernel whose threads compute one tile each."""
     (i_low, i_high), (_, j_high) = entry.kernel.extent
-    start = i_low // tile.width * tile.width
     lines = [
-        f"const int i0 = {_times('(int)(blockIdx.x * blockDim.x + threadIdx.x)', tile.width)}"
-        f"{signed(start)};",
-        "const int j0 = row"
-        f" + {_times('(int)(blockIdx.y * blockDim.y + threadIdx.y)', tile.rows)};",
-        f"const int k0 = level + {_times('(int)blockIdx.z', tile.depth)};",
+        *_strips(tile),
         f"const int i1 = ni{signed(i_high)}, j1 = nj{signed(j_high)};",
-        "if (i0 >= i1 || j0 >= j1) return;",
+        f"const int k0 = level + {_times('bz' if tile.strip else '(int)blockIdx.z', tile.depth)};",
     ]
     if tile.depth > 1:
         lines.append(f"const int k1 = min(k0 + {tile.depth}, top);")
+    if tile.planes:
+        return [*lines, *_planes(entry, scope, tile)]
+    lines += [
+        "const int t = (int)(blockIdx.x * blockDim.x + threadIdx.x);",
+        f"const int j_ = row + {_times(_thread_along_j(tile), tile.rows)};",
+        "if (j_ >= j1) return;",
+    ]
     if tile.width * tile.rows == 1 and tile.depth == 1:
-        return [*lines, "const int i = i0, j = j0, k = k0;", *_point(entry, scope)]
-    first = f"i0 >= {i_low} && " if start < i_low else ""
+        first = f"t{signed(i_low)}"
+        place = [f"const int i = {first}, j = j_, k = k0;", "if (i >= i1) return;"]
+        return [*lines, *place, *_point(entry, scope)]
+    return [*lines, *_tiles(entry, scope, tile)]
+
+
+def _tiles(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+    """Return the code of a thread behind its number t along I and its first row j_.
+
+    The first threads compute tiles that no edge cuts along I. The columns that are left over at
+    both edges are shared out among the next threads, a point on each level for every thread.
+    """
+    i_low, _ = entry.kernel.extent[0]
+    first = first_whole(i_low, tile)
+    moved = f"min(j_, max(j1 - {tile.rows}, row))"
+    rows = tile.rows > 1 and _may_repeat(entry)
+    lines = [
+        f"const int j0 = {moved if rows else 'j_'};",
+        f"const int wholes = max(i1{signed(-first)}, 0) / {tile.width};",
+        "if (t < wholes) {",
+        f"  const int i0 = {_times('t', tile.width)}{signed(first)};",
+    ]
+    whole = _whole(entry, scope, tile)
+    if tile.rows > 1:
+        lines += [
+            f"  if (j0 + {tile.rows} <= j1) {{",
+            *indent(indent(whole)),
+            "  } else {",
+            *indent(indent(_cut(entry, scope, tile))),
+            "  }",
+        ]
+    else:
+        lines += indent(whole)
+    if tile.width == 1:
+        return [*lines, "}"]
+    beyond = _times("wholes", tile.width)
+    skipped = f"(p % left < {first - i_low} ? 0 : {beyond})" if first > i_low else beyond
     return [
         *lines,
-        f"if ({first}i0 + {tile.width} <= i1 && j0 + {tile.rows} <= j1) {{",
-        *indent(_whole(entry, scope, tile)),
         "} else {",
-        *indent(_cut(entry, scope, tile, f"max(i0, {i_low})" if start < i_low else "i0")),
+        f"  const int left = i1{signed(-i_low)} - {beyond}, p = t - wholes;",
+        f"  if (p >= {_times('left', tile.rows)}) return;",
+        f"  const int i = p % left{signed(i_low)} + {skipped};",
+        "  const int j = j0 + p / left;",
+        "  if (j >= j1) return;",
+        *indent(_levels(entry, scope, tile)),
         "}",
+    ]
+
+
+def _may_repeat(entry: Entry) -> bool:
+    """Whether a point may be computed by two threads: nothing that the kernel writes is read.
+
+    Then the last tile along J begins so early that it is whole.
+    """
+    written = set(entry.written)
+    return not any(r.name in written for s in entry.kernel.sections for r in reads(s.body))
+
+
+def _strips(tile: Tile) -> list[str]:
+    """Return the block's place along J and K, where strips follow each other along z."""
+    if not tile.strip:
+        return []
+    return [
+        f"const int deep = min((top - level + {tile.depth - 1}) / {tile.depth}, {MAX_BLOCKS});",
+        "const int bz = (int)blockIdx.z % deep;",
+        "const int by = (int)blockIdx.z / deep * (int)gridDim.y + (int)blockIdx.y;",
+    ]
+
+
+def _thread_along_j(tile: Tile) -> str:
+    if tile.strip:
+        return "(by * (int)blockDim.y + (int)threadIdx.y)"
+    return "(int)(blockIdx.y * blockDim.y + threadIdx.y)"
+
+
+def _planes(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+    """Return the code of a tile in a block that keeps planes of what it reads."""
+    i_low = entry.kernel.extent[0][0]
+    start = i_low // tile.width * tile.width
+    section = entry.kernel.sections[0]
+    kinds = {name: scope.kinds[name][1] for name in entry.arrays}
+    planes = planes_of(loaded_offsets(section, entry), kinds, scope.dtypes, scope.aligned, tile)
+    within = replace(scope, point=("e", "r"))
+    whole = TileBody.of(section, entry, within, tile, planes)
+    cut = TileBody.of(section, entry, within, tile, planes, cut=True)
+    tall = tile.rows * tile.block[1]
+    return [
+        f"const int i0 = {_times('(int)(blockIdx.x * blockDim.x + threadIdx.x)', tile.width)}"
+        f"{signed(start)};",
+        f"const int j0 = row + {_times(_thread_along_j(tile), tile.rows)};",
+        f"const int ib = {_times('(int)blockIdx.x', tile.width * tile.block[0])}{signed(start)};",
+        f"const int jb = row + {_times('by' if tile.strip else '(int)blockIdx.y', tall)};",
+        f"const bool whole = i0 >= {i_low} && i0 + {tile.width} <= i1 && j0 + {tile.rows} <= j1;",
+        *(f"const int {axis} = {axis}0;" for axis in "ij"),
+        *plane_body(whole, cut, entry.kernel.extent, offsets(entry.arrays, scope)),
     ]
 
 
@@ -79,7 +175,8 @@ def _whole(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     for section in entry.kernel.sections:
         names = touched(section)
         own = offsets([name for name in entry.arrays if name in names], scope)
-        body = tile_body(section, entry, replace(scope, point=("e", "r")), tile, own)
+        within = TileBody.of(section, entry, replace(scope, point=("e", "r")), tile)
+        body = tile_body(within, own, alone=single and _is_open(section))
         if tile.depth > 1:
             start, end = ("k0", "k1") if single else _clipped(section)
             head += [
@@ -98,20 +195,48 @@ def _whole(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     return head
 
 
-def _cut(entry: Entry, scope: Scope, tile: Tile, first: str) -> list[str]:
-    """Return the code of a tile that an edge cuts: its points one by one."""
-    levels = ["for (int k = k0; k < k1; ++k)"] if tile.depth > 1 else ["const int k = k0;"]
-    loops = [
-        *levels,
-        f"for (int j = j0; j < min(j0 + {tile.rows}, j1); ++j)",
-        f"for (int i = {first}; i < min(i0 + {tile.width}, i1); ++i) {{",
+def _cut(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+    """Return the code of a tile that the last row cuts: its points one by one."""
+    return [
+        "for (int j = j0; j < j1; ++j)",
+        f"for (int i = i0; i < i0 + {tile.width}; ++i) {{",
+        *indent(_levels(entry, scope, tile)),
+        "}",
     ]
-    return [*loops, *indent(_point(entry, scope)), "}"]
+
+
+def _levels(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+    """Return the code of a point (i, j) on all levels of the tile.
+
+    Several levels are written out, so that a thread waits for what they load together.
+    """
+    if tile.depth == 1:
+        return ["const int k = k0;", *_point(entry, scope)]
+    at_once, point = min(tile.depth, _LEVELS_AT_AN_EDGE), _point(entry, scope)
+    return [
+        "int first = k0;",
+        "#pragma unroll 1",
+        f"for (; first + {at_once} <= k1; first += {at_once}) {{",
+        "  #pragma unroll",
+        f"  for (int k = first; k < first + {at_once}; ++k) {{",
+        *indent(indent(point)),
+        "  }",
+        "}",
+        "#pragma unroll 1",
+        "for (int k = first; k < k1; ++k) {",
+        *indent(point),
+        "}",
+    ]
 
 
 def _is_single(entry: Entry) -> bool:
     """Whether the launch has just the levels of the only section."""
     return entry.level_at_hand or len(entry.kernel.sections) == 1
+
+
+def _is_open(section: Section) -> bool:
+    """Whether an interval has more levels in a higher domain."""
+    return section.interval.end.from_end and not section.interval.start.from_end
 
 
 def _has_level(section: Section) -> str:

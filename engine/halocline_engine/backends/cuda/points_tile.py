@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.entries import Entry, Stride, Variant, arrays_of, is_guarded
+from halocline_engine.backends.cuda.plane_tile import with_planes
+from halocline_engine.backends.cuda.strips import evenly, strip_of
 from halocline_engine.backends.cuda.tile_body import VECTOR, loaded_offsets, outputs
 from halocline_engine.backends.cuda.tiling import Block, Domain, Tile
 from halocline_engine.backends.cuda.windows import windows
@@ -29,8 +31,23 @@ _LIGHT = frozenset(
     ("abs", "min", "max", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
 )
 _MOST_CALLS = 8
-#: Threads that keep a large device busy: 132 processors with 512 each.
+#: Threads that keep a large device busy: 132 processors with 512 each, or one block with planes.
 _BUSY = 132 * 512
+_BUSY_WITH_PLANES = 132 * 256
+#: From how many rows along J on blocks keep planes, by the width of a tile.
+_FAR = {2: 5, 4: 9}
+_NEVER = 1 << 30
+#: How many more idle threads along I a block of twice as many may have.
+_IDLE = 0.05
+_WARP = 32
+#: The width of tiles of 8-byte elements.
+_FEW = 2
+#: From how many rows along J on three rows a thread are better than two.
+_WIDE = 7
+#: Levels that a block with planes goes up, about.
+_DEEP = 142
+#: Registers for windows and outputs of a thread that loads from planes, just before their use.
+_REGISTERS_WITH_PLANES = 260
 
 
 def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
@@ -38,17 +55,19 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     plain = Tile((32, 4))
     if not _is_plain(entry, schedule, variant):
         return replace(plain, block=_block(plain, entry, domain))
-    width = _width(entry, schedule, variant)
+    shape, width = _shape(entry), _width(entry, schedule, variant)
     tile = next(
         (
             tile
-            for tile in _candidates(_shape(entry), width, level_at_hand=entry.level_at_hand)
-            if _fits(tile, entry, schedule, variant)
-            and (tile.rows * tile.depth == 1 or _threads(tile, entry, domain) >= _BUSY)
+            for tile in _candidates(shape, width, level_at_hand=entry.level_at_hand)
+            if _fits(tile, entry, schedule, variant) and _is_busy(tile, entry, domain)
         ),
         plain,
     )
-    return replace(tile, block=_block(tile, entry, domain))
+    if tile.planes:
+        return replace(tile, depth=evenly(domain[2], tile.depth))
+    tile = replace(tile, block=_block(tile, entry, domain))
+    return replace(tile, strip=strip_of(tile, shape.levels - 1, _bytes(entry, schedule), domain))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +103,29 @@ def _shape(entry: Entry) -> _Shape:
 
 def _candidates(shape: _Shape, width: int, *, level_at_hand: bool) -> Iterator[Tile]:
     """Yield tiles from the one that was measured as the best for such kernels to the smallest."""
-    for best in _measured(shape):
+    for best in _measured(shape, width):
+        if best.planes:
+            if not level_at_hand:
+                yield replace(best, width=width)
+            continue
         for rows in range(best.rows, 0, -1):
             for w in dict.fromkeys((width, 1)):
                 tile = replace(best, width=w, rows=rows)
                 yield replace(tile, depth=1, unroll=0) if level_at_hand else tile
 
 
-def _measured(shape: _Shape) -> Iterator[Tile]:
+def _measured(shape: _Shape, width: int) -> Iterator[Tile]:
     """Yield the best tiles on an H200 for kernels of a shape, those of lower depth last."""
     streaming = shape.fields > 1
     if shape.levels > 1 and shape.whole:
-        yield Tile((64, 2), rows=4, depth=8 * shape.levels, unroll=shape.levels)
+        deep = (16 if width == _FEW else 8) * shape.levels
+        yield Tile((64, 2), rows=4, depth=deep, unroll=shape.levels)
     elif shape.levels > 1:
-        yield Tile((32, 4), rows=2, depth=4 if shape.levels <= 3 else 4 * shape.levels)
+        if shape.rows >= _FAR.get(width, _NEVER):
+            yield Tile((32, 8), rows=4, depth=_DEEP, unroll=1, planes=2)
+        if shape.rows >= _WIDE:
+            yield Tile((32, 4), rows=3, depth=8)
+        yield Tile((32, 4), rows=2, depth=4 if shape.levels <= 3 else 8)
     elif shape.rows >= 4:
         yield Tile((32, 4), rows=3, depth=2, streaming=streaming)
     yield Tile((32, 4), rows=2, streaming=streaming)
@@ -106,8 +134,9 @@ def _measured(shape: _Shape) -> Iterator[Tile]:
 def fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Tile:
     """Return the tile, or one point a thread where the kernel cannot have a larger one."""
     if _is_plain(entry, schedule, variant):
-        return replace(tile, depth=1) if entry.level_at_hand else tile
-    return replace(tile, width=1, rows=1, depth=1)
+        tile = replace(tile, depth=1) if entry.level_at_hand else tile
+        return with_planes(tile, entry, schedule, variant)
+    return replace(tile, width=1, rows=1, depth=1, planes=0)
 
 
 def registers_of(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
@@ -135,10 +164,34 @@ def _is_plain(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
 
 
 def _fits(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+    if with_planes(tile, entry, schedule, variant) != tile:
+        return False
     points = tile.width * tile.rows
+    most = _REGISTERS_WITH_PLANES if tile.planes else _REGISTERS
     return (
         points * _calls(entry) <= _MOST_CALLS
-        and registers_of(entry, schedule, variant, tile) <= _REGISTERS
+        and registers_of(entry, schedule, variant, tile) <= most
+    )
+
+
+def _is_busy(tile: Tile, entry: Entry, domain: Domain) -> bool:
+    if tile.rows * tile.depth == 1:
+        return True
+    return _threads(tile, entry, domain) >= (_BUSY_WITH_PLANES if tile.planes else _BUSY)
+
+
+def _bytes(entry: Entry, schedule: Schedule) -> tuple[int, int]:
+    """Return the bytes of a point in the arrays that are read at several levels, and in all."""
+    sizes = dict(arrays_of(schedule))
+    levels = {
+        name
+        for section in entry.kernel.sections
+        for name, found in loaded_offsets(section, entry).items()
+        if len({k for _, _, k in found}) > 1
+    }
+    return (
+        sum(sizes[name].itemsize for name in levels),
+        sum(sizes[name].itemsize for name in entry.arrays),
     )
 
 
@@ -212,4 +265,14 @@ def _block(tile: Tile, entry: Entry, domain: Domain) -> Block:
         return (8, 16)
     if threads <= 16:
         return (16, 8)
-    return (32, 8) if tile.width > 2 and tile.block == (32, 4) else tile.block
+    if tile.width > _FEW and tile.block == (32, 4):
+        return (32, 8)
+    along, across = tile.block
+    if along > _WARP and _idle(along, threads) > _idle(along // 2, threads) + _IDLE:
+        return (along // 2, across * 2)
+    return tile.block
+
+
+def _idle(block: int, threads: int) -> float:
+    """Return the share of threads along I that have nothing to compute."""
+    return 1 - threads / (-(-threads // block) * block)

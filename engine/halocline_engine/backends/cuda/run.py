@@ -15,6 +15,7 @@ from typing import TypeAlias, assert_never
 import numpy as np
 
 from halocline_engine.backends.base import Array, Memory, Value
+from halocline_engine.backends.cuda.choice import tile_words
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.entries import (
     Entry,
@@ -46,7 +47,7 @@ from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Buffer, Schedule
 from halocline_engine.schedule.temporaries import kernels_of
 
-__all__ = ["CudaExecutable"]
+__all__ = ["CallKind", "CudaExecutable", "Prepared"]
 
 #: How many kinds of calls an executable remembers.
 _KINDS = 64
@@ -55,7 +56,7 @@ _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class CallKind:
     """What calls have in common: how arrays lie, their strides, and the size of the domain."""
 
     variant: Variant
@@ -80,20 +81,24 @@ class _Queued:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """Loaded code and the launches of a kind of call, in order; buffers and rooms need memory."""
+class Prepared:
+    """Loaded code and the launches of a kind of call, in order; buffers and rooms need memory.
+
+    `tiling` says in words how its kernels are cut, and why so.
+    """
 
     kernels: Kernels
     queue: tuple[_Queued, ...]
     buffers: tuple[Buffer, ...]
     rooms: tuple[Room, ...]
+    tiling: tuple[str, ...]
 
 
 class CudaExecutable:
     """A program that is alive on one machine.
 
     Variants of the code are compiled when a call needs them first, and kept. Several threads may
-    call it, each on its own stream.
+    call it, each on its own stream. `tile_for` chooses their tiles, for a `reason` that is shown.
     """
 
     def __init__(
@@ -102,21 +107,24 @@ class CudaExecutable:
         machine: Machine,
         cache: Cache,
         tile_for: TileFor = tile_for,
+        reason: str = "as they were given",
     ) -> None:
         self._schedule = schedule
         self._machine = machine
         self._cache = cache
         self._memory = PitchedMemory(machine)
         self._tile_for = tile_for
+        self._reason = reason
         self._steps = steps_of(schedule)
         self._arrays = arrays_of(schedule)
         self._buffers = between(schedule)
+        self._names = tuple(buffer.name for buffer in self._buffers)
         self._written = _written(schedule)
         self._around = _around(schedule)
         self._axes = {f.name: f.axes for f in schedule.program.fields}
         self._scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
         self._compiled: dict[str, Kernels] = {}
-        self._prepared: dict[_Kind, _Prepared] = {}
+        self._prepared: dict[CallKind, Prepared | CudaExecutable] = {}
         self._lock = threading.Lock()
 
     @property
@@ -134,21 +142,20 @@ class CudaExecutable:
         """Queue the program on the current stream; see `backends.base.Executable`."""
         if 0 in domain:
             return
-        planned = self._planned(domain)
-        views = {
-            name: planned[name]
-            if name in planned
-            else self._view(name, fields[name], dtype, origins[name])
-            for name, dtype in self._arrays
-        }
+        views = self._views(fields, origins)
         typed = {
             name: dtype.type(scalars[name])
             for name, dtype in self._scalars.items()
             if name in scalars
         }
-        prepared = self._prepare(_kind_of(list(views.values()), self._written, domain))
+        prepared = self._prepare(self._kind(views, domain))
+        if isinstance(prepared, CudaExecutable):
+            prepared(fields, scalars, origins, domain)
+            return
         buffers = self._allocate(prepared.buffers, domain) | reserve(prepared.rooms, self._machine)
-        addresses = {name: view.address for name, view in views.items()}
+        # Buffers that need no memory are parameters all the same.
+        addresses = dict.fromkeys(self._names, 0)
+        addresses |= {name: view.address for name, view in views.items()}
         addresses |= {name: self._machine.address(array) for name, array in buffers.items()}
         for queued in prepared.queue:
             arguments = list(queued.values)
@@ -165,6 +172,20 @@ class CudaExecutable:
         """Do again what `work` queues; see `backends.base.Executable`."""
         self._machine.repeat(work, times)
 
+    def compile_for(self, views: Mapping[str, View], domain: Domain) -> None:
+        """Compile what calls on fields that lie so need, and keep it; needs no device."""
+        self._code(self.source_for(self._kind(views, domain).variant, domain))
+
+    def tilings(self) -> tuple[str, ...]:
+        """Return lines that say how kernels are cut for each kind of call so far, and why so."""
+        with self._lock:
+            several = tuple(self._prepared.values())
+        return tuple(
+            line
+            for one in several
+            for line in (one.tilings() if isinstance(one, CudaExecutable) else one.tiling)
+        )
+
     def source_for(self, variant: Variant, domain: Domain) -> str:
         """Return the generated code for a kind of call."""
         return emit(self._schedule, variant, self._tiles(variant, domain))
@@ -180,6 +201,20 @@ class CudaExecutable:
         (i_low, i_high), (j_low, j_high) = _enclosing(self._buffers)
         shape = (domain[0] + i_high - i_low, domain[1] + j_high - j_low, domain[2])
         return shape, (-i_low, -j_low, 0)
+
+    def _views(
+        self, fields: Mapping[str, Array], origins: Mapping[str, tuple[int, int, int]]
+    ) -> dict[str, View]:
+        """Return how a call uses its fields, in the order of the schedule."""
+        return {
+            name: self._view(name, fields[name], dtype, origins[name])
+            for name, dtype in self._arrays
+            if name in self._axes
+        }
+
+    def _kind(self, views: Mapping[str, View], domain: Domain) -> CallKind:
+        every = (*views.values(), *self._planned(domain).values())
+        return _kind_of(every, self._written, domain)
 
     def _planned(self, domain: Domain) -> dict[str, View]:
         """Return how a call uses its buffers, as if the domain began at the address 0 in each.
@@ -222,7 +257,7 @@ class CudaExecutable:
             self._around,
         )
 
-    def _prepare(self, kind: _Kind) -> _Prepared:
+    def _prepare(self, kind: CallKind) -> Prepared | CudaExecutable:
         """Return what a kind of call launches; the oldest kind is forgotten for a new one."""
         with self._lock:
             found = self._prepared.get(kind)
@@ -233,12 +268,16 @@ class CudaExecutable:
                 self._prepared[kind] = found
             return found
 
-    def _new(self, kind: _Kind) -> _Prepared:
-        tiles = self._tiles(kind.variant, kind.domain)
+    def _new(self, kind: CallKind) -> Prepared | CudaExecutable:
+        reason = "by the cost model" if self._tile_for is tile_for else self._reason
+        return self._made(kind, self._tile_for, reason)
+
+    def _made(self, kind: CallKind, choose: TileFor, reason: str) -> Prepared:
+        tiles = tiles_of(self._schedule, kind.variant, kind.domain, choose)
         source = emit(self._schedule, kind.variant, tiles)
         kernels = self._compiled.get(source)
         if kernels is None:
-            kernels = self._compiled[source] = self._compile(source)
+            kernels = self._compiled[source] = self._machine.load(self._code(source))
         queue = tuple(
             _queued(entry, self._schedule, kind, tiles[entry.name], launch)
             for entry, levels in _sequence(self._steps, kind.domain[2])
@@ -252,18 +291,20 @@ class CudaExecutable:
             if entry.staged is not None
             for room in rooms_of(entry.staged, tiles[entry.name], kind.domain)
         )
-        return _Prepared(kernels, queue, buffers, tuple(rooms))
+        words = (f"  {name}: {tile_words(tile)}" for name, tile in tiles.items())
+        tiling = (f"tiles of {' x '.join(map(str, kind.domain))} points {reason}", *words)
+        return Prepared(kernels, queue, buffers, tuple(rooms), tiling)
 
-    def _compile(self, source: str) -> Kernels:
-        """Compile and load code; what was compiled before is kept in the cache."""
+    def _code(self, source: str) -> bytes:
+        """Return compiled code; what was compiled before is kept in the cache."""
         key = key_of(source, self._machine.compiler)
-        return self._machine.load(self._cache.get(key, lambda: self._machine.compile(source)))
+        return self._cache.get(key, lambda: self._machine.compile(source))
 
 
-def _kind_of(views: Sequence[View], written: Sequence[bool], domain: Domain) -> _Kind:
+def _kind_of(views: Sequence[View], written: Sequence[bool], domain: Domain) -> CallKind:
     variant = variant_of(views, written)
     strides = dict(zip(variant.arrays, (view.strides for view in views), strict=True))
-    return _Kind(variant, tuple(strides[number] for number in range(len(strides))), domain)
+    return CallKind(variant, tuple(strides[number] for number in range(len(strides))), domain)
 
 
 def _sequence(steps: Sequence[Entry | Loop], size: int) -> Iterator[tuple[Entry, Range]]:
@@ -288,7 +329,9 @@ def _levels_of(entry: Entry, size: int) -> Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _queued(entry: Entry, schedule: Schedule, kind: _Kind, tile: Tile, launch: Launch) -> _Queued:
+def _queued(
+    entry: Entry, schedule: Schedule, kind: CallKind, tile: Tile, launch: Launch
+) -> _Queued:
     """Return a launch with the values of its parameters, in order and with their types."""
     index = np.int64 if kind.variant.wide else np.int32
     sizes = dict(zip(("ni", "nj", "nk"), kind.domain, strict=True))
@@ -313,7 +356,7 @@ def _queued(entry: Entry, schedule: Schedule, kind: _Kind, tile: Tile, launch: L
     return _Queued(
         name=entry.name,
         launch=launch,
-        shared=shared_bytes(entry, schedule, tile, kind.domain),
+        shared=shared_bytes(entry, schedule, kind.variant, tile, kind.domain),
         values=tuple(map(value, arguments)),
         addresses=tuple(
             (n, arg.array) for n, arg in places if isinstance(arg, Pointer | RoomPointer)

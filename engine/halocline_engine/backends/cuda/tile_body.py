@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from halocline_engine.backends.cuda.body import Scope, element
+from halocline_engine.backends.cuda.carry import is_single
 from halocline_engine.backends.cuda.entries import Entry, Stride
-from halocline_engine.backends.cuda.frame import indent, section_body
+from halocline_engine.backends.cuda.frame import indent, section_body, signed
+from halocline_engine.backends.cuda.planes import Plane
 from halocline_engine.backends.cuda.spell import TYPES
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.backends.cuda.windows import Place, Window, chunks, windows
+from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.walk import assignments, reads
 from halocline_engine.schedule.coverage import assigns, exposed
 from halocline_engine.schedule.nodes import Section
 
-__all__ = ["VECTOR", "loaded_offsets", "outputs", "tile_body"]
+__all__ = ["VECTOR", "TileBody", "loaded_offsets", "outputs", "slot", "tile_body"]
 
 #: The most bytes that one load or store moves.
 VECTOR = 16
@@ -51,56 +54,71 @@ def outputs(section: Section, entry: Entry) -> dict[str, bool]:
     return found
 
 
-def tile_body(
-    section: Section, entry: Entry, scope: Scope, tile: Tile, offsets: list[str]
-) -> list[str]:
-    """Return the code of a section on a whole tile, for the level k or, in depth, from k to end.
+def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[str]:
+    """Return the code of a section on a tile, for the level k or, in depth, from k to end.
 
-    `offsets` declares the offset of the tile's first point for each stride kind.
+    `offsets` declares the offset of the tile's first point for each stride kind; `alone` says that
+    the kernel has no other section, and this one any number of levels.
     """
-    body = _Body.of(section, entry, scope, tile)
+    tile = body.tile
     if tile.depth == 1:
         return [*offsets, *body.declarations(), *body.loads(), *body.points(), *body.stores()]
     moving = [line.removeprefix("const ") for line in offsets]
-    return [
-        *moving,
-        *body.declarations(),
-        *body.first_loads(),
-        *([f"#pragma unroll {tile.unroll}"] if tile.unroll else []),
-        "for (; k < end; ++k) {",
-        *indent(
-            [
-                *body.loads(),
-                *body.points(),
-                *body.stores(),
-                *body.moves(),
-                *body.steps(),
-            ]
-        ),
-        "}",
-    ]
+    level = [*body.loads(), *body.points(), *body.stores(), *body.moves(), *body.steps()]
+    if not is_single(body.section.interval):
+        # Compilers write out loops only where the other sections are not in their way: ptxas 13.0
+        # ran such loops beyond their ends where it knew that they have few levels.
+        unroll = tile.unroll if alone else 1
+        level = [
+            *([f"#pragma unroll {unroll}"] if unroll else []),
+            "for (; k < end; ++k) {",
+            *indent(level),
+            "}",
+        ]
+    return [*moving, *body.declarations(), *body.first_loads(), *level]
 
 
 @dataclass(frozen=True, slots=True)
-class _Body:
-    """A section with the windows of the arrays it loads and the outputs it keeps."""
+class TileBody:
+    """A section with the windows of the arrays it loads and the outputs it keeps.
+
+    `planes` says which of the arrays a block keeps in shared memory, where the threads load from
+    them at each level. `extent` is given for a tile that an edge of the domain cuts: nothing that
+    lies outside is loaded from memory or stored.
+    """
 
     section: Section
     scope: Scope
     tile: Tile
     windows: Mapping[str, tuple[Window, ...]]
     outputs: Mapping[str, bool]
+    planes: Mapping[str, Plane] = field(default_factory=dict[str, Plane])
+    extent: Horizontal | None = None
 
     @staticmethod
-    def of(section: Section, entry: Entry, scope: Scope, tile: Tile) -> _Body:
-        ring = tile.depth > 1
+    def of(
+        section: Section,
+        entry: Entry,
+        scope: Scope,
+        tile: Tile,
+        planes: Mapping[str, Plane] | None = None,
+        *,
+        cut: bool = False,
+    ) -> TileBody:
+        """Return the body of a section on a tile, which an edge of the domain may `cut`."""
+        planes = planes or {}
         found = {
             name: windows(
-                offsets, scope.kinds[name][1], width=tile.width, rows=tile.rows, ring=ring
+                offsets,
+                scope.kinds[name][1],
+                width=tile.width,
+                rows=tile.rows,
+                ring=tile.depth > 1,
             )
             for name, offsets in loaded_offsets(section, entry).items()
         }
-        return _Body(section, scope, tile, found, outputs(section, entry))
+        extent = entry.kernel.extent if cut else None
+        return TileBody(section, scope, tile, found, outputs(section, entry), planes, extent)
 
     def declarations(self) -> Iterator[str]:
         """Yield the registers of windows and outputs."""
@@ -119,11 +137,18 @@ class _Body:
             for window in found:
                 yield from self._load(name, window, window.moved)
 
+    def plane_loads(self) -> Iterator[str]:
+        """Yield the loads of a level from shared memory."""
+        for name in self.planes:
+            for window in self.windows[name]:
+                yield from self._load_from_plane(name, window)
+
     def loads(self) -> Iterator[str]:
-        """Yield the loads of a level."""
+        """Yield the loads of a level from memory."""
         for name, found in self.windows.items():
             for window in found:
-                yield from self._load(name, window, window.loaded)
+                if name not in self.planes:
+                    yield from self._load(name, window, window.loaded)
         for name, is_read in self.outputs.items():
             if is_read:
                 yield from self._transfer(name, "load")
@@ -171,6 +196,19 @@ class _Body:
             "}",
         ]
 
+    def _inside(self, column: str, row: str, reads: Sequence[Offset] = ((0, 0, 0),)) -> str:
+        """Return the test that an element is one of those that points inside read so."""
+        assert self.extent is not None
+        (i_low, _), _ = self.extent
+        low, high = min(i for i, _, _ in reads), max(i for i, _, _ in reads)
+        tests: list[str] = []
+        if column:
+            first, end = signed(i_low + low).lstrip(" +").replace("- ", "-") or "0", signed(high)
+            tests += [f"i + {column} >= {first}", f"i + {column} < i1{end}"]
+        if row:
+            tests.append(f"j + {row} < j1{signed(max(j for _, j, _ in reads))}")
+        return " && ".join(tests)
+
     def _offsets(self, name: str) -> list[Offset]:
         return list(dict.fromkeys(r.offset for r in reads(self.section.body) if r.name == name))
 
@@ -189,22 +227,47 @@ class _Body:
         return f"{self._window(name, window.level)}[{place[0] - row}][{place[1] - column}]"
 
     def _load(self, name: str, window: Window, places: frozenset[Place]) -> Iterator[str]:
-        for (row, column), size in chunks(places, self._sizes(name)):
+        for (row, column), size in chunks(places, self._at_once(name)):
             register = self._register(name, window, (row, column))
             source = element(self._at_first(), name, (column, row, window.level))
-            yield _transfer("load", size, register, source)
+            line = _transfer("load", size, register, source)
+            yield self._where_inside(name, (row, column), self._offsets(name)) + line
+
+    def _load_from_plane(self, name: str, window: Window) -> Iterator[str]:
+        plane, array = self.planes[name], self.scope.arrays[name]
+        for place, size in chunks(window.loaded, self._sizes(name)):
+            at = f"at_{array} + {plane.place(place)}"
+            source = f"p_{array}[{slot(array, window.level)} + {at}]"
+            yield _transfer("load", size, self._register(name, window, place), source)
 
     def _transfer(self, name: str, verb: str) -> Iterator[str]:
         """Yield the loads or stores of an output."""
         places = [(row, e) for row in range(self.tile.rows) for e in range(self.tile.width)]
-        for (row, column), size in chunks(places, self._sizes(name)):
+        for (row, column), size in chunks(places, self._at_once(name)):
             register = f"{self._output(name)}[{row}][{column}]"
             memory = element(self._at_first(), name, (column, row, 0))
             to, source = (register, memory) if verb == "load" else (memory, register)
-            yield _transfer(verb, size, to, source)
+            line = _transfer(verb, size, to, source)
+            yield self._where_inside(name, (row, column), ((0, 0, 0),)) + line
+
+    def _where_inside(self, name: str, place: Place, reads: Sequence[Offset]) -> str:
+        """Return the condition of a transfer in a cut tile, where there is one."""
+        if self.extent is None:
+            return ""
+        kind, (row, column) = self.scope.kinds[name][1], place
+        test = self._inside(
+            f"({column})" if kind[0] is not Stride.NONE else "",
+            f"({row})" if kind[1] is not Stride.NONE else "",
+            reads,
+        )
+        return f"if ({test}) " if test else ""
 
     def _at_first(self) -> Scope:
         return replace(self.scope, point=("", ""))
+
+    def _at_once(self, name: str) -> tuple[int, ...]:
+        """Return the lengths that may be moved to or from memory at once."""
+        return self._sizes(name) if self.extent is None else (1,)
 
     def _sizes(self, name: str) -> tuple[int, ...]:
         """Return the lengths in which elements of an array are moved, from long to short."""
@@ -219,6 +282,11 @@ class _Body:
 
     def _output(self, name: str) -> str:
         return f"{self.scope.arrays[name]}_new"
+
+
+def slot(array: str, level: int) -> str:
+    """Return the variable that says where in the ring of an array a level lies."""
+    return f"slot_{array}_{'below' if level < 0 else 'above'}{abs(level)}"
 
 
 def _transfer(verb: str, size: int, to: str, source: str) -> str:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
-from halocline_engine.backends.cuda import column_tile, staged_tile
+from halocline_engine.backends.cuda import (
+    column_tile,
+    levels_tile,
+    plane_tile,
+    rings_tile,
+    staged_tile,
+)
 from halocline_engine.backends.cuda.entries import Entry, Variant, entries_of
 from halocline_engine.backends.cuda.points_tile import fitted, points_tile
 from halocline_engine.backends.cuda.tiling import Domain, Tile
@@ -22,8 +29,13 @@ def tile_for(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain)
     """Return the tile that the cost models choose."""
     if entry.staged is not None:
         return staged_tile.staged_tile(entry.staged, domain)
-    choose = points_tile if entry.kernel.order is Order.PARALLEL else column_tile.column_tile
-    return choose(entry, schedule, variant, domain)
+    if entry.kernel.order is not Order.PARALLEL:
+        return column_tile.column_tile(entry, schedule, variant, domain)
+    return (
+        levels_tile.along_tile(entry, schedule, variant, domain)
+        or rings_tile.rings_tile(entry, schedule, variant, domain)
+        or points_tile(entry, schedule, variant, domain)
+    )
 
 
 def tiles_of(
@@ -38,20 +50,32 @@ def tiles_of(
     }
 
 
-def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -> int:
+def shared_bytes(
+    entry: Entry, schedule: Schedule, variant: Variant, tile: Tile, domain: Domain
+) -> int:
     """Return how many bytes of dynamic shared memory a block of a kernel has."""
     if entry.staged is not None:
         return staged_tile.shared_bytes(entry.staged, tile)
+    if tile.along:
+        return levels_tile.shared_bytes(entry, schedule, variant, tile)
     if entry.kernel.order is Order.PARALLEL:
-        return 0
+        return plane_tile.shared_bytes(entry, schedule, variant, tile) if tile.planes else 0
     return column_tile.shared_bytes(entry, schedule, tile, domain)
 
 
 def _allowed(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile:
+    if entry.staged is not None or entry.kernel.order is not Order.PARALLEL:
+        tile = replace(tile, planes=0, strip=0)
     if entry.staged is not None:
         return staged_tile.staged_fitted(tile, entry.staged, domain)
+    if tile.along or tile.share:
+        fit = levels_tile.along_fitted if tile.along else rings_tile.rings_fitted
+        found = fit(tile, entry, schedule, variant, domain)
+        if found is not None:
+            return found
+        tile = replace(tile_for(entry, schedule, variant, domain), along=0, share=0)
     if entry.kernel.order is Order.PARALLEL:
         return fitted(tile, entry, schedule, variant)
     return column_tile.fitted(tile, entry, schedule, variant, domain)

@@ -24,7 +24,16 @@ class Tile:
 
     PARALLEL kernels: a thread computes `width` neighbouring points along I, in `rows` rows along J,
     on `depth` levels one after the other; `unroll` of these are written out in a row (0: as the
-    compiler likes), and `streaming` stores leave the cache to what is read again.
+    compiler likes), and `streaming` stores leave the cache to what is read again. Where `planes`
+    is not 0, a block keeps levels of what it reads in shared memory, and so many are under way.
+    Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
+    after level up to the last, before the next ones along J.
+
+    PARALLEL kernels on arrays that lie along K: where `along` is not 0, a thread has a level of
+    `rows` columns; a block has `depth` levels, and the columns of its threads are neighbours along
+    I (1) or J (2). `share` says that threads compute each for itself (0), or share values in
+    shared memory, each in its own place (1) or in places that are used again (2). Where `along` is
+    0, a `share` of 3 says that threads climb `depth` levels and keep values in registers.
 
     FORWARD and BACKWARD kernels: a thread computes a column; `on_chip` keeps temporaries of a
     column in shared memory, and values of `ahead` levels are loaded before they are needed.
@@ -37,6 +46,10 @@ class Tile:
     depth: int = 1
     unroll: int = 0
     streaming: bool = False
+    planes: int = 0
+    strip: int = 0
+    along: int = 0
+    share: int = 0
     on_chip: bool = False
     ahead: int = 0
     levels: int = 0

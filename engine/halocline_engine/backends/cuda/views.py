@@ -86,6 +86,7 @@ def variant_of(views: Sequence[View], written: Sequence[bool]) -> Variant:
         wide=any(view.reach > _NARROW for view in views),
         disjoint=_disjoint(views, written),
         aligned=tuple(view.aligned for view in views),
+        near=_near(views),
     )
 
 
@@ -102,7 +103,16 @@ def usual_variant(schedule: Schedule) -> Variant:
 
 def _kind(strides: tuple[int, int, int]) -> Kind:
     i, j, k = (Stride.NONE if stride == 0 else Stride.ANY for stride in strides)
-    return (Stride.ONE if strides[0] == 1 else i, j, k)
+    if strides[0] == 1:
+        return (Stride.ONE, j, k)
+    return (i, j, Stride.ONE if strides[2] == 1 else k)
+
+
+def _near(views: Sequence[View]) -> int:
+    """Return the axis of the smaller stride across most arrays that lie along K."""
+    along = [view.strides for view in views if view.strides[2] == 1 != view.strides[0]]
+    votes = sum(1 if 0 < abs(j) < abs(i) else -1 for i, j, _ in along if i and j)
+    return int(votes > 0)
 
 
 def _usual_kind(axes: tuple[Axis, ...]) -> Kind:

@@ -39,7 +39,7 @@ struct EmulationBarrier {
 };
 struct EmulationArray {
   void *place;
-  std::size_t size;
+  emulation_size size;
 };
 
 extern "C" {
@@ -322,8 +322,8 @@ template <class Word> static inline void copy_async(Word *into, const Word *from
 // ---- shared memory
 
 // Each thread that passes the declaration of an array calls this; the first one of a block fills it.
-static void emulation_shared(void *array, std::size_t size) {
-  std::size_t all = size;
+static void emulation_shared(void *array, emulation_size size) {
+  emulation_size all = size;
   for (unsigned n = 0; n < emulation_known; ++n) {
     if (emulation_arrays[n].place == array) return;
     all += emulation_arrays[n].size;

@@ -5,16 +5,28 @@
 // different results. Where EMULATION_TOGETHER is defined, threads run as fibers that wait for each
 // other: see cooperation.h.
 #pragma once
-#include <stdio.h>
-
-#include <utility>
 #ifdef EMULATION_TOGETHER
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #endif
 
-// The C library's functions are declared one by one: <cmath> takes longer to compile than a kernel.
+// What is used of the libraries is declared here: headers take as long to compile as a kernel.
+typedef decltype(sizeof 0) emulation_size;
+extern "C" int snprintf(char *, emulation_size, const char *, ...);
+template <class T> struct emulation_given {
+  using type = T;
+};
+// A parameter of this type takes no part in finding out what T is.
+template <class T> using emulation_same = typename emulation_given<T>::type;
+template <class T> struct emulation_plain {
+  using type = T;
+};
+template <class T> struct emulation_plain<T &> {
+  using type = T;
+};
+template <emulation_size...> struct emulation_numbers {};
+
 #define EMULATION_ONE(name)                                                                       \
   extern "C" double name(double);                                                                 \
   extern "C" float name##f(float);
@@ -119,10 +131,10 @@ static inline float max(float a, float b) { return fmaxf(a, b); }
 
 // ---- memory
 
-static inline void emulation_aligned(const void *place, std::size_t size) {
-  if ((std::size_t)place % size)
+static inline void emulation_aligned(const void *place, emulation_size size) {
+  if ((emulation_size)place % size)
     EMULATION_FAIL("An access of %zu bytes at an address that is %zu bytes behind a multiple.",
-                   size, (std::size_t)place % size);
+                   size, (emulation_size)place % size);
 }
 template <class T> static inline T emulation_load(const T *place) {
   emulation_aligned(place, alignof(T));
@@ -130,14 +142,14 @@ template <class T> static inline T emulation_load(const T *place) {
   __builtin_memcpy(&value, place, sizeof value);
   return value;
 }
-template <class T> static inline void emulation_store(T *place, std::common_type_t<T> value) {
+template <class T> static inline void emulation_store(T *place, emulation_same<T> value) {
   emulation_aligned(place, alignof(T));
   __builtin_memcpy(place, &value, sizeof value);
 }
 #define EMULATION_LOAD(name)                                                                      \
   template <class T> static inline T name(const T *place) { return emulation_load(place); }
 #define EMULATION_STORE(name)                                                                     \
-  template <class T> static inline void name(T *place, std::common_type_t<T> value) {             \
+  template <class T> static inline void name(T *place, emulation_same<T> value) {             \
     emulation_store(place, value);                                                                \
   }
 EMULATION_LOAD(__ldg) EMULATION_LOAD(__ldca) EMULATION_LOAD(__ldcs) EMULATION_LOAD(__ldcg)
@@ -146,7 +158,7 @@ EMULATION_STORE(__stwb) EMULATION_STORE(__stcs) EMULATION_STORE(__stcg) EMULATIO
 
 // A fiber gives up its turn only where it waits, so that everything else is atomic.
 #define EMULATION_ATOMIC(name, result)                                                            \
-  template <class T> static inline T name(T *place, std::common_type_t<T> value) {                \
+  template <class T> static inline T name(T *place, emulation_same<T> value) {                \
     const T old = *place;                                                                         \
     *place = (T)(result);                                                                         \
     return old;                                                                                   \
@@ -159,7 +171,7 @@ EMULATION_ATOMIC(atomicMax, old < value ? value : old)
 EMULATION_ATOMIC(atomicOr, old | value)
 EMULATION_ATOMIC(atomicAnd, old &value)
 template <class T>
-static inline T atomicCAS(T *place, std::common_type_t<T> expected, std::common_type_t<T> value) {
+static inline T atomicCAS(T *place, emulation_same<T> expected, emulation_same<T> value) {
   const T old = *place;
   if (old == expected) *place = value;
   return old;
@@ -179,7 +191,10 @@ static inline unsigned emulation_pick(unsigned n, unsigned size, unsigned salt =
   unsigned factor = (unsigned)((mixed >> 33) % size) | 1;
   for (;; factor += 2) {
     unsigned a = factor, b = size;
-    while (b) std::swap(a %= b, b);
+    while (b) {
+      const unsigned rest = a % b;
+      a = b, b = rest;
+    }
     if (a == 1) break;
   }
   return (unsigned)(((unsigned long long)n * factor + (mixed >> 7) % size) % size);
@@ -204,9 +219,9 @@ template <class F> static bool emulation_block(unsigned, F run) {
 
 // ---- launch
 
-template <class... A, std::size_t... N>
-static void emulation_call(void (*kernel)(A...), void **arguments, std::index_sequence<N...>) {
-  kernel(*static_cast<std::remove_reference_t<A> *>(arguments[N])...);
+template <class... A, emulation_size... N>
+static void emulation_call(void (*kernel)(A...), void **arguments, emulation_numbers<N...>) {
+  kernel(*static_cast<typename emulation_plain<A>::type *>(arguments[N])...);
 }
 
 // Run a kernel for every thread; arguments are pointers to values, as the driver takes them.
@@ -221,7 +236,7 @@ static const char *emulation_launch(void (*kernel)(A...), const unsigned *grid,
   for (unsigned n = 0; n < blocks; ++n) {
     blockIdx = emulation_place(emulation_pick(n, blocks), gridDim);
     if (!emulation_block(shared, [&] {
-          emulation_call(kernel, arguments, std::index_sequence_for<A...>{});
+          emulation_call(kernel, arguments, emulation_numbers<__integer_pack(sizeof...(A))...>{});
         }))
       break;
   }

@@ -74,6 +74,7 @@ OPTIONS = (
     "-Wno-unknown-pragmas",
     "-Wno-unused-but-set-variable",
     "-Wno-unused-function",
+    "-Wno-maybe-uninitialized",
     "-Wno-tautological-compare",
 )
 ABSENT = "g++ is not installed, and emulated CUDA is compiled with it"
@@ -205,8 +206,10 @@ class EmulatedMachine:
         return "\n".join((*OPTIONS, *(header.read_text() for header in HEADERS)))
 
     def compile(self, source: str) -> bytes:
-        """Return a shared library; the text that it was made from is kept in `sources`."""
+        """Return a shared library; its text is kept in `sources`, and in the folder."""
         self.sources.append(source)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / f"{key_of(source)[:24]}.cu").write_text(source)
         code = source
         together = _TOGETHER.search(source) is not None
         if together or len(_KERNEL.findall(source)) != source.count("__global__"):
