@@ -3,9 +3,10 @@
     python demo/vertical_diffusion.py [--hours 6] [--target auto] [--picture vertical_diffusion.png]
 
 The data are 15 hybrid-height levels of a model of the Met Office over hills, from the package
-`iris-sample-data`. Every column has its own heights, and so its own tridiagonal system: backward
-Euler steps of `tridiagonal`, without flux through the ground and the top. The mean of each column,
-weighted by the depth of its levels, does not change but by rounding; it is printed.
+`iris-sample-data`. Every column has its own heights, and so its own tridiagonal matrix. `factor`
+eliminates it once, and `solve` makes backward Euler steps with it, without flux through the ground
+and the top. The mean of each column, weighted by the depth of its levels, does not change but by
+rounding; it is printed.
 """
 
 from __future__ import annotations
@@ -64,21 +65,14 @@ def equations(dataset: xr.Dataset) -> xr.Dataset:
 
 def diffused(dataset: xr.Dataset, steps: int, target: str) -> xr.DataArray:
     """Return theta after some steps."""
-    system = equations(dataset)
+    bands = {"lower": "below", "diagonal": "here", "upper": "above"}
+    factors = he.factor(equations(dataset), **bands, dim=LEVEL, target=target)
+    now = dataset[["theta"]]
     for _ in range(steps):
-        result = he.tridiagonal(
-            system,
-            lower="below",
-            diagonal="here",
-            upper="above",
-            rhs="theta",
-            dim=LEVEL,
-            name="after",
-            target=target,
-        )
+        result = he.solve(now, factors, rhs="theta", name="after", target=target)
         assert not result["after_status"].any()
-        system = system.assign(theta=result["after"])
-    return system["theta"]
+        now = now.assign(theta=result["after"])
+    return now["theta"]
 
 
 def draw(dataset: xr.Dataset, after: xr.DataArray, path: Path) -> None:

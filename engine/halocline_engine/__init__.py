@@ -39,10 +39,11 @@ from halocline_engine.errors import (
 if typing.TYPE_CHECKING:
     from halocline_engine.column import column, column_matrix
     from halocline_engine.indirect import gather, scatter
+    from halocline_engine.kernels.indirect.plan import PlanCache
     from halocline_engine.meshes import neighbours
     from halocline_engine.regridding import regrid
     from halocline_engine.run import run
-    from halocline_engine.solve import tree, tridiagonal
+    from halocline_engine.solve import factor, pentadiagonal, solve, tree, tridiagonal
     from halocline_engine.stencil import Stencil, stencil
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "LimitError",
     "NameRuleError",
     "OutputError",
+    "PlanCache",
     "ProgramError",
     "RequestError",
     "Stencil",
@@ -67,11 +69,14 @@ __all__ = [
     "TypeRuleError",
     "column",
     "column_matrix",
+    "factor",
     "gather",
     "neighbours",
+    "pentadiagonal",
     "regrid",
     "run",
     "scatter",
+    "solve",
     "stencil",
     "tree",
     "tridiagonal",
@@ -127,6 +132,12 @@ class _Door(types.ModuleType):
         return scatter
 
     @property
+    def PlanCache(self) -> typing.Any:
+        from halocline_engine.kernels.indirect.plan import PlanCache
+
+        return PlanCache
+
+    @property
     def neighbours(self) -> typing.Any:
         from halocline_engine.meshes import neighbours
 
@@ -137,6 +148,24 @@ class _Door(types.ModuleType):
         from halocline_engine.regridding import regrid
 
         return regrid
+
+    @property
+    def factor(self) -> typing.Any:
+        from halocline_engine.solve import factor
+
+        return factor
+
+    @property
+    def pentadiagonal(self) -> typing.Any:
+        from halocline_engine.solve import pentadiagonal
+
+        return pentadiagonal
+
+    @property
+    def solve(self) -> typing.Any:
+        from halocline_engine.solve import solve
+
+        return solve
 
     @property
     def tree(self) -> typing.Any:
@@ -156,6 +185,10 @@ class _Door(types.ModuleType):
 
     @run.setter
     def run(self, module: types.ModuleType) -> None:
+        """Let the import of the module pass."""
+
+    @solve.setter
+    def solve(self, module: types.ModuleType) -> None:
         """Let the import of the module pass."""
 
     @stencil.setter

@@ -19,9 +19,9 @@ from halocline_engine.backends.base import Array, Value
 from halocline_engine.backends.span import Span
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.nodes import Field, Parameter, Program, Scalar
+from halocline_engine.ir.nodes import Field, Parameter, Program, Scalar, Table
 from halocline_engine.ir.types import Axis, DType
-from halocline_engine.ir.walk import expressions, program_bodies, walk
+from halocline_engine.ir.walk import expressions, program_bodies, reads, walk
 
 __all__ = ["Call", "Origin", "Point", "bind", "scalar_value"]
 
@@ -57,7 +57,10 @@ def bind(
     """
     given = _match(program, arguments, keywords)
     scalars = _scalars(program, given)
-    used = tuple(f for f in program.fields if f.read or f.written)
+    for table in program.tables:
+        given |= _columns(program, table, given[table.name])
+    made = {gather.name for gather in program.gathers}
+    used = tuple(f for f in program.fields if (f.read or f.written) and f.name not in made)
     arrays = {f.name: _array(f, given[f.name], target) for f in used}
     points = _origins(program, arrays, origin)
     views = {f.name: _view(f, arrays[f.name]) for f in used}
@@ -141,6 +144,7 @@ def _optional(program: Program) -> set[str]:
         if isinstance(node, Parameter)
     }
     fields = {f.name for f in program.fields if not (f.read or f.written)}
+    fields |= {table.name for table in program.tables if fields >= {*table.columns}}
     return fields | {s.name for s in program.scalars if s.default is not None or s.name not in used}
 
 
@@ -200,6 +204,38 @@ def _array(field: Field, value: object, target: str) -> Array:
             hint="Pass a copy.",
         )
     return array
+
+
+def _columns(program: Program, table: Table, value: object) -> dict[str, object]:
+    """Return the columns of a table, as arrays along I."""
+    if value is None:
+        fields = {field.name: field for field in program.fields}
+        if not any(fields[column].read for column in table.columns):
+            return {}
+    array, shape = cast("Any", value), getattr(value, "shape", None)
+    if not isinstance(shape, tuple) or len(cast("Sequence[int]", shape)) != 2:
+        raise FieldError(
+            f"Table '{table.name}' must be an array with 2 dimensions, (I, {table.slots}), but got"
+            f" {'None' if value is None else type(value).__name__}"
+            f"{'' if shape is None else f' of the shape {shape}'}.",
+            hint="A row has the neighbours of a point.",
+        )
+    if array.shape[1] != table.slots or str(array.dtype) != table.dtype.value:
+        raise FieldError(
+            f"Table '{table.name}' must hold {table.slots} '{table.dtype.value}' for each point"
+            f" along I, but got '{array.dtype}' of the shape {tuple(array.shape)}.",
+            hint="Pass another array, or change the annotation.",
+        )
+    columns: dict[str, object] = {}
+    for slot, column in enumerate(table.columns):
+        columns[column] = array[:, slot]
+    return columns
+
+
+def _elsewhere(program: Program) -> set[str]:
+    """Return the fields that are read at points of tables alone: they may have other points."""
+    direct = {read.name for body in program_bodies(program) for read in reads(body)}
+    return {gather.field for gather in program.gathers} - direct
 
 
 def _order(field: Field, array: Array) -> list[int]:
@@ -303,13 +339,14 @@ def _default_domain(
     GT4Py, where `interval(1, -1)` on five levels gives a domain of six.
     """
     sizes: list[int] = []
+    elsewhere = _elsewhere(program)
     for number, axis in enumerate(Axis):
         room = [
             views[f.name].shape[number]
             - origins[f.name][number]
             - max(0, facts.fields[f.name][number][1])
             for f in program.fields
-            if f.name in views and axis in f.axes
+            if f.name in views and axis in f.axes and not (axis is Axis.I and f.name in elsewhere)
         ]
         if not room:
             raise ArgumentError(
@@ -337,12 +374,14 @@ def _check_space(
             hint="Use more levels.",
         )
     levels = touched_levels(program, domain[2])
+    elsewhere = _elsewhere(program)
+    levels |= {gather.field: (0, domain[2] - 1) for gather in program.gathers}
     for field in program.fields:
         if field.name not in views:
             continue
         extent = facts.fields[field.name]
         for number, axis in enumerate(Axis):
-            if axis not in field.axes:
+            if axis not in field.axes or (axis is Axis.I and field.name in elsewhere):
                 continue
             low, high = extent[number]
             first, last = low, domain[number] - 1 + high

@@ -18,10 +18,13 @@ place: "error", "last" (in the order of the indices), "sum", "min" or "max", in 
 results are the same bit for bit on every target.
 
 Values are moved as they are, whatever their type, for all other dimensions by one analysis of the
-indices; the dimensions before the first that changes may be cut into blocks. `target`, `chunks`,
-`cluster`, `output`, `on_event` and `cancelled` are those of `run`, and the result is the same bit
-for bit whatever they are. A block has all of `dim`, and the indices are held in memory. The result
-has the coordinates that fit and a line in the history. Raises a `RequestError` or `CapacityError`
+indices, which `plans` keeps for later calls with the same ones. `target`, `chunks`, `cluster`,
+`output`, `on_event` and `cancelled` are those of `run`, and the result is the same bit for bit
+whatever they are. A block has all of `dim`, and the indices are held in memory, where that fits;
+where it does not, or `chunks` names `dim` or a dimension of the index, elements are sorted into
+buckets by blocks of `dim` and of the index, and only those that are named are moved, see
+`distribute.gather_job`. The result has the coordinates that fit and a line in the history; those
+along `dim` are gathered if the indices fit into memory. Raises a `RequestError` or `CapacityError`
 before anything is written.
 """
 
@@ -29,6 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -48,15 +52,32 @@ from halocline_engine.distribute.changes import (
     Change,
     Moving,
     Request,
+    changes_on,
+    check_mode,
     check_room,
+    check_storable,
+    ignore,
     place_of,
-    run_changes,
 )
 from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.gather_cut import Exchange, Store
+from halocline_engine.distribute.gather_job import (
+    ExchangeRequest,
+    fits_whole,
+    names_moved,
+    run_exchange,
+)
+from halocline_engine.distribute.pool import LocalPool
+from halocline_engine.distribute.pools import open_pool
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.indirect.apply import check_combinable
-from halocline_engine.kernels.indirect.indices import LEFT_OUT, resolve
-from halocline_engine.kernels.indirect.plan import plan_transfer
+from halocline_engine.kernels.indirect.indices import LEFT_OUT, check_whole, resolve
+from halocline_engine.kernels.indirect.plan import (
+    IndexPlan,
+    PlanCache,
+    plan_key,
+    plan_transfer,
+)
 from halocline_engine.kernels.indirect.problem import (
     Direction,
     Duplicates,
@@ -87,6 +108,19 @@ class _Axes:
     values: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """An exchange of the variable `found` by `where`, and how it is to be done."""
+
+    opened: Opened
+    exchange: Exchange
+    found: xr.DataArray
+    where: xr.DataArray
+    chunks: Mapping[str, int]
+    output: Path | None
+    plans: PlanCache | None
+
+
 def gather(
     dataset: xr.Dataset | str | Path,
     *,
@@ -104,6 +138,7 @@ def gather(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset with the elements that `index` names; see the head of the module."""
     policy = Policy(
@@ -116,20 +151,29 @@ def gather(
         raise _no_dimension(dim, source, dims)
     shared = tuple(d for d in dims if d in named and d != dim)
     new = tuple(d for d in named if d not in shared)
-    axes = _around(dims, (*shared, dim))
     result_dims = _replaced([d for d in dims if d != dim], dims.index(dim), new)
-    _each_once(result_dims, name)
-    named_elements = math.prod(int(found.sizes[d]) for d in (*shared, dim))
-    places = _places(opened, index, (*shared, *new), named_elements)
-    plain = resolve(places.reshape(-1), int(found.sizes[dim]), policy, name=index)
-    sizes = {**_sizes(where), **_sizes(found)} | {d: int(where.sizes[d]) for d in new}
-    moved = _offset(plain, math.prod(sizes[d] for d in shared), int(found.sizes[dim]))
-    moving = _moving(Direction.GATHER, moved, found, axes, fill, _SURE)
-    change = _change(found, source, name, axes, (*shared, *new), result_dims, moving)
-    frame = xr.Dataset(coords=_gathered(found, where, dim, plain, shared))
-    what = f"gather of '{source}' by '{index}'"
-    request = _request(opened, change, sizes, frame, chunks, output, what)
-    return run_changes(request, mode, target, cluster, on_event, cancelled)
+    axes = _around(dims, (*shared, dim))
+    exchange = Exchange(
+        direction=Direction.GATHER,
+        source=_store(found),
+        index=_store(where),
+        names=(source, index, name),
+        dim=dim,
+        own=dims,
+        dims=result_dims,
+        batch=axes.batch,
+        values=axes.values,
+        shared=shared,
+        indexed=new,
+        sizes={**_sizes(where), **_sizes(found)} | {d: int(where.sizes[d]) for d in new},
+        size=int(found.sizes[dim]),
+        dtype=found.dtype.str,
+        policy=policy,
+        fill=_filling(found.dtype, fill),
+        attributes=found.attrs,
+    )
+    job = _Job(opened, exchange, found, where, chunks or {}, place_of(output), plans)
+    return _run(job, mode, target, cluster, on_event, cancelled)
 
 
 def scatter(
@@ -151,6 +195,7 @@ def scatter(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset with elements put where `index` says; see the head of the module."""
     policy = Policy(
@@ -168,17 +213,140 @@ def scatter(
             raise _no_dimension(d, source, dims)
     axes = _around(dims, tuple(d for d in dims if d in named))
     place = min((dims.index(d) for d in named), default=0)
-    result_dims = _replaced([d for d in dims if d not in named], place, (dim,))
-    _each_once(result_dims, name)
     check_combinable(policy.duplicates, found.dtype)
-    places = _places(opened, index, axes.elements, size).reshape(-1)
-    moving = _moving(Direction.SCATTER, places, found, axes, fill, policy, size, index)
-    change = _change(found, source, name, axes, (dim,), result_dims, moving)
-    sizes = {**_sizes(found), dim: size}
-    frame = xr.Dataset(coords=coordinates_within(found, [d for d in result_dims if d != dim]))
-    what = f"scatter of '{source}' by '{index}'"
-    request = _request(opened, change, sizes, frame, chunks, output, what)
-    return run_changes(request, mode, target, cluster, on_event, cancelled)
+    exchange = Exchange(
+        direction=Direction.SCATTER,
+        source=_store(found),
+        index=_store(where),
+        names=(source, index, name),
+        dim=dim,
+        own=dims,
+        dims=_replaced([d for d in dims if d not in named], place, (dim,)),
+        batch=axes.batch,
+        values=axes.values,
+        shared=(),
+        indexed=axes.elements,
+        sizes=_sizes(found),
+        size=size,
+        dtype=found.dtype.str,
+        policy=policy,
+        fill=_filling(found.dtype, fill),
+        attributes=found.attrs,
+    )
+    job = _Job(opened, exchange, found, where, chunks or {}, place_of(output), plans)
+    return _run(job, mode, target, cluster, on_event, cancelled)
+
+
+def _run(
+    job: _Job,
+    mode: str,
+    target: str,
+    cluster: int | str | Client | None,
+    on_event: Callable[[Event], None] | None,
+    cancelled: Callable[[], bool] | None,
+) -> xr.Dataset:
+    """Do an exchange whole where it fits, else, or where it is asked for, in buckets."""
+    exchange = job.exchange
+    source, index, name = exchange.names
+    check_mode(mode)
+    _each_once(exchange.dims, name)
+    check_whole(job.where.dtype, index)
+    check_storable(exchange.dtype, source, job.output)
+    moved = names_moved(exchange, job.chunks)
+    what = f"{exchange.direction.value} of '{source}' by '{index}'"
+    with ExitStack() as stack:
+        pool, chosen = open_pool(cluster, target, stack)
+        if not moved and fits_whole(exchange, pool, chosen, LocalPool().memory):
+            return changes_on(pool, chosen, _whole(job, what), on_event, cancelled)
+        frame = xr.Dataset(coords=_coordinates(job, None))
+        request = ExchangeRequest(
+            opened=job.opened,
+            exchange=exchange,
+            frame=with_history(frame, job.opened.dataset, what),
+            chunks=job.chunks,
+            output=job.output,
+            what=what,
+        )
+        return run_exchange(request, pool, chosen, on_event or ignore, cancelled)
+
+
+def _whole(job: _Job, what: str) -> Request:
+    """Return the exchange as one change, with all indices resolved and analysed."""
+    exchange, found = job.exchange, job.found
+    sizes, (source, _, name) = exchange.sizes, exchange.names
+    places = _places(job)
+    taken = (*exchange.shared, exchange.dim) if exchange.gather else exchange.indexed
+    made = (*exchange.shared, *exchange.indexed) if exchange.gather else (exchange.dim,)
+    index, size, policy = places, exchange.size, exchange.policy
+    plain = None
+    if exchange.gather:
+        index = plain = resolve(places, size, policy, name=exchange.names[1])
+        outer = math.prod(sizes[d] for d in exchange.shared)
+        index, size, policy = _offset(plain, outer, size), outer * size, _SURE
+    coordinates = _coordinates(job, plain)
+    plan = _planned(job, index, size, policy)
+    change = Change(
+        variables=(source,),
+        result=name,
+        dtype=exchange.dtype,
+        own=exchange.own,
+        batch=exchange.batch,
+        taken=taken,
+        values=exchange.values,
+        made=made,
+        dims=exchange.dims,
+        operation=Moving(plan, exchange.fill),
+        attributes=found.attrs,
+    )
+    return Request(
+        opened=job.opened,
+        changes=(change,),
+        sizes=dict(sizes) if exchange.gather else {**sizes, exchange.dim: exchange.size},
+        frame=with_history(xr.Dataset(coords=coordinates), job.opened.dataset, what),
+        chunks=job.chunks,
+        output=job.output,
+        what=what,
+    )
+
+
+def _planned(job: _Job, index: NDArray[Any], size: int, policy: Policy) -> IndexPlan:
+    """Return the plan of these indices, from the cache where there is one."""
+    exchange = job.exchange
+    element = math.prod(exchange.sizes[d] for d in exchange.values) * job.found.dtype.itemsize
+    element, uses = max(1, element), math.prod(exchange.sizes[d] for d in exchange.batch)
+
+    def make() -> IndexPlan:
+        return plan_transfer(
+            exchange.direction, index, size, element, policy, uses=uses, name=exchange.names[1]
+        )
+
+    if job.plans is None:
+        return make()
+    key = plan_key(exchange.direction, index, size, element, policy, uses)
+    return job.plans.get(key, make)
+
+
+def _coordinates(job: _Job, plain: Index | None) -> dict[str, xr.DataArray]:
+    """Return the coordinates of a result, `plain` being the resolved indices of a gather.
+
+    Where they are not given, they are read if there is something to take by them and they fit.
+    """
+    exchange, found = job.exchange, job.found
+    if not exchange.gather:
+        return coordinates_within(found, [d for d in exchange.dims if d != exchange.dim])
+    dim, size = exchange.dim, int(job.where.size)
+    along = any(dim in item.dims for item in coordinates_of(found).values())
+    room = _BYTES_AN_INDEX * size <= LocalPool().memory
+    if plain is None and along and not exchange.shared and room:
+        plain = resolve(_places(job), exchange.size, exchange.policy, name=exchange.names[1])
+    return _gathered(found, job.where, dim, plain, exchange.shared)
+
+
+def _store(array: xr.DataArray) -> Store:
+    encoding: Mapping[str, Any] = array.encoding
+    chunks = tuple(encoding.get("chunks") or encoding.get("chunksizes") or ())
+    fits = len(chunks) == array.ndim
+    return Store(_dims(array), chunks if fits else (), array.dtype.itemsize)
 
 
 def _variable(opened: Opened, name: str) -> xr.DataArray:
@@ -238,10 +406,14 @@ def _filling(dtype: np.dtype[Any], fill: float | None) -> Any:
     raise ArgumentError(f"Argument 'fill' must be a value of type '{dtype}', got {fill!r}.")
 
 
-def _places(opened: Opened, index: str, dims: tuple[str, ...], size: int) -> NDArray[Any]:
-    variable = opened.dataset[index]
-    check_room(f"indices '{index}'", _BYTES_AN_INDEX * int(variable.size) + size)
-    return np.ascontiguousarray(cast("Any", variable).transpose(*dims).values)
+def _places(job: _Job) -> NDArray[Any]:
+    """Return all indices in the order of the work."""
+    exchange = job.exchange
+    taken = (*exchange.shared, *exchange.indexed)
+    what = f"indices '{exchange.names[1]}'"
+    check_room(what, _BYTES_AN_INDEX * int(job.where.size) + exchange.size)
+    whole = cast("Any", job.where).transpose(*taken).values
+    return np.ascontiguousarray(whole).reshape(-1)
 
 
 def _offset(index: Index, outer: int, size: int) -> NDArray[Any]:
@@ -253,78 +425,8 @@ def _offset(index: Index, outer: int, size: int) -> NDArray[Any]:
     return np.where(whole == LEFT_OUT, LEFT_OUT, shifted).reshape(-1)
 
 
-def _moving(
-    direction: Direction,
-    index: NDArray[Any],
-    found: xr.DataArray,
-    axes: _Axes,
-    fill: float | None,
-    policy: Policy,
-    size: int | None = None,
-    name: str = "index",
-) -> Moving:
-    """Return the operation; `size` counts the elements that are named, default: those there are."""
-    sizes = _sizes(found)
-    lengths = [math.prod(sizes[d] for d in part) for part in (axes.batch, axes.elements)]
-    element = math.prod(sizes[d] for d in axes.values) * found.dtype.itemsize
-    plan = plan_transfer(
-        direction,
-        index,
-        lengths[1] if size is None else size,
-        max(1, element),
-        policy,
-        uses=lengths[0],
-        name=name,
-    )
-    return Moving(plan, _filling(found.dtype, fill))
-
-
-def _change(
-    found: xr.DataArray,
-    source: str,
-    name: str,
-    axes: _Axes,
-    made: tuple[str, ...],
-    dims: tuple[str, ...],
-    moving: Moving,
-) -> Change:
-    return Change(
-        variables=(source,),
-        result=name,
-        dtype=found.dtype.str,
-        own=_dims(found),
-        batch=axes.batch,
-        taken=axes.elements,
-        values=axes.values,
-        made=made,
-        dims=dims,
-        operation=moving,
-        attributes=found.attrs,
-    )
-
-
-def _request(
-    opened: Opened,
-    change: Change,
-    sizes: dict[str, int],
-    frame: xr.Dataset,
-    chunks: Mapping[str, int] | None,
-    output: str | Path | None,
-    what: str,
-) -> Request:
-    return Request(
-        opened=opened,
-        changes=(change,),
-        sizes=sizes,
-        frame=with_history(frame, opened.dataset, what),
-        chunks=chunks or {},
-        output=place_of(output),
-        what=what,
-    )
-
-
 def _gathered(
-    found: xr.DataArray, where: xr.DataArray, dim: str, plain: Index, shared: tuple[str, ...]
+    found: xr.DataArray, where: xr.DataArray, dim: str, plain: Index | None, shared: tuple[str, ...]
 ) -> dict[str, xr.DataArray]:
     """Return the coordinates of a gather.
 
@@ -333,7 +435,7 @@ def _gathered(
     """
     kept = coordinates_within(found, [d for d in _dims(found) if d != dim])
     kept |= coordinates_within(where, _dims(where))
-    if shared or (plain == LEFT_OUT).any():
+    if plain is None or shared or (plain == LEFT_OUT).any():
         return kept
     taken = xr.Variable(where.dims, plain.reshape(where.shape))
     for name, item in coordinates_of(found).items():

@@ -1,12 +1,16 @@
 """Operators on unstructured meshes: what lies around each cell, by the mesh's connectivity.
 
 `mesh` is a dataset or a file in UGRID or MPAS, see `datasets.mesh`; `location` says whether values
-lie on its "face"s (default) or "node"s. `operation` is one of
+lie on its "face"s (default), "node"s or, on MPAS meshes, "edge"s. `operation` is one of
 
-* "sum" and "mean" of the neighbours (faces that share an edge, nodes that an edge joins);
+* "sum" and "mean" of the neighbours (faces that share an edge, nodes that an edge joins, edges that
+  share a node);
 * "gradient": derivatives eastward and northward, named `<variable>_eastward` and `_northward`;
 * "laplacian";
-* "divergence" of a vector, whose eastward and northward components `variables` names.
+* "divergence" of a vector, whose eastward and northward components `variables` names;
+* on MPAS meshes, for vectors by their components normal to edges: "normal_gradient" of values on
+  faces, on edges; "normal_divergence" and "normal_curl" of values on edges, on faces and on nodes,
+  see `kernels.indirect.staggered`. These have their own location.
 
 Derivatives are those of a quadratic that fits the values around each point on the sphere, of
 second order in the distance between points, the Laplacian of first, see
@@ -34,7 +38,7 @@ from typing import TYPE_CHECKING, assert_never
 import xarray as xr
 
 from halocline_engine.datasets.match import near
-from halocline_engine.datasets.mesh import Points, read_mesh
+from halocline_engine.datasets.mesh import Mesh, Points, read_mesh
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import Opened, open_source
 from halocline_engine.distribute.changes import (
@@ -55,6 +59,11 @@ from halocline_engine.kernels.indirect.sphere import (
     laplacian,
     neighbour_mean,
 )
+from halocline_engine.kernels.indirect.staggered import (
+    edge_curl,
+    edge_divergence,
+    edge_gradient,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -72,11 +81,23 @@ class _Operator(Enum):
     GRADIENT = "gradient"
     LAPLACIAN = "laplacian"
     DIVERGENCE = "divergence"
+    NORMAL_GRADIENT = "normal_gradient"
+    NORMAL_DIVERGENCE = "normal_divergence"
+    NORMAL_CURL = "normal_curl"
 
 
 class _Location(Enum):
     FACE = "face"
     NODE = "node"
+    EDGE = "edge"
+
+
+#: Where the values of operators lie that have a location of their own.
+_STAGGERED = {
+    _Operator.NORMAL_GRADIENT: _Location.FACE,
+    _Operator.NORMAL_DIVERGENCE: _Location.EDGE,
+    _Operator.NORMAL_CURL: _Location.EDGE,
+}
 
 
 def neighbours(
@@ -85,7 +106,7 @@ def neighbours(
     operation: str,
     *,
     variables: Sequence[str] | None = None,
-    location: str = "face",
+    location: str | None = None,
     dim: str | None = None,
     radius: float | None = None,
     target: str = "auto",
@@ -98,7 +119,7 @@ def neighbours(
 ) -> xr.Dataset:
     """Return a dataset with an operator applied on a mesh; see the head of the module."""
     operator: _Operator = choice(_Operator, "operation", operation)
-    where: _Location = choice(_Location, "location", location)
+    where = _where(operator, location)
     if radius is not None and not radius > 0:
         raise ArgumentError(f"Argument 'radius' must be a length in metres, got {radius!r}.")
     if operator is _Operator.DIVERGENCE and (variables is None or len(variables) != 2):
@@ -108,20 +129,23 @@ def neighbours(
             hint="Name both with variables=.",
         )
     opened, known = open_source(dataset), read_mesh(mesh, check_room)
-    points = known.on_faces() if where is _Location.FACE else known.on_nodes()
+    points = _points(known, where)
     chosen = _chosen(opened, points, variables, dim)
-    matrices = _matrices(operator, points, radius or known.radius or _EARTH)
+    matrices = _matrices(operator, known, points, radius or known.radius or _EARTH)
+    made = _made(operator, known)
     if operator is _Operator.DIVERGENCE:
         changes = [_vector(opened, chosen, matrices[""])]
     else:
         changes = [
-            _change(opened.dataset[name], (name,), f"{name}{suffix}", along, multiplying)
+            _change(opened.dataset[name], (name,), f"{name}{suffix}", along, multiplying, made)
             for name, along in chosen.items()
             for suffix, multiplying in matrices.items()
         ]
     what = f"{operation} on a mesh of {', '.join(chosen)}"
     frame = xr.Dataset(coords=_coordinates(opened, changes))
-    sizes = {str(d): int(opened.dataset.sizes[d]) for change in changes for d in change.dims}
+    kept = dict.fromkeys(str(d) for change in changes for d in change.batch)
+    sizes = {dim: int(opened.dataset.sizes[dim]) for dim in kept}
+    sizes |= {change.made[0]: _rows(change) for change in changes}
     request = Request(
         opened=opened,
         changes=tuple(changes),
@@ -134,7 +158,51 @@ def neighbours(
     return run_changes(request, mode, target, cluster, on_event, cancelled)
 
 
-def _matrices(operator: _Operator, points: Points, radius: float) -> dict[str, Multiplying]:
+def _rows(change: Change) -> int:
+    assert isinstance(change.operation, Multiplying)
+    return change.operation.matrix.rows
+
+
+def _where(operator: _Operator, location: str | None) -> _Location:
+    """Return where values lie; raises `ArgumentError` for what an operation does not have."""
+    own = _STAGGERED.get(operator)
+    if location is None:
+        return own or _Location.FACE
+    where: _Location = choice(_Location, "location", location)
+    if own is not None and where is not own:
+        raise ArgumentError(
+            f"The values of '{operator.value}' lie on the '{own.value}'s, got location"
+            f"={location!r}.",
+            hint="Leave it out.",
+        )
+    return where
+
+
+def _points(known: Mesh, where: _Location) -> Points:
+    match where:
+        case _Location.FACE:
+            return known.on_faces()
+        case _Location.NODE:
+            return known.on_nodes()
+        case _Location.EDGE:
+            return known.on_edges()
+        case _:
+            assert_never(where)
+
+
+def _made(operator: _Operator, known: Mesh) -> str:
+    """Return the dimension of results that lie elsewhere than values, or ''."""
+    dims = {
+        _Operator.NORMAL_GRADIENT: known.edge_dim,
+        _Operator.NORMAL_DIVERGENCE: known.face_dim,
+        _Operator.NORMAL_CURL: known.node_dim,
+    }
+    return dims.get(operator, "")
+
+
+def _matrices(
+    operator: _Operator, known: Mesh, points: Points, radius: float
+) -> dict[str, Multiplying]:
     """Return what is multiplied with, by what follows the name of a variable in the result's."""
 
     def by(matrix: Sparse, form: Form) -> Multiplying:
@@ -153,6 +221,12 @@ def _matrices(operator: _Operator, points: Points, radius: float) -> dict[str, M
             return {"_laplacian": by(matrix, Form.RELATIVE)}
         case _Operator.DIVERGENCE:
             return {"": by(divergence(points.xyz, points.surroundings, radius), Form.PLAIN)}
+        case _Operator.NORMAL_GRADIENT:
+            return {"_normal": by(edge_gradient(known.with_edges(), radius), Form.PLAIN)}
+        case _Operator.NORMAL_DIVERGENCE:
+            return {"_divergence": by(edge_divergence(known.with_edges(), radius), Form.PLAIN)}
+        case _Operator.NORMAL_CURL:
+            return {"_curl": by(edge_curl(known.with_edges(), radius), Form.PLAIN)}
         case _:
             assert_never(operator)
 
@@ -207,8 +281,14 @@ def _vector(opened: Opened, chosen: Mapping[str, str], multiplying: Multiplying)
 
 
 def _change(
-    array: xr.DataArray, names: tuple[str, ...], result: str, along: str, multiplying: Multiplying
+    array: xr.DataArray,
+    names: tuple[str, ...],
+    result: str,
+    along: str,
+    multiplying: Multiplying,
+    made: str = "",
 ) -> Change:
+    """Return what becomes of a variable; `made` is the dimension of the result, if another."""
     own = tuple(str(dim) for dim in array.dims)
     kept = {key: array.attrs[key] for key in ("mesh", "location") if key in array.attrs}
     return Change(
@@ -219,8 +299,8 @@ def _change(
         batch=tuple(dim for dim in own if dim != along),
         taken=(along,),
         values=(),
-        made=(along,),
-        dims=own,
+        made=(made or along,),
+        dims=tuple((made or along) if dim == along else dim for dim in own),
         operation=multiplying,
         attributes=kept,
     )
@@ -229,5 +309,7 @@ def _change(
 def _coordinates(opened: Opened, changes: Sequence[Change]) -> dict[str, xr.DataArray]:
     found: dict[str, xr.DataArray] = {}
     for change in changes:
-        found |= coordinates_within(opened.dataset[change.variables[0]], change.dims)
+        array = opened.dataset[change.variables[0]]
+        dims = change.dims if change.made == change.taken else change.batch
+        found |= coordinates_within(array, dims)
     return found

@@ -12,6 +12,7 @@ from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Artifact
 from halocline_engine.backends.registry import find, resolve
+from halocline_engine.backends.tables import with_tables
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.lower import lower
@@ -72,7 +73,7 @@ def compile_lowered(program: Program, target: str) -> Compiled:
     check(program)
     facts = analyse(program)
     schedule = plan(program, facts)
-    artifact = find(target).build(schedule)
+    artifact = with_tables(find(target).build(schedule), program)
     return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
 
 

@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import xarray as xr
 
 from halocline_engine.backends.registry import find, resolve
+from halocline_engine.backends.tables import with_tables
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.launch import launch
@@ -164,7 +165,7 @@ def _compile(
         program=compiled.program,
         facts=compiled.facts,
         schedule=compiled.schedule,
-        artifact=find(target).build(compiled.schedule),
+        artifact=with_tables(find(target).build(compiled.schedule), compiled.program),
         target=target,
         fingerprint=fingerprint(compiled.program, target),
     )

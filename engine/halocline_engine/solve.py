@@ -1,4 +1,4 @@
-"""Solve systems of equations that a dataset holds: tridiagonal ones along a dimension, and trees.
+"""Solve systems of equations that a dataset holds: banded ones along a dimension, and trees.
 
 `tridiagonal` solves, for each row i along `dim` and every point of the other dimensions of `rhs`::
 
@@ -8,7 +8,19 @@
 `dim`; the bands may lack other dimensions of `rhs`, and are repeated along them. Bands that have no
 other dimension are eliminated once. lower at the first row and upper at the last are not looked at,
 unless the system is `periodic`, where they couple both ends. `dim` may stand anywhere among the
-dimensions and may be chunked in the store; each block has all of it.
+dimensions and may be chunked in the store. Systems of 2048 rows and more are solved by the
+partition method, and their rows may be spread over blocks: `chunks` along `dim` are rounded up to
+whole pieces of 1024 rows. Shorter systems are solved whole.
+
+`pentadiagonal` has `second_lower`, which multiplies x[i-2], and `second_upper`, which multiplies
+x[i+2], besides. Elements that would lie outside of the matrix are not looked at.
+
+`factor` eliminates tridiagonal matrices once, and `solve` solves for right-hand sides with what it
+returned: for one, or for several in a sequence, whose solutions are called `<rhs>_<name>`. The
+right-hand sides may have more dimensions than the matrices. The result of `factor` has the
+variables "factor_lower", "factor_reciprocal", "factor_upper" and "factor_status", and for
+`periodic` matrices "factor_column" and "factor_share"; it may be stored. The bits are those of
+`tridiagonal` on the targets 'reference' and 'cpu', but for systems that are long.
 
 `tree` solves symmetric systems on trees, which lie one behind the other as a CF contiguous ragged
 array: `row_size` names the count variable, with the attribute `sample_dimension`. For each node i
@@ -21,11 +33,12 @@ not looked at. Nodes may stand in any order. `diagonal`, `upper` and `rhs` may h
 Raises `FieldError` where a cell is not one tree. A cell whose root has a zero diagonal is skipped:
 its solution is its right-hand side.
 
-Nothing is pivoted; systems should be diagonally dominant. The result has the solution under `name`,
-on the dimensions of `rhs`, and under `name` + "_status" a byte for each system, which says what is
-wrong with it (see `flag_meanings`; 0 is well); a bad system spoils no other. With `residual`,
-`name` + "_residual" holds the largest |A x - rhs| over the largest |A| |x| + |rhs| of each system,
-which is about the rounding unit where all is well.
+Systems should be diagonally dominant, or be solved with `pivoting` (banded ones, each of them whole
+in a block), which exchanges rows where an element below the pivot is larger. The result has
+the solution under `name`, on the dimensions of `rhs`, and under `name` + "_status" a byte for each
+system, which says what is wrong with it (see `flag_meanings`; 0 is well); a bad system spoils no
+other. With `residual`, `name` + "_residual" holds the largest |A x - rhs| over the largest
+|A| |x| + |rhs| of each system, which is about the rounding unit where all is well.
 
 `dataset`, `target`, `chunks`, `cluster`, `output`, `on_event` and `cancelled` are those of `run`;
 `chunks` of a tree's cells count cells. A system is solved in the same way in whatever block it is,
@@ -35,7 +48,7 @@ so the result does not depend on blocks and workers, bit for bit, on one target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,23 +58,33 @@ import xarray as xr
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.blockwise import run_blockwise
 from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.factor_jobs import (
+    FactorRequest,
+    SolveRequest,
+    check_factor,
+    check_solve,
+    factor_job,
+    factored_job,
+)
 from halocline_engine.distribute.pools import open_pool
+from halocline_engine.distribute.solve_across import solve_job
 from halocline_engine.distribute.solve_jobs import (
+    BandedRequest,
     TreeRequest,
-    TridiagonalRequest,
+    check_banded,
     check_tree,
-    check_tridiagonal,
     tree_job,
-    tridiagonal_job,
 )
 from halocline_engine.errors import ArgumentError
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["tree", "tridiagonal"]
+__all__ = ["factor", "pentadiagonal", "solve", "tree", "tridiagonal"]
 
 _REASON = "a solve needs one pass"
+_EACH = "each right-hand side has a pass"
+_PASSES = "the rows are spread over blocks, whose ends are solved for in between"
 
 
 def tridiagonal(
@@ -73,6 +96,7 @@ def tridiagonal(
     rhs: str,
     dim: str,
     periodic: bool = False,
+    pivoting: bool = False,
     residual: bool = False,
     name: str = "solution",
     target: str = "auto",
@@ -85,20 +109,121 @@ def tridiagonal(
 ) -> xr.Dataset:
     """Solve tridiagonal systems along a dimension; see the head of the module."""
     _check_mode(mode)
-    request = TridiagonalRequest(
+    request = BandedRequest(
         variables=(lower, diagonal, upper, rhs),
         dim=dim,
         periodic=periodic,
+        pivoting=pivoting,
         residual=residual,
         name=name,
         chunks=chunks or {},
         output=_place(output),
     )
-    checked = check_tridiagonal(request, open_source(dataset))
+    checked = check_banded(request, open_source(dataset))
     with ExitStack() as stack:
         pool, chosen = open_pool(cluster, target, stack)
-        job = tridiagonal_job(checked, pool, chosen)
+        job = solve_job(checked, pool, chosen)
+        reason = _REASON if job.passes == 1 else _PASSES
+        return run_blockwise(job, pool, on_event or _ignore, cancelled, reason)
+
+
+def pentadiagonal(
+    dataset: xr.Dataset | str | Path,
+    *,
+    second_lower: str,
+    lower: str,
+    diagonal: str,
+    upper: str,
+    second_upper: str,
+    rhs: str,
+    dim: str,
+    pivoting: bool = False,
+    residual: bool = False,
+    name: str = "solution",
+    target: str = "auto",
+    mode: str = "auto",
+    chunks: Mapping[str, int] | None = None,
+    cluster: int | str | Client | None = None,
+    output: str | Path | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> xr.Dataset:
+    """Solve pentadiagonal systems along a dimension; see the head of the module."""
+    _check_mode(mode)
+    request = BandedRequest(
+        variables=(second_lower, lower, diagonal, upper, second_upper, rhs),
+        dim=dim,
+        periodic=False,
+        pivoting=pivoting,
+        residual=residual,
+        name=name,
+        chunks=chunks or {},
+        output=_place(output),
+    )
+    checked = check_banded(request, open_source(dataset))
+    with ExitStack() as stack:
+        pool, chosen = open_pool(cluster, target, stack)
+        job = solve_job(checked, pool, chosen)
         return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
+
+
+def factor(
+    dataset: xr.Dataset | str | Path,
+    *,
+    lower: str,
+    diagonal: str,
+    upper: str,
+    dim: str,
+    periodic: bool = False,
+    target: str = "auto",
+    mode: str = "auto",
+    chunks: Mapping[str, int] | None = None,
+    cluster: int | str | Client | None = None,
+    output: str | Path | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> xr.Dataset:
+    """Eliminate tridiagonal matrices once, for `solve`; see the head of the module."""
+    _check_mode(mode)
+    request = FactorRequest(
+        variables=(lower, upper, diagonal),
+        dim=dim,
+        periodic=periodic,
+        chunks=chunks or {},
+        output=_place(output),
+    )
+    checked = check_factor(request, open_source(dataset))
+    with ExitStack() as stack:
+        pool, chosen = open_pool(cluster, target, stack)
+        job = factor_job(checked, pool, chosen)
+        return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
+
+
+def solve(
+    dataset: xr.Dataset | str | Path,
+    factors: xr.Dataset | str | Path,
+    *,
+    rhs: str | Sequence[str],
+    name: str = "solution",
+    target: str = "auto",
+    mode: str = "auto",
+    chunks: Mapping[str, int] | None = None,
+    cluster: int | str | Client | None = None,
+    output: str | Path | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> xr.Dataset:
+    """Solve tridiagonal systems whose matrices `factor` eliminated; see the head of the module."""
+    _check_mode(mode)
+    several = [] if isinstance(rhs, str) else list(rhs)
+    names = {rhs: name} if isinstance(rhs, str) else {one: f"{one}_{name}" for one in several}
+    request = SolveRequest(names=names, chunks=chunks or {}, output=_place(output))
+    checked = check_solve(request, open_source(dataset), open_source(factors))
+    with ExitStack() as stack:
+        pool, chosen = open_pool(cluster, target, stack)
+        job = factored_job(checked, pool, chosen)
+        reason = _REASON if job.passes == 1 else _EACH
+        return run_blockwise(job, pool, on_event or _ignore, cancelled, reason)
 
 
 def tree(

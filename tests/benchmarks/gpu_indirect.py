@@ -10,9 +10,9 @@ Shares are compulsory bytes (what is named read once, what is written written on
 once) over the time, as a share of what copying an array of 1 GiB reaches: rounds of both follow
 each other, and the median of the rounds' ratios counts. Parts: `gather` by element size and order
 (the usual kernel, the best of each scheme, `cupy.take`, `torch.index_select`); `grouped`, random
-gathers in two passes by windows, and in one pass in the order of the source's windows; `regrid`
-from 0.25 degree to 1 degree; `levels` of knowledge at compile time; `scatter`. What does not fit in
-the time is left out and named. The last table has what must hold.
+gathers in two passes by windows; `regrid` from 0.25 degree to 1 degree, by rows and in slices;
+`levels` of knowledge at compile time; `scatter`, as it is and done as a gather. What does not fit
+in the time is left out and named. The last table has what must hold.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -34,19 +34,24 @@ import numpy as np
 from indirect_verdicts import USUAL, Figure, verdicts
 
 from halocline_engine.device.machine import current_machine
-from halocline_engine.kernels.indirect.cuda import Ends, Movers, variant_for
+from halocline_engine.kernels.indirect.apply import PRODUCT_LEVELS
+from halocline_engine.kernels.indirect.cuda import Ends, Movers, variant_for, window_for
 from halocline_engine.kernels.indirect.emit import (
     Direct,
+    Packed,
     Pipelined,
     Product,
     Scheme,
     SharedIndex,
     Variant,
+    Window,
     emit,
     emit_product,
+    emit_window,
 )
+from halocline_engine.kernels.indirect.plan import PART
 from halocline_engine.kernels.indirect.problem import Direction, Knowledge, Transfer, alignment_of
-from halocline_engine.kernels.indirect.sparse import Form, Sparse, sparse
+from halocline_engine.kernels.indirect.sparse import Form, Sparse, sliced, sparse
 from halocline_engine.kernels.machine import Library
 
 GATHER, SCATTER = Direction.GATHER, Direction.SCATTER
@@ -162,10 +167,16 @@ def schemes(size: int, alignment: int) -> Iterator[tuple[Scheme, int]]:
     """Yield what is tried for an element size, with the threads of a block."""
     for flight in (1, 2, 4, 8):
         yield Direct(flight), 256
-    for flight in (4, 8):
+    for flight in (2, 4, 8):
+        yield Direct(flight), 64
         yield Direct(flight), 128
+    for flight in (4, 8):
         yield Direct(flight), 512
         yield SharedIndex(flight, max(1, min(2048, flight * 256 * alignment // size))), 256
+    if size == alignment and alignment in (4, 8):
+        for flight in (1, 2, 4):
+            for threads in (64, 128, 256):
+                yield Packed(flight), threads
     for flight, producers, writers in ((2, 4, 4), (4, 4, 4), (2, 8, 8), (1, 8, 4)):
         stages = min(6, 47 * 1024 // (32 * producers * flight * alignment))
         yield Pipelined(flight, stages, producers), 32 * (producers + writers)
@@ -191,15 +202,20 @@ def gathers(bench: Bench) -> Iterator[Figure]:
     }
     # What kernels depend on; the arrays come later.
     counts = {size: Ends(0, 0, one.elements, one.elements, take=1) for size, one in moves.items()}
-    variants = {size: tried(one, counts[size]) for size, one in moves.items()}
+    variants = {
+        (size, name): tried(one, replace(counts[size], near=name == "near"))
+        for size, one in moves.items()
+        for name in ("random", "near")
+    }
     bench.compile([emit(several) for several in variants.values()])
     source = bench.random_bytes(bench.bytes)
     target = bench.cupy.zeros_like(source)
     for size, transfer in moves.items():
-        bench.movers.prepare(variants[size])
         for name in ("random", "near"):
+            several = variants[size, name]
             if bench.time_for(f"gather {name} {size} B"):
-                yield from one_gather(bench, name, transfer, variants[size], source, target)
+                bench.movers.prepare(several)
+                yield from one_gather(bench, name, transfer, several, source, target)
                 bench.free()
 
 
@@ -220,10 +236,11 @@ def one_gather(
         shares = bench.share(moved, moving(bench, transfer, ends, variant))
         found.append(Figure("gather", case, described(variant), *shares))
     yield Figure("gather", case, USUAL, found[0].milliseconds, found[0].share)
-    for kind in (Direct, SharedIndex, Pipelined):
-        top = max(
-            (one for one in found if one.how.startswith(kind.__name__)), key=lambda one: one.share
-        )
+    for kind in (Direct, Packed, SharedIndex, Pipelined):
+        own = [one for one in found if one.how.startswith(kind.__name__)]
+        if not own:
+            continue
+        top = max(own, key=lambda one: one.share)
         yield Figure("gather", case, f"best {top.how}", top.milliseconds, top.share)
     take = bench.share(moved, lambda: table.take(index, axis=0, out=rows))
     yield Figure("gather", case, "cupy.take", *take)
@@ -244,20 +261,32 @@ def moving(bench: Bench, transfer: Transfer, ends: Ends, variant: Variant) -> Ca
 
 
 def grouped(bench: Bench) -> Iterator[Figure]:
-    """Random gathers of small elements with a plan: two passes, or one in the source's order."""
+    """Random gathers of small elements with a plan: windows in shared memory, then a gather."""
+    shapes = [(size, 32, flight) for size in (4, 8, 16) for flight in (4, 8)]
+    windows = {
+        shape: replace(
+            window_for(shape[0], alignment_of(shape[0])),
+            elements=shape[1] * 1024 // shape[0],
+            flight=shape[2],
+        )
+        for shape in shapes
+    }
+    bench.compile([emit_window([one]) for one in windows.values()])
     source = bench.random_bytes(bench.bytes)
-    target, between = bench.cupy.zeros_like(source), bench.cupy.zeros_like(source)
-    for size in (4, 8, 16, 32):
+    target = bench.cupy.zeros_like(source)
+    between = bench.cupy.empty_like(source)
+    for size in (4, 8, 16):
         count = bench.bytes // size
         index = bench.order("random", count)
-        table, rows = source.reshape(count, size // 4), target.reshape(count, size // 4)
-        wanted = taken(bench, table, index)
-        for window in (8, 16, 32):
+        rows = target.reshape(count, size // 4)
+        wanted = taken(bench, source.reshape(count, size // 4), index)
+        for part_mib in (4, 8, 16):
             case = f"random {size} B"
-            if not bench.time_for(f"grouped {case}, {window} MiB"):
+            if not bench.time_for(f"grouped {case}, parts of {part_mib} MiB"):
                 continue
+            several = [one for shape, one in windows.items() if shape[0] == size]
             arrays = (source, between, target)
-            for one in one_grouped(bench, size, index, window, arrays):
+            for one in one_grouped(bench, several, size, index, part_mib, arrays):
                 same(rows, wanted)
                 target.fill(0)
                 yield one
@@ -266,48 +295,69 @@ def grouped(bench: Bench) -> Iterator[Figure]:
 
 
 def one_grouped(
-    bench: Bench, size: int, index: Any, window: int, arrays: tuple[Any, Any, Any]
+    bench: Bench,
+    windows: Sequence[Window],
+    size: int,
+    index: Any,
+    part_mib: int,
+    arrays: tuple[Any, Any, Any],
 ) -> Iterator[Figure]:
     source, between, target = arrays
     transfer = Transfer(GATHER, alignment_of(size), size, index.size)
     moved, case = 2 * bench.bytes + index.nbytes, f"random {size} B"
     start = time.perf_counter()
-    take, put, from_, end = passes(bench.cupy, index, max(1, window * 2**20 // size))
+    take, put, starts, back = passes(
+        bench.cupy, index, windows[0].elements, part_mib * 2**20 // size
+    )
     bench.cupy.cuda.get_current_stream().synchronize()
     planned = time.perf_counter() - start
-    first = bench.ends(source, between, size, take=take)
-    second = bench.ends(between, target, size, take=from_, put=end)
-    alone = bench.ends(source, target, size, take=take, put=put)
-    for flight in (4, 8):
-        works = [
-            moving(bench, transfer, ends, variant_for(transfer, ends, scheme=Direct(flight)))
-            for ends in (first, second, alone)
-        ]
+    second = bench.ends(between, target, size, take=back)
+    addresses = tuple(array.data.ptr for array in (source, between, take, put, starts))
+    for window in windows:
+        usual = window == window_for(size, alignment_of(size))
+        for scheme, threads in ((Direct(1), 256), (Direct(4), 128)):
+            variant = variant_for(transfer, second, scheme=scheme, threads=threads)
+            bench.movers.prepare([variant])
 
-        def both(works: list[Callable[[], None]] = works) -> None:
-            works[0]()
-            works[1]()
+            def one(window: Window = window) -> None:
+                bench.movers.window(window, addresses, index.size, starts.size - 1)
 
-        milliseconds, share = bench.share(moved, both)
-        reading = bench.seconds(works[0]) * 1e3
-        how = f"{window} MiB, flight {flight}"
-        detail = f"two passes, {how}, first {reading:.2f} ms, plan {planned:.1f} s"
-        yield Figure("grouped", case, detail, milliseconds, share)
-        yield Figure("grouped", case, f"one pass, {how}", *bench.share(moved, works[2]))
+            def both(window: Window = window, variant: Variant = variant) -> None:
+                bench.movers.window(window, addresses, index.size, starts.size - 1)
+                bench.movers.move(transfer, second, variant)
+
+            milliseconds, share = bench.share(moved, both)
+            first = bench.seconds(one) * 1e3
+            how = f"parts of {part_mib} MiB, flight {window.flight}, then {scheme}"
+            how += f", first {first:.2f} ms, plan {planned:.1f} s"
+            how = (
+                f"{USUAL}, {how}"
+                if usual and part_mib == PART >> 20 and scheme == Direct(1)
+                else how
+            )
+            yield Figure("grouped", case, how, milliseconds, share)
 
 
-def passes(cupy: Any, index: Any, window: int) -> tuple[Any, Any, Any, Any]:
-    """Do on the device what `plan.grouped` does for a gather; also the targets of the first."""
+def passes(cupy: Any, index: Any, window: int, part: int) -> tuple[Any, Any, Any, Any]:
+    """Do on the device what `plan.grouped` does, for indices that are all there."""
 
-    def by_window(places: Any) -> Any:
-        return cupy.argsort((places // window).astype(cupy.uint16), kind="stable")
+    def in_order(numbers: Any, most: int) -> Any:
+        return cupy.argsort(
+            numbers.astype(cupy.uint16) if most <= 2**16 else numbers, kind="stable"
+        )
 
-    put = cupy.arange(index.size, dtype=cupy.int32)
-    order = by_window(put)
-    order = order[by_window(index[order])]
-    take, put = index[order], put[order]
-    second = by_window(put)
-    return take, put, second.astype(cupy.int32), put[second]
+    windows = index // window
+    total = -(-index.size // window)
+    order = in_order(windows, total)
+    starts = cupy.zeros(total + 1, cupy.int64)
+    starts[1:] = cupy.cumsum(cupy.bincount(windows, minlength=total))
+    take = (index - windows * window)[order].astype(cupy.uint16)
+    del windows
+    put = cupy.empty(index.size, cupy.int32)
+    put[in_order(order // part, -(-index.size // part))] = cupy.arange(index.size, dtype="int32")
+    back = cupy.empty(index.size, cupy.int32)
+    back[order] = put
+    return take, put, starts, back
 
 
 def levels(bench: Bench) -> Iterator[Figure]:
@@ -358,7 +408,20 @@ def scatters(bench: Bench) -> Iterator[Figure]:
             moved = 2 * bench.bytes + index.nbytes
             shares = bench.share(moved, moving(bench, transfer, ends, variant))
             yield Figure("scatter", f"random {size} B", described(variant), *shares)
-        del index, ends
+        inverse = bench.cupy.empty_like(index)
+        inverse[index] = bench.cupy.arange(count, dtype=index.dtype)
+        turned = bench.ends(source, target, size, take=inverse)
+        gather = replace(transfer, direction=GATHER)
+        variant = variant_for(gather, turned)
+        bench.movers.prepare([variant])
+        target.fill(0)
+        bench.movers.move(gather, turned, variant)
+        for part in parts_of(count, size // 4):
+            assert bool((rows[index[part]] == table[part]).all()), "wrong elements"
+        named = 2 * bench.bytes + index.nbytes
+        shares = bench.share(named, moving(bench, gather, turned, variant))
+        yield Figure("scatter", f"random {size} B", f"{USUAL}, as a gather", *shares)
+        del index, ends, inverse, turned
         bench.free()
 
 
@@ -393,15 +456,21 @@ def regrids(bench: Bench) -> Iterator[Figure]:
         moved = field.nbytes + out.nbytes + sum(part.nbytes for part in parts)
         wanted, seconds = of_scipy(matrix, cupy.asnumpy(field))
         shape = (matrix.rows, matrix.cells, batch)
-        addresses = [array.data.ptr for array in (field, out, *parts)]
-        shapes = ((1, 128), (4, 128), (8, 128), (8, 64), (8, 256), (16, 128), (16, 64))
+        inside = sliced(matrix, 16 // field.itemsize)
+        assert inside is not None
+        own = Product(dtype, Form.PLAIN, False, 32, PRODUCT_LEVELS[dtype], block=inside.block)
+        apart = (inside.offsets, inside.lengths, inside.columns, inside.weights)
+        held = {0: parts, inside.block: [cupy.asarray(array) for array in apart]}
+        shapes = [(0, 4, 128), (0, 8, 128), (0, 16, 64)]
+        shapes += [(inside.block, n, threads) for n in (2, 4, 8, 16) for threads in (64, 128, 256)]
         products = [
-            Product(dtype, Form.PLAIN, renormalise, 32, count, threads)
-            for count, threads in shapes
+            replace(own, renormalise=renormalise, levels=count, threads=threads, block=block)
+            for block, count, threads in shapes
             for renormalise in (False, True)
         ]
         bench.compile([emit_product([one]) for one in products])
         for one in products:
+            addresses = [array.data.ptr for array in (field, out, *held[one.block])]
 
             def work(
                 one: Product = one,
@@ -413,13 +482,12 @@ def regrids(bench: Bench) -> Iterator[Figure]:
             work()
             error = float(np.abs(cupy.asnumpy(out) - wanted).max() / 300)
             assert error < (1e-14 if dtype == "float64" else 1e-7), error
-            how = f"levels {one.levels}, threads {one.threads}"
+            how = f"block {one.block}, levels {one.levels}, threads {one.threads}"
             how += ", renormalised" if one.renormalise else ""
-            own = Product(dtype, Form.PLAIN, one.renormalise)
-            how = f"{USUAL}, {how}" if one == own else how
+            how = f"{USUAL}, {how}" if replace(one, renormalise=False) == own else how
             yield Figure("regrid", dtype, how, *bench.share(moved, work))
         yield Figure("regrid", dtype, "SciPy on the host", seconds * 1e3, 0.0)
-        del field, out
+        del field, out, held
         bench.free()
 
 

@@ -15,7 +15,8 @@ from solves_figures import TIMES, USUAL, Figure
 from halocline_engine.datasets.swc import read_swc
 from halocline_engine.kernels.machine import Library, Machine
 from halocline_engine.kernels.tree import cpu
-from halocline_engine.kernels.tree.cuda import WIDTH, CudaTree, marked_parents
+from halocline_engine.kernels.tree.cuda import AHEAD, WIDTH, CudaTree, marked_parents
+from halocline_engine.kernels.tree.shape import shape_of
 from halocline_engine.kernels.tree.storage import flat, interleaved
 from halocline_engine.kernels.tree.topology import Forest, arrange
 
@@ -74,20 +75,21 @@ def uniform_trees(bench: TreeTimer) -> Iterator[Figure]:
             kind = np.dtype(dtype)
             if not bench.time_for(f"uniform {nodes} nodes {dtype}"):
                 continue
-            if not solver.uniform_threads(nodes, kind.itemsize):
+            parents = _branching(nodes)
+            shape = shape_of(parents, AHEAD[kind.itemsize])
+            if not solver.uniform_threads(shape, kind.itemsize):
                 print(f"uniform {nodes} nodes {dtype}: does not fit on the chip")
                 continue
             cells = bench.rows // nodes // 128 * 128
-            parents = _branching(nodes)
             diagonal, upper, rhs = (
                 cupy.random.random((nodes, cells), dtype=kind) for _ in range(3)
             )
             diagonal += 1 + nodes_around(parents)[:, None].max()
             found = cupy.full_like(rhs, np.nan)
-            held = cupy.asarray(parents.astype(np.int32))
+            held = cupy.asarray(shape.table)
             arrays = (held, diagonal, upper, rhs, found)
             places = tuple(np.uint64(array.data.ptr) for array in arrays)
-            work = partial(solver.uniform, nodes, cells, kind, places)
+            work = partial(solver.uniform, shape, cells, kind, places)
             work()
             _check(cupy, parents, arrays[1:], WRONG[dtype])
             figures = bench.share(4 * rhs.nbytes, dtype, work)

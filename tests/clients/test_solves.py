@@ -59,6 +59,30 @@ def test_tridiagonal_systems(client: Client) -> None:
     assert job.plan()["blocks"] == 3
 
 
+def test_factors_of_one_job_serve_another(client: Client) -> None:
+    dataset = columns()
+    names: Any = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"}
+    dataset = dataset.assign(e=2 * dataset["d"])
+    factors = client.factor(dataset, **names, target="reference")
+    factors.wait()
+    accessor = cast("Any", dataset).halocline
+    job = accessor.solve(factors, client=client, rhs=["d", "e"], target="reference")
+    result = job.result(progress=False)
+    for name in "de":
+        here = he.tridiagonal(dataset, **names, rhs=name, target="reference")
+        assert np.array_equal(result[f"{name}_solution"], here["solution"])
+
+
+def test_pentadiagonal_systems_with_pivoting(client: Client) -> None:
+    dataset = columns()
+    five: Any = {"second_lower": "c", "lower": "a", "diagonal": "a", "upper": "c"}
+    five |= {"second_upper": "d", "rhs": "d", "dim": "z", "pivoting": True, "target": "reference"}
+    result = client.pentadiagonal(dataset, **five).result(progress=False)
+    here = he.pentadiagonal(dataset, **five)
+    assert np.array_equal(result["solution"], here["solution"])
+    assert not here["solution_status"].any()
+
+
 def test_trees_by_the_accessor(client: Client) -> None:
     sizes = np.array([3, 0, 4])
     dataset = xr.Dataset(
@@ -98,9 +122,9 @@ def test_what_the_inputs_tell_is_refused_at_once(client: Client) -> None:
 
 
 def printed(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run an example of the page and return what it prints."""
-    (text,) = re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    (folder / "example.py").write_text(text)
+    """Run the examples of the page, one behind the other, and return what they print."""
+    texts = re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    (folder / "example.py").write_text("\n".join(texts))
     runpy.run_path(str(folder / "example.py"))
     return capsys.readouterr().out
 

@@ -233,3 +233,25 @@ def test_wrong_arguments_of_scatter(dataset: xr.Dataset) -> None:
         " Rename a dimension of the index."
     )
     assert " is out of range: expected numbers from 0 to 4. " in message(size=5)
+
+
+def test_indices_are_analysed_once(dataset: xr.Dataset) -> None:
+    class Counting(he.PlanCache):
+        made = 0
+
+        def get(self, key: str, make: Any) -> Any:
+            def counted() -> Any:
+                self.made += 1
+                return make()
+
+            return super().get(key, counted)
+
+    plans = Counting()
+    for _ in range(2):
+        he.gather(dataset, source="t", index="index", dim="cell", target="cpu", plans=plans)
+        he.scatter(dataset, source="t", index="back", dim="w", size=40, target="cpu", plans=plans)
+    assert plans.made == 2
+    dataset["index"][0] = (dataset["index"][0] + 1) % 30
+    found = he.gather(dataset, source="t", index="index", dim="cell", target="cpu", plans=plans)
+    assert plans.made == 3
+    same(found["gathered"].variable, dataset["t"].isel(cell=dataset["index"]).variable)

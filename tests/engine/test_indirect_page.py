@@ -12,7 +12,9 @@ PAGE = (Path(__file__).parents[2] / "docs/indirect.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("text", EXAMPLES, ids=["gather and scatter", "regrid", "neighbours"])
+@pytest.mark.parametrize(
+    "text", EXAMPLES, ids=["gather and scatter", "plans", "tiles", "regrid", "neighbours", "loops"]
+)
 def test_an_example(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")

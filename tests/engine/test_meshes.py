@@ -145,6 +145,69 @@ def test_values_on_nodes_of_stored_meshes() -> None:
     assert near.shape[1] == 3
 
 
+def test_values_on_edges_of_stored_meshes() -> None:
+    path = stored(MPAS)
+    mesh = XARRAY.open_dataset(path, engine="netcdf4")
+    with mesh:
+        parts: list[Any] = [mesh[axis + "Edge"].values for axis in "xyz"]
+    known = fields(np.stack(parts, axis=1), "nEdges")
+    assert max(errors(path, known, location="edge").values()) < 0.5
+    total = he.neighbours(
+        known * 0 + 1, path, "sum", variables=["f"], location="edge", target="reference"
+    )
+    assert (total["f_sum"] == 4).all()
+
+
+def rms(values: Any) -> float:
+    return float(np.sqrt(np.mean(np.asarray(values, np.float64) ** 2)))
+
+
+def test_components_normal_to_edges() -> None:
+    """The gradient, its divergence and its curl, against the analytic ones and the mesh's own."""
+    path = stored(MPAS)
+    with XARRAY.open_dataset(path, engine="netcdf4") as opened:
+        mesh = opened.load()
+    places: list[list[Any]] = [
+        [mesh[axis + kind].values for axis in "xyz"] for kind in ("Cell", "Edge")
+    ]
+    cells, edges = (np.stack(each, axis=1) for each in places)
+    sides = mesh["cellsOnEdge"].values - 1
+    known = fields(cells, "nCells")
+    options: dict[str, Any] = {"target": "reference", "radius": 1.0}
+    slope = he.neighbours(known, path, "normal_gradient", variables=["f"], **options)["f_normal"]
+    assert slope.dims == ("nEdges",)
+    normal = cells[sides[:, 1]] - cells[sides[:, 0]]
+    normal -= np.einsum("nc,nc->n", normal, edges)[:, None] * edges
+    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+    x, y, z = edges.T
+    wanted = np.einsum("nc,nc->n", np.stack([y, x, 4 * z], axis=1), normal)
+    assert rms(slope.values - wanted) < 0.05
+    apart = np.diff(known["f"].values[sides], axis=1)[:, 0] / mesh["dcEdge"].values
+    np.testing.assert_allclose(slope.values, apart, rtol=1e-6, atol=1e-9)
+
+    data = xr.Dataset({"u": (("time", "nEdges"), np.stack([wanted, 2 * wanted]))})
+    spread = he.neighbours(data, path, "normal_divergence", **options)["u_divergence"]
+    assert spread.dims == ("time", "nCells")
+    assert rms(spread[0].values - known["laplacian"].values) < 0.3
+    area = mesh["areaCell"].values
+    own = np.zeros(len(cells))
+    for side, sign in ((0, 1.0), (1, -1.0)):
+        np.add.at(own, sides[:, side], sign * wanted * mesh["dvEdge"].values)
+    np.testing.assert_allclose(spread[0].values, own / area, rtol=1e-4, atol=1e-6)
+    assert abs((spread[1].values * area).sum()) < 1e-5
+
+    data["g"] = (("nEdges",), slope.values)
+    turn = he.neighbours(data, path, "normal_curl", variables=["u", "g"], **options)
+    assert turn["g_curl"].dims == ("nVertices",)
+    assert abs(turn["g_curl"].values).max() < 1e-12
+    # Rotation around the axis: u = omega x r has the curl 2 z.
+    data["u"][:] = np.einsum("nc,nc->n", np.stack([-y, x, 0 * z], axis=1), normal)
+    rotation = he.neighbours(data, path, "normal_curl", variables=["u"], **options)["u_curl"]
+    assert rms(rotation[0].values - 2 * mesh["zVertex"].values) < 0.1
+    still = he.neighbours(data, path, "normal_divergence", variables=["u"], **options)
+    assert rms(still["u_divergence"].values) < 0.05
+
+
 @pytest.mark.parametrize("target", ["reference", "cpu"])
 def test_sums_and_means_are_loops_over_neighbours(target: str) -> None:
     mesh = cubed_sphere(3, start=1)
@@ -226,7 +289,16 @@ def test_wrong_requests() -> None:
         return str(caught.value)
 
     assert message("curl").startswith("Argument 'operation' must be one of 'sum', 'mean', ")
-    assert message(location="edge").startswith("Argument 'location' must be one of 'face', 'node'")
+    assert message(location="centre") == (
+        "Argument 'location' must be one of 'face', 'node', 'edge', got 'centre'. Leave it out."
+    )
+    assert message(location="edge") == (
+        "The mesh does not say what its edges join. Values on edges need an MPAS mesh with"
+        " 'cellsOnEdge' and 'verticesOnEdge'."
+    )
+    assert message("normal_curl", location="face") == (
+        "The values of 'normal_curl' lie on the 'edge's, got location='face'. Leave it out."
+    )
     assert message(radius=-1.0) == "Argument 'radius' must be a length in metres, got -1.0."
     assert message("divergence", variables=["f"]) == (
         "A divergence needs the eastward and the northward component of a vector, got"

@@ -41,6 +41,18 @@ class HaloclineAccessor:
         """Submit tridiagonal systems; `options` are those of `Client.tridiagonal`."""
         return (client or Client()).tridiagonal(self._dataset, **options)
 
+    def pentadiagonal(self, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit pentadiagonal systems; `options` are those of `Client.pentadiagonal`."""
+        return (client or Client()).pentadiagonal(self._dataset, **options)
+
+    def factor(self, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit an elimination; `options` are those of `Client.factor`."""
+        return (client or Client()).factor(self._dataset, **options)
+
+    def solve(self, factors: DatasetLike, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit systems with factors; `factors` and `options` are those of `Client.solve`."""
+        return (client or Client()).solve(self._dataset, factors, **options)
+
     def tree(self, *, client: Client | None = None, **options: Any) -> Job:
         """Submit systems on trees; `options` are those of `Client.tree`."""
         return (client or Client()).tree(self._dataset, **options)

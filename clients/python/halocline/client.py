@@ -169,6 +169,7 @@ class Client:
         rhs: str,
         dim: str,
         periodic: bool = False,
+        pivoting: bool = False,
         residual: bool = False,
         name: str = "solution",
         target: str = "auto",
@@ -178,14 +179,92 @@ class Client:
         """Submit tridiagonal systems along `dim` and return the Job at once.
 
         `lower`, `diagonal`, `upper` and `rhs` name variables of `dataset`, which is what `stencil`
-        takes. The result has the solution under `name`, a status byte for each system under
-        `name` + "_status", and with `residual` the backward error under `name` + "_residual".
-        Raises a RequestError if the service refuses the job at once.
+        takes. With `pivoting`, rows change places where that is better, for systems that are not
+        diagonally dominant. The result has the solution under `name`, a status byte for each
+        system under `name` + "_status", and with `residual` the backward error under `name` +
+        "_residual". Raises a RequestError if the service refuses the job at once.
         """
         variables = {"lower": lower, "diagonal": diagonal, "upper": upper, "rhs": rhs}
-        others = {"dim": dim, "periodic": periodic, "residual": residual}
+        others: dict[str, Any] = {"dim": dim, "periodic": periodic, "residual": residual}
+        others |= {"pivoting": pivoting}
         others |= {"name": name, "target": target, "mode": mode}
         return self._solve("tridiagonal", dataset, variables, others, chunks)
+
+    def pentadiagonal(
+        self,
+        dataset: DatasetLike,
+        *,
+        second_lower: str,
+        lower: str,
+        diagonal: str,
+        upper: str,
+        second_upper: str,
+        rhs: str,
+        dim: str,
+        pivoting: bool = False,
+        residual: bool = False,
+        name: str = "solution",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit pentadiagonal systems along `dim` and return the Job at once.
+
+        `second_lower` multiplies what is two rows before, `second_upper` what is two rows behind;
+        the rest is as in `tridiagonal`. Raises a RequestError if the service refuses the job at
+        once.
+        """
+        variables = {"second_lower": second_lower, "lower": lower, "diagonal": diagonal}
+        variables |= {"upper": upper, "second_upper": second_upper, "rhs": rhs}
+        others: dict[str, Any] = {"dim": dim, "pivoting": pivoting, "residual": residual}
+        others |= {"name": name, "target": target, "mode": mode}
+        return self._solve("pentadiagonal", dataset, variables, others, chunks)
+
+    def factor(
+        self,
+        dataset: DatasetLike,
+        *,
+        lower: str,
+        diagonal: str,
+        upper: str,
+        dim: str,
+        periodic: bool = False,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit the elimination of tridiagonal matrices along `dim` and return the Job at once.
+
+        `lower`, `diagonal` and `upper` name variables of `dataset`, which is what `stencil` takes.
+        The result serves `solve` any number of times. Raises a RequestError if the service refuses
+        the job at once.
+        """
+        variables = {"lower": lower, "diagonal": diagonal, "upper": upper}
+        others: dict[str, Any] = {"dim": dim, "periodic": periodic, "target": target, "mode": mode}
+        return self._solve("factor", dataset, variables, others, chunks)
+
+    def solve(
+        self,
+        dataset: DatasetLike,
+        factors: DatasetLike,
+        *,
+        rhs: str | Sequence[str],
+        name: str = "solution",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit tridiagonal systems whose matrices were eliminated; return the Job at once.
+
+        `factors` is what `factor` made, named or sent as `dataset` is: its Job, for one. `rhs`
+        names a variable or several, whose solutions are then called `<rhs>_<name>`. Raises a
+        RequestError if the service refuses the job at once.
+        """
+        several = [rhs] if isinstance(rhs, str) else list(rhs)
+        others: dict[str, Any] = {"rhs": rhs if isinstance(rhs, str) else several}
+        others |= {"factors": reference(self._connection, factors, ())}
+        others |= {"name": name, "target": target, "mode": mode}
+        return self._solve("solve", dataset, {}, others, chunks, several)
 
     def tree(
         self,
@@ -303,7 +382,7 @@ class Client:
         operation: str,
         *,
         variables: Sequence[str] | None = None,
-        location: str = "face",
+        location: str | None = None,
         dim: str | None = None,
         radius: float | None = None,
         target: str = "auto",
@@ -314,11 +393,13 @@ class Client:
 
         `mesh` (UGRID or MPAS) is named or sent as `dataset` is. `operation` is "sum", "mean",
         "gradient", "laplacian" or "divergence"; for the last, `variables` names the eastward and
-        the northward component. `location` says whether values lie on a "face" or a "node", `dim`
-        names the dimension of the mesh, `radius` is in metres. Raises a RequestError if the
-        service refuses the job at once.
+        the northward component. `location` says whether values lie on a "face" (default), a "node"
+        or an "edge". "normal_gradient", "normal_divergence" and "normal_curl" are for vectors by
+        their components normal to edges. `dim` names the dimension of the mesh, `radius` is in
+        metres. Raises a RequestError if the service refuses the job at once.
         """
-        others: dict[str, Any] = {"operation": operation, "location": location, "dim": dim}
+        others: dict[str, Any] = {"operation": operation, "dim": dim}
+        others |= {} if location is None else {"location": location}
         others |= {"radius": radius, "target": target, "mode": mode}
         others |= {} if variables is None else {"variables": list(variables)}
         others["mesh"] = reference(self._connection, mesh, ())

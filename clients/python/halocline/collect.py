@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from halocline.errors import SourceError
+from halocline.gtscript import TableType
 
 __all__ = ["LANGUAGE", "Piece", "collect"]
 
@@ -25,6 +26,7 @@ LANGUAGE = frozenset(
         *("abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil"),
         *("cos", "cosh", "erf", "erfc", "exp", "floor", "gamma", "isfinite", "isinf", "isnan"),
         *("log", "log10", "max", "min", "mod", "round", "round_away_from_zero", "sin", "sinh"),
+        *("Table", "max_over", "min_over", "neighbor_sum"),
         *("sqrt", "tan", "tanh", "trunc", "compile_assert", "function", "stencil", "gtscript"),
         *("bool", "float", "float32", "float64", "int", "int8", "int16", "int32", "int64"),
         *("np", "numpy"),
@@ -249,6 +251,9 @@ def _type_text(value: Any) -> str | None:
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         name = np.dtype(cast("Any", value)).name
         return f"np.{'bool_' if name == 'bool' else name}" if name in _NUMBERS else None
+    if isinstance(value, TableType):
+        dtype = _type_text(value.dtype)
+        return f"Table[{value.slots}, {dtype}]" if dtype else None
     if isinstance(value, type) or not all(
         hasattr(value, a) for a in ("axes", "dtype", "data_dims")
     ):

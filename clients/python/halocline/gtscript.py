@@ -30,12 +30,17 @@ __all__ = [
     "I",
     "J",
     "K",
+    "Table",
+    "TableType",
     "computation",
     "function",
     "interval",
     "isfinite",
     "isinf",
     "isnan",
+    "max_over",
+    "min_over",
+    "neighbor_sum",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -48,6 +53,25 @@ class FieldType:
     axes: tuple[str, ...]
     dtype: Any
     data_dims: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableType:
+    """The type of a table: how many numbers each point has, and their type."""
+
+    slots: int
+    dtype: Any = int
+
+
+class _TableWord:
+    """`Table[n]` or `Table[n, dtype]`."""
+
+    def __getitem__(self, item: Any) -> Any:
+        return (
+            TableType(*cast("tuple[int, Any]", item))
+            if isinstance(item, tuple)
+            else TableType(item)
+        )
 
 
 class _FieldWord:
@@ -83,6 +107,7 @@ def function(definition: _F) -> _F:
 
 
 Field: Any = _FieldWord()
+Table: Any = _TableWord()
 I: Any = _Word("I")  # noqa: E741 - the language's own name
 J: Any = _Word("J")
 K: Any = _Word("K")
@@ -98,3 +123,6 @@ interval: Any = _Word("interval")
 isnan: Any = _Word("isnan")
 isinf: Any = _Word("isinf")
 isfinite: Any = _Word("isfinite")
+neighbor_sum: Any = _Word("neighbor_sum")
+max_over: Any = _Word("max_over")
+min_over: Any = _Word("min_over")

@@ -122,7 +122,8 @@ def match_fields(
     `fields` maps fields to variables (default: the same name), `feedback` outputs to inputs. Raises
     `ArgumentError`, `FieldError` or `AxisError` where something does not fit; reads no data.
     """
-    used = [field for field in program.fields if field.read or field.written]
+    made = {gather.name for gather in program.gathers}
+    used = [f for f in program.fields if (f.read or f.written) and f.name not in made]
     _refuse_unknown(program, fields)
     _check_feedback(used, feedback)
     variables = {field.name: fields.get(field.name, field.name) for field in used}
@@ -151,7 +152,8 @@ def match_fields(
 
 
 def _refuse_unknown(program: Program, fields: Mapping[str, str]) -> None:
-    known = [field.name for field in program.fields]
+    scalars = {scalar.name for scalar in program.scalars}
+    known = [name for name in program.arguments if name not in scalars]
     for name in fields:
         if name not in known:
             raise ArgumentError(

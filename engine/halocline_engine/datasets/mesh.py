@@ -2,11 +2,13 @@
 
 A mesh is read from a dataset or a file. UGRID: the variable with `cf_role` "mesh_topology" names
 the longitudes and latitudes of nodes, in degrees, and the nodes of faces. MPAS: cells are faces
-(`verticesOnCell`, `nEdgesOnCell`), vertices are nodes, all with positions on a sphere.
+(`verticesOnCell`, `nEdgesOnCell`), vertices are nodes, all with positions on a sphere. Edges are
+known where `cellsOnEdge` and `verticesOnEdge` say what they join.
 
-Values lie on faces or on nodes. Two faces are neighbours where they share an edge, and around each
-other where they share a node; nodes at one place are one for that. Two nodes are neighbours where
-an edge joins them, and around each other where they are nodes of one face.
+Values lie on faces, nodes or edges. Two faces are neighbours where they share an edge, and around
+each other where they share a node; nodes at one place are one for that. Two nodes are neighbours
+where an edge joins them, and around each other where they are nodes of one face. Two edges are
+neighbours where they share a node, and around each other where they are edges of one face.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.source import open_source
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.indirect.sphere import Around, around
+from halocline_engine.kernels.indirect.staggered import Edges
 
 __all__ = ["Mesh", "Points", "read_mesh"]
 
@@ -31,6 +34,7 @@ _Whole = NDArray[np.int64]
 
 #: Bytes that an entry of the connectivity takes while neighbours are looked for.
 _BYTES_AN_ENTRY = 400
+_MPAS_EDGES = ("cellsOnEdge", "verticesOnEdge", "xEdge", "yEdge", "zEdge")
 _MPAS = ("verticesOnCell", "nEdgesOnCell", "xCell", "yCell", "zCell", "xVertex")
 
 
@@ -49,7 +53,7 @@ class Mesh:
     """Faces by their nodes [face, corner], in order, -1 behind the last; all as unit vectors.
 
     `radius` is that of the sphere in metres, where the mesh says it. `face_dim` and `node_dim` are
-    the mesh's own names of the dimensions.
+    the mesh's own names of the dimensions. `edges` are None where the mesh does not say them.
     """
 
     corners: _Whole
@@ -58,6 +62,8 @@ class Mesh:
     radius: float | None
     face_dim: str
     node_dim: str
+    edges: Edges | None = None
+    edge_dim: str = ""
 
     def on_faces(self) -> Points:
         """Return the points of values on faces."""
@@ -76,6 +82,25 @@ class Mesh:
         shared = _sharing(face, self.corners[face, corner])
         count = len(self.nodes)
         return Points(self.nodes, around(low, high, count), around(*shared, count), self.node_dim)
+
+    def on_edges(self) -> Points:
+        """Return the points of values on edges; raises `DatasetError` where there are none."""
+        edges = self.with_edges()
+        edge = np.repeat(np.arange(len(edges.ends)), 2)
+        joined = _sharing(edges.ends.reshape(-1), edge)
+        beside = edges.sides.reshape(-1)
+        shared = _sharing(beside[beside >= 0], edge[beside >= 0])
+        count = len(edges.ends)
+        return Points(edges.xyz, around(*joined, count), around(*shared, count), self.edge_dim)
+
+    def with_edges(self) -> Edges:
+        """Return the edges; raises `DatasetError` where the mesh does not say them."""
+        if self.edges is None:
+            raise DatasetError(
+                "The mesh does not say what its edges join.",
+                hint="Values on edges need an MPAS mesh with 'cellsOnEdge' and 'verticesOnEdge'.",
+            )
+        return self.edges
 
 
 def read_mesh(mesh: xr.Dataset | str | Path, check: Callable[[str, int], None]) -> Mesh:
@@ -108,14 +133,32 @@ def _mpas(dataset: xr.Dataset, check: Callable[[str, int], None]) -> Mesh:
         for kind in ("Cell", "Vertex")
     )
     radius = dataset.attrs.get("sphere_radius")
+    faces, nodes = _unit(faces), _unit(nodes)
+    known = all(name in dataset.variables for name in _MPAS_EDGES)
     return Mesh(
         corners=_checked(corners, len(nodes), "verticesOnCell"),
-        faces=_unit(faces),
-        nodes=_unit(nodes),
+        faces=faces,
+        nodes=nodes,
         radius=None if radius is None else float(radius),
         face_dim=str(dataset["xCell"].dims[0]),
         node_dim=str(dataset["xVertex"].dims[0]),
+        edges=_mpas_edges(dataset, faces, nodes) if known else None,
+        edge_dim=str(dataset["xEdge"].dims[0]) if known else "",
     )
+
+
+def _mpas_edges(dataset: xr.Dataset, faces: _Floats, nodes: _Floats) -> Edges:
+    xyz = [np.asarray(dataset[axis + "Edge"].values, np.float64) for axis in "xyz"]
+    tables = {name: _whole(dataset, name, 1) for name in _MPAS_EDGES[:2]}
+    for (name, table), count in zip(tables.items(), (len(faces), len(nodes)), strict=True):
+        if table.shape != (len(xyz[0]), 2) or int(table.max(initial=-1)) >= count:
+            raise DatasetError(
+                f"The mesh's '{name}' must name two of {count} points for each of {len(xyz[0])}"
+                f" edges, got numbers up to {int(table.max(initial=-1)) + 1} of the shape"
+                f" {table.shape}."
+            )
+    sides, ends = tables.values()
+    return Edges(ends, sides, _unit(np.stack(xyz, axis=1)), nodes, faces)
 
 
 def _ugrid(dataset: xr.Dataset, name: str, check: Callable[[str, int], None]) -> Mesh:

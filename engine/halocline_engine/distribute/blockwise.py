@@ -1,4 +1,4 @@
-"""Jobs of one pass over blocks that know nothing of each other: solves, and whatever is like them.
+"""Jobs of passes over blocks that know nothing of each other: solves, and whatever is like them.
 
 They share pools, events, sinks and the way results appear with the streamed mode of stencils. A
 job says which variables it reads, what it makes, how it is cut up, and what a worker does with a
@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -45,7 +45,7 @@ from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import BlockWork
 from halocline_engine.errors import CapacityError
 
-__all__ = ["Blockwise", "Output", "run_blockwise"]
+__all__ = ["Blockwise", "Output", "Stage", "check_blockwise", "run_blockwise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,14 @@ class Output:
         return FieldUse(self.name, self.name, (), self.dtype, self.dims, Role.CREATED)
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One of several passes: its blocks know nothing of each other, and all of the pass before."""
+
+    work: BlockWork
+    blocks: tuple[Block, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Blockwise:
     """A job. `sizes` are those of all dimensions of the outputs.
@@ -74,6 +82,9 @@ class Blockwise:
     `reads` are the variables that blocks read; `work` makes what a worker does from where it reads
     and where it writes; `projected` are the bytes that all processes need at once; `what` is said
     in the history. `frame` is the result without its variables, where it is given.
+
+    A job of several `passes` has `stages` instead of `work`, which makes them from the same two and
+    from a folder for what they hand on, which is None where all run in this process.
     """
 
     opened: Opened
@@ -81,12 +92,14 @@ class Blockwise:
     reads: tuple[str, ...]
     outputs: tuple[Output, ...]
     blocks: tuple[Block, ...]
-    work: Callable[[Source, Sink], BlockWork]
+    work: Callable[[Source, Sink], BlockWork] | None
     what: str
     target: str
     projected: int
     output: Path | None
     frame: xr.Dataset | None = None
+    passes: int = 1
+    stages: Callable[[Source, Sink, Path | None], Sequence[Stage]] | None = None
 
     @property
     def grid(self) -> Grid:
@@ -109,7 +122,7 @@ def run_blockwise(
     where a block fails.
     """
     started = time.perf_counter()
-    _check(job, pool)
+    check_blockwise(job, pool)
     tell(_planned(job, pool, reason))
     with ExitStack() as stack:
         beside = None if job.output is None else job.output.parent
@@ -121,7 +134,8 @@ def run_blockwise(
             source = spool(job.opened.dataset, job.reads, made / "input")
         place = job.output or (made / "result" if pool.remote else None)
         result = _in_memory if place is None else _stored
-        return result(job, pool, _Telling(tell, asked, started), source, place)
+        between = made / "between" if pool.remote else None
+        return result(job, pool, _Telling(tell, asked, started, between), source, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +143,7 @@ class _Telling:
     tell: Callable[[Event], None]
     asked: Asked | None
     started: float
+    between: Path | None
 
 
 def _in_memory(
@@ -162,29 +177,51 @@ def _stored(
 
 
 def _pass(job: Blockwise, pool: Pool, telling: _Telling, source: Source, sink: Sink) -> Finished:
-    """Run all blocks and tell of each; return what is told at the end."""
-    work = job.work(source, sink)
+    """Run all blocks of all passes and tell of each; return what is told at the end."""
+    stages = _stages(job, telling, source, sink)
     read = written = peak = 0
-    for done, finished in enumerate(pool.run(work, job.blocks, telling.asked), 1):
-        report = finished.report
-        read, written = read + report.bytes_read, written + report.bytes_written
-        peak = max(peak, report.peak_bytes)
-        telling.tell(
-            BlockFinished(
-                pass_index=0,
-                passes=1,
-                done=done,
-                total=len(job.blocks),
-                seconds=report.seconds,
-                worker=finished.worker,
+    for index, stage in enumerate(stages):
+        begun = time.perf_counter() if index else telling.started
+        for done, finished in enumerate(pool.run(stage.work, stage.blocks, telling.asked), 1):
+            report = finished.report
+            read, written = read + report.bytes_read, written + report.bytes_written
+            peak = max(peak, report.peak_bytes)
+            telling.tell(
+                BlockFinished(
+                    pass_index=index,
+                    passes=job.passes,
+                    done=done,
+                    total=len(stage.blocks),
+                    seconds=report.seconds,
+                    worker=finished.worker,
+                )
             )
-        )
+        telling.tell(_pass_finished(index, job.passes, begun))
     seconds = time.perf_counter() - telling.started
-    telling.tell(PassFinished(pass_index=0, passes=1, steps_done=1, steps=1, seconds=seconds))
     return Finished(seconds=seconds, bytes_read=read, bytes_written=written, peak_bytes=peak)
 
 
-def _check(job: Blockwise, pool: Pool) -> None:
+def _stages(job: Blockwise, telling: _Telling, source: Source, sink: Sink) -> Sequence[Stage]:
+    if job.stages is not None:
+        stages = job.stages(source, sink, telling.between)
+        assert len(stages) == job.passes
+        return stages
+    assert job.work is not None
+    return (Stage(job.work(source, sink), job.blocks),)
+
+
+def _pass_finished(index: int, passes: int, begun: float) -> PassFinished:
+    return PassFinished(
+        pass_index=index,
+        passes=passes,
+        steps_done=int(index + 1 == passes),
+        steps=1,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def check_blockwise(job: Blockwise, pool: Pool) -> None:
+    """Raise `OutputError` or `CapacityError` where the result of a job has no place."""
     size = field_bytes(job.uses, job.grid)
     if job.output is not None:
         check_output(job.output, job.opened.path)
@@ -211,7 +248,7 @@ def _planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
         target=job.target,
         workers=pool.workers,
         blocks=len(job.blocks),
-        passes=1,
+        passes=job.passes,
         steps=1,
         steps_per_pass=1,
         projected_bytes=job.projected,

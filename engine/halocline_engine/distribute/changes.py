@@ -46,7 +46,11 @@ __all__ = [
     "Operation",
     "Request",
     "change_job",
+    "changes_on",
+    "check_mode",
     "check_room",
+    "check_storable",
+    "ignore",
     "place_of",
     "run_changes",
 ]
@@ -215,16 +219,33 @@ def run_changes(
     cancelled: Callable[[], bool] | None,
 ) -> xr.Dataset:
     """Make all changes, and return the result; arguments are those of `run`."""
+    check_mode(mode)
+    with ExitStack() as stack:
+        pool, chosen = open_pool(cluster, target, stack)
+        return changes_on(pool, chosen, request, on_event, cancelled)
+
+
+def changes_on(
+    pool: Pool,
+    target: str,
+    request: Request,
+    on_event: Callable[[Event], None] | None,
+    cancelled: Callable[[], bool] | None,
+) -> xr.Dataset:
+    """Make all changes on a pool, and return the result."""
+    for change in request.changes:
+        check_storable(change.dtype, change.variables[0], request.output)
+    job = change_job(request, pool, target)
+    return run_blockwise(job, pool, on_event or ignore, cancelled, "there is one pass")
+
+
+def check_mode(mode: str) -> None:
+    """Raise `ArgumentError` for a mode that a job of one pass does not have."""
     if mode not in ("auto", "streamed"):
         raise ArgumentError(
             f"The mode of one pass must be 'auto' or 'streamed', got {mode!r}.",
             hint="Leave it out.",
         )
-    _check_storable(request)
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
-        job = change_job(request, pool, chosen)
-        return run_blockwise(job, pool, on_event or _ignore, cancelled, "there is one pass")
 
 
 def check_room(what: str, needed: int) -> None:
@@ -284,16 +305,14 @@ def change_job(request: Request, pool: Pool, target: str) -> Blockwise:
     )
 
 
-def _check_storable(request: Request) -> None:
+def check_storable(dtype: str, name: str, output: Path | None) -> None:
     """Raise `ArgumentError` where values have no plain form in a store."""
-    for change in request.changes:
-        dtype = np.dtype(change.dtype)
-        if request.output is not None and dtype.kind not in "biufc":
-            raise ArgumentError(
-                f"Values of type '{dtype}' cannot be written to a store block by block, but"
-                f" '{change.variables[0]}' has them.",
-                hint="Leave 'output' out and store the result, or convert them.",
-            )
+    if output is not None and np.dtype(dtype).kind not in "biufc":
+        raise ArgumentError(
+            f"Values of type '{np.dtype(dtype)}' cannot be written to a store block by block, but"
+            f" '{name}' has them.",
+            hint="Leave 'output' out and store the result, or convert them.",
+        )
 
 
 def _check_chunks(request: Request) -> None:
@@ -358,5 +377,5 @@ def _lengths(request: Request, change: Change) -> dict[str, int]:
     return {str(dim): int(size) for dim, size in array.sizes.items()}
 
 
-def _ignore(event: Event) -> None:
+def ignore(event: Event) -> None:
     """Tell nobody."""

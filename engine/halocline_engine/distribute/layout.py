@@ -34,13 +34,15 @@ class Layout:
     """What all blocks of a job have in common.
 
     `lines` are the axes as blocks see them (`boundary.local`); `reaches` belong to `uses`, one
-    each: how far around a point the program reads that field.
+    each: how far around a point the program reads that field. `named` says that the program names
+    points along I by tables, so that a block has all of them.
     """
 
     grid: Grid
     uses: tuple[FieldUse, ...]
     lines: tuple[Line, Line, Line]
     reaches: tuple[Reaches, ...]
+    named: bool = False
 
     @property
     def reach(self) -> Reaches:

@@ -184,6 +184,12 @@ def _check_sizes(demand: Demand) -> None:
                 f" {size} of {grid.sizes[2]} levels.",
                 hint="Leave it out.",
             )
+        if demand.layout.named and dim == grid.dims[0] and size < grid.sizes[0]:
+            raise ArgumentError(
+                f"Tables name points anywhere along '{dim}', so a block has all of them, but"
+                f" 'chunks' gives it {size} of {grid.sizes[0]}.",
+                hint="Leave it out, and cut other dimensions.",
+            )
 
 
 def _candidates(demand: Demand) -> Iterator[int]:
@@ -240,7 +246,8 @@ def _wished(dim: str, demand: Demand, grid: Grid) -> int:
 
 def _split_order(layout: Layout) -> list[str]:
     """Return the dimensions that may be split: others, then those of I and J, slowest first."""
-    horizontal = [dim for dim in layout.grid.dims[:2] if dim is not None]
+    first = 1 if layout.named else 0
+    horizontal = [dim for dim in layout.grid.dims[first:2] if dim is not None]
     model = max(layout.uses, key=lambda use: len(use.dims))
     ordered = sorted(
         horizontal, key=lambda dim: model.dims.index(dim) if dim in model.dims else len(model.dims)

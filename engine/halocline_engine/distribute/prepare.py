@@ -19,11 +19,13 @@ from halocline_engine.binding import scalar_value
 from halocline_engine.datasets.match import Match, Role, match_fields, near
 from halocline_engine.datasets.result import frame_of, history_line
 from halocline_engine.datasets.source import InMemory, Opened
+from halocline_engine.datasets.tables import check_points, with_columns
 from halocline_engine.distribute.conditions import lines_of
 from halocline_engine.distribute.layout import Layout, reaches_of
 from halocline_engine.distribute.memory import Temporaries
 from halocline_engine.distribute.places import check_output
 from halocline_engine.errors import ArgumentError
+from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Program
 from halocline_engine.program import Compiled
 
@@ -68,23 +70,19 @@ class Checked:
 def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     """Return the request with all names resolved; raises a `RequestError` where it has no sense.
 
-    Reads no values and writes nothing.
+    Reads no values but those of tables, and writes nothing.
     """
     if request.output is not None:
         check_output(request.output, opened.path)
     scalars = scalars_of(compiled.program, request.scalars)
-    match = match_fields(
-        compiled.program,
-        compiled.facts,
-        opened.dataset,
-        request.fields,
-        request.feedback,
-        request.axes,
-    )
+    program = compiled.program
+    opened, fields, axes = with_columns(opened, program, request.fields, request.axes)
+    match = match_fields(program, compiled.facts, opened.dataset, fields, request.feedback, axes)
+    check_points(opened.dataset, program, {use.name: use.variable for use in match.uses})
     reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
     lines = lines_of(request.boundary, match.grid, match.uses, reaches)
     _check_steps(request, match)
-    layout = Layout(match.grid, match.uses, lines, reaches)
+    layout = Layout(match.grid, match.uses, lines, reaches, named=bool(program.gathers))
     return Checked(request, opened, compiled, match, layout, scalars)
 
 
@@ -112,11 +110,18 @@ def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def temporaries_of(compiled: Compiled) -> Temporaries:
-    """Return the size and extent of the temporaries that are whole arrays on the target."""
+    """Return the size and extent of the temporaries that are whole arrays on the target.
+
+    What is read through tables is among them.
+    """
+    program, extents = compiled.program, compiled.facts.temporaries
+    made = {gather.name for gather in program.gathers}
+    gathered = tuple((f.dtype.itemsize, CENTRE) for f in program.fields if f.name in made)
     if compiled.target == "reference":
-        program, extents = compiled.program, compiled.facts.temporaries
-        return tuple((t.dtype.itemsize, extents[t.name]) for t in program.temporaries)
-    return tuple((b.dtype.itemsize, b.extent) for b in compiled.schedule.buffers)
+        own = tuple((t.dtype.itemsize, extents[t.name]) for t in program.temporaries)
+    else:
+        own = tuple((b.dtype.itemsize, b.extent) for b in compiled.schedule.buffers)
+    return (*own, *gathered)
 
 
 def fingerprint_of(checked: Checked) -> str:

@@ -19,8 +19,7 @@ from halocline_engine.distribute.partition import Block, Span
 from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.solving import (
     Band,
-    Cut,
-    TridiagonalWork,
+    BandedWork,
     chunks_within,
     cut_batch,
     room_for,
@@ -28,20 +27,32 @@ from halocline_engine.distribute.solving import (
 from halocline_engine.distribute.tree_solving import TreeWork, pieces_of
 from halocline_engine.errors import ArgumentError, CapacityError, FieldError
 from halocline_engine.kernels.status import status_attributes
+from halocline_engine.kernels.tridiagonal.pieces import PIECE
 from halocline_engine.kernels.tridiagonal.problem import rows_of_periodic
 
 __all__ = [
+    "BandedRequest",
+    "CheckedBanded",
     "CheckedTree",
-    "CheckedTridiagonal",
     "TreeRequest",
-    "TridiagonalRequest",
+    "banded_job",
+    "bands_of",
+    "check_banded",
+    "check_name",
     "check_tree",
-    "check_tridiagonal",
+    "chunks_in",
+    "chunks_of",
+    "outputs_of",
     "tree_job",
-    "tridiagonal_job",
 ]
 
 _KINDS = ("float32", "float64")
+_TRIDIAGONAL = 4
+# What the variables of a request are, by their number.
+_ARGUMENTS: Mapping[int, tuple[str, ...]] = {
+    4: ("lower", "diagonal", "upper", "rhs"),
+    6: ("second_lower", "lower", "diagonal", "upper", "second_upper", "rhs"),
+}
 # Arrays of a block that a process holds: as read, put in order, and solved; and on a device.
 _HELD = 12
 _ON_DEVICE = 8
@@ -54,12 +65,17 @@ _TASKS_A_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TridiagonalRequest:
-    """What a caller asks for; `variables` are lower, diagonal, upper and rhs."""
+class BandedRequest:
+    """What a caller asks for.
 
-    variables: tuple[str, str, str, str]
+    `variables` are the bands of tridiagonal or pentadiagonal systems from the lowest to the
+    highest, and rhs.
+    """
+
+    variables: tuple[str, ...]
     dim: str
     periodic: bool
+    pivoting: bool
     residual: bool
     name: str
     chunks: Mapping[str, int]
@@ -79,14 +95,19 @@ class TreeRequest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CheckedTridiagonal:
+class CheckedBanded:
     """A request that has sense; `sizes` are those of the dimensions of rhs, in their order."""
 
-    request: TridiagonalRequest
+    request: BandedRequest
     opened: Opened
-    bands: tuple[Band, Band, Band, Band]
+    bands: tuple[Band, ...]
     sizes: Mapping[str, int]
     dtype: str
+
+    @property
+    def kind(self) -> str:
+        """What the systems are called."""
+        return "tridiagonal" if len(self.bands) == _TRIDIAGONAL else "pentadiagonal"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,26 +127,25 @@ class CheckedTree:
         return tuple(dim for dim in self.sizes if dim != self.ragged.samples)
 
 
-def check_tridiagonal(request: TridiagonalRequest, opened: Opened) -> CheckedTridiagonal:
+def check_banded(request: BandedRequest, opened: Opened) -> CheckedBanded:
     """Return the request with all names resolved; reads no values."""
-    arguments = zip(("lower", "diagonal", "upper", "rhs"), request.variables, strict=True)
-    found = _bands(opened, dict[str, str](arguments), request.dim)
+    arguments = zip(_ARGUMENTS[len(request.variables)], request.variables, strict=True)
+    found = bands_of(opened, dict[str, str](arguments), request.dim)
     sizes = {dim: int(opened.dataset.sizes[dim]) for dim in found[-1].dims}
     if not sizes[request.dim]:
         raise FieldError(f"Dimension '{request.dim}' has no rows, expected at least one.")
     if request.periodic:
         rows_of_periodic(sizes[request.dim])
-    _check_name(request.name, opened)
+    check_name(request.name, opened)
     dtype = opened.dataset[found[-1].name].dtype.name
-    bands = (found[0], found[1], found[2], found[3])
-    return CheckedTridiagonal(request, opened, bands, sizes, dtype)
+    return CheckedBanded(request, opened, tuple(found), sizes, dtype)
 
 
 def check_tree(request: TreeRequest, opened: Opened) -> CheckedTree:
     """Return the request with all names resolved; reads the count variable only."""
     ragged = ragged_of(opened.dataset, request.row_size)
     arguments = zip(("diagonal", "upper", "rhs"), request.variables, strict=True)
-    found = _bands(opened, dict[str, str](arguments), ragged.samples)
+    found = bands_of(opened, dict[str, str](arguments), ragged.samples)
     parent = _variable(opened, "parent", request.parent)
     if parent.dims != (ragged.samples,) or parent.dtype.kind not in "iu":
         raise FieldError(
@@ -139,24 +159,27 @@ def check_tree(request: TreeRequest, opened: Opened) -> CheckedTree:
             f" cells, beside '{ragged.samples}', that of their nodes.",
             hint="Nodes of all cells lie one behind the other.",
         )
-    _check_name(request.name, opened)
+    check_name(request.name, opened)
     dtype = opened.dataset[found[-1].name].dtype.name
     return CheckedTree(request, opened, (found[0], found[1], found[2]), ragged, sizes, dtype)
 
 
-def tridiagonal_job(checked: CheckedTridiagonal, pool: Pool, target: str) -> Blockwise:
-    """Return the job: blocks of whole systems that fit. Raises `CapacityError` where none does."""
+def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _HELD) -> Blockwise:
+    """Return the job: blocks of whole systems that fit. Raises `CapacityError` where none does.
+
+    `held` arrays of a block are in memory at once.
+    """
     request, sizes, dim = checked.request, checked.sizes, checked.request.dim
     dims = tuple(sizes)
     itemsize = np.dtype(checked.dtype).itemsize
     row = sizes[dim] * itemsize
-    held = 0 if request.output else math.prod(sizes.values()) * itemsize
-    room = room_for(pool, target, _HELD * row, _ON_DEVICE * row, held)
-    cut = cut_batch(sizes, dim, request.chunks, _chunks(checked), pool, room)
+    result = 0 if request.output else math.prod(sizes.values()) * itemsize
+    room = room_for(pool, target, held * row, _ON_DEVICE * row, result)
+    cut = cut_batch(sizes, dim, request.chunks, chunks_of(checked), pool, room)
     inside = math.prod(sizes[d] for d in dims[dims.index(dim) + 1 :])
 
-    def work(source: Source, sink: Sink) -> TridiagonalWork:
-        return TridiagonalWork(
+    def work(source: Source, sink: Sink) -> BandedWork:
+        return BandedWork(
             bands=checked.bands,
             dims=dims,
             dim=dim,
@@ -165,33 +188,41 @@ def tridiagonal_job(checked: CheckedTridiagonal, pool: Pool, target: str) -> Blo
             target=target,
             contiguous=inside == 1,
             periodic=request.periodic,
+            pivoting=request.pivoting,
             name=request.name,
             status=f"{request.name}_status",
             residual=f"{request.name}_residual" if request.residual else "",
+            piece=PIECE,
         )
 
     return Blockwise(
         opened=checked.opened,
         sizes=sizes,
         reads=request.variables,
-        outputs=_outputs(checked, cut),
+        outputs=outputs_of(checked, {}, dict(zip(sizes, cut.block, strict=True))),
         blocks=cut.blocks,
         work=work,
-        what=f"tridiagonal systems of '{checked.bands[3].name}' along '{dim}'",
+        what=f"{checked.kind} systems of '{checked.bands[-1].name}' along '{dim}'",
         target=target,
         projected=cut.projected,
         output=request.output,
     )
 
 
-def _outputs(checked: CheckedTridiagonal, cut: Cut) -> tuple[Output, ...]:
+def outputs_of(
+    checked: CheckedBanded,
+    blocks: Mapping[str, Mapping[str, int]],
+    block: Mapping[str, int],
+) -> tuple[Output, ...]:
+    """Return what is made; `block` has the sizes of what writes it, or `blocks` for some of it."""
     sizes, request = checked.sizes, checked.request
-    block = dict(zip(sizes, cut.block, strict=True))
     others = tuple(dim for dim in sizes if dim != request.dim)
 
     def output(suffix: str, over: tuple[str, ...], kind: str, **attributes: Any) -> Output:
-        chunks = chunks_within(over, block, sizes, np.dtype(kind).itemsize)
-        return Output(f"{request.name}{suffix}", over, kind, chunks, attributes)
+        name = f"{request.name}{suffix}"
+        size = np.dtype(kind).itemsize
+        chunks = chunks_within(over, blocks.get(name, block), sizes, size)
+        return Output(name, over, kind, chunks, attributes)
 
     made = [output("", tuple(sizes), checked.dtype)]
     made.append(output("_status", others, "uint8", **status_attributes()))
@@ -201,13 +232,20 @@ def _outputs(checked: CheckedTridiagonal, cut: Cut) -> tuple[Output, ...]:
     return tuple(made)
 
 
-def _chunks(checked: CheckedTridiagonal) -> dict[str, int]:
-    """Return the source's chunks of the right-hand side along its dimensions."""
-    encoding: Mapping[str, Any] = checked.opened.dataset[checked.bands[3].name].encoding
+def chunks_of(checked: CheckedBanded) -> dict[str, int]:
+    """Return the chunks of the right-hand side along its dimensions, where it has some."""
+    return chunks_in(checked.opened, checked.bands[-1].name)
+
+
+def chunks_in(opened: Opened, name: str) -> dict[str, int]:
+    """Return the chunks of a variable along its dimensions, where it has some."""
+    array = opened.dataset[name]
+    encoding: Mapping[str, Any] = array.encoding
     chunks: Sequence[int] = encoding.get("chunks") or encoding.get("chunksizes") or ()
-    if len(chunks) != len(checked.sizes):
-        return {}
-    return dict(zip(checked.sizes, chunks, strict=True))
+    if array.chunks is not None:
+        chunks = [max(parts) for parts in array.chunks]
+    dims = [str(dim) for dim in array.dims]
+    return dict(zip(dims, chunks, strict=True)) if len(chunks) == len(dims) else {}
 
 
 def tree_job(checked: CheckedTree, pool: Pool, target: str) -> Blockwise:
@@ -309,10 +347,15 @@ def _cells(checked: CheckedTree, pool: Pool) -> int:
     return cells
 
 
-def _bands(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Band]:
-    """Return the variables; the last one is the right-hand side, whose dimensions hold all."""
+def bands_of(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Band]:
+    """Return the variables; the last one, such as the right-hand side, has the dimensions of all.
+
+    Raises `FieldError` where they do not fit together.
+    """
     arrays = {name: _variable(opened, name, variable) for name, variable in arguments.items()}
-    rhs = arrays["rhs"]
+    last = list(arguments)[-1]
+    whole = "right-hand side" if last == "rhs" else last
+    rhs = arrays[last]
     for name, array in arrays.items():
         variable, dims = arguments[name], tuple(str(d) for d in array.dims)
         if dim not in dims:
@@ -325,13 +368,13 @@ def _bands(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Band]
         if beyond:
             raise FieldError(
                 f"Variable '{variable}' ({name}) has the dimension '{beyond[0]}', which the"
-                f" right-hand side '{arguments['rhs']}' does not have.",
+                f" {whole} '{arguments[last]}' does not have.",
                 hint=f"It has {_names(tuple(str(d) for d in rhs.dims))}.",
             )
         if array.dtype.name not in _KINDS or array.dtype != rhs.dtype:
             raise FieldError(
                 f"Variable '{variable}' ({name}) must be float32 or float64, as"
-                f" '{arguments['rhs']}' is ({rhs.dtype.name}), got {array.dtype.name}.",
+                f" '{arguments[last]}' is ({rhs.dtype.name}), got {array.dtype.name}.",
                 hint="Convert it with astype.",
             )
     return [Band(arguments[n], tuple(str(d) for d in a.dims)) for n, a in arrays.items()]
@@ -346,7 +389,8 @@ def _variable(opened: Opened, argument: str, name: str) -> Any:
     return opened.dataset[name]
 
 
-def _check_name(name: str, opened: Opened) -> None:
+def check_name(name: str, opened: Opened) -> None:
+    """Raise `ArgumentError` unless a solution may be called so."""
     if not name or name in opened.dataset.coords or name in opened.dataset.sizes:
         raise ArgumentError(
             f"Argument 'name' must be a new name for the solution, got {name!r}.",

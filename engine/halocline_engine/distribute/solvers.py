@@ -28,7 +28,14 @@ class TridiagonalSolver(Protocol):
     """What every target does with a batch of tridiagonal systems; see `kernels.tridiagonal`."""
 
     def solve(
-        self, lower: _Array, diagonal: _Array, upper: _Array, rhs: _Array, *, periodic: bool
+        self,
+        lower: _Array,
+        diagonal: _Array,
+        upper: _Array,
+        rhs: _Array,
+        *,
+        periodic: bool,
+        pivoting: bool = False,
     ) -> Solved:
         """Solve a batch."""
         ...
@@ -39,6 +46,24 @@ class TridiagonalSolver(Protocol):
 
     def solve_factored(self, factored: Factored, rhs: _Array) -> _Array:
         """Solve a batch whose coefficients are eliminated."""
+        ...
+
+    def ends(self, lower: _Array, diagonal: _Array, upper: _Array, rhs: _Array) -> _Array:
+        """Return the equations of the ends of pieces of rows."""
+        ...
+
+    def solve_pentadiagonal(
+        self,
+        second_lower: _Array,
+        lower: _Array,
+        diagonal: _Array,
+        upper: _Array,
+        second_upper: _Array,
+        rhs: _Array,
+        *,
+        pivoting: bool = False,
+    ) -> _Array:
+        """Solve a batch of pentadiagonal systems."""
         ...
 
 
@@ -103,10 +128,23 @@ class _Alike:
         self._contiguous = contiguous
 
     def solve(
-        self, lower: _Array, diagonal: _Array, upper: _Array, rhs: _Array, *, periodic: bool
+        self,
+        lower: _Array,
+        diagonal: _Array,
+        upper: _Array,
+        rhs: _Array,
+        *,
+        periodic: bool,
+        pivoting: bool = False,
     ) -> Solved:
         return self._kernels.solve(
-            lower, diagonal, upper, rhs, periodic=periodic, contiguous=self._contiguous
+            lower,
+            diagonal,
+            upper,
+            rhs,
+            periodic=periodic,
+            pivoting=pivoting,
+            contiguous=self._contiguous,
         )
 
     def factor(self, lower: _Array, diagonal: _Array, upper: _Array) -> Factored:
@@ -114,6 +152,12 @@ class _Alike:
 
     def solve_factored(self, factored: Factored, rhs: _Array) -> _Array:
         return self._kernels.solve_factored(factored, np.ascontiguousarray(rhs))
+
+    def ends(self, lower: _Array, diagonal: _Array, upper: _Array, rhs: _Array) -> _Array:
+        return self._kernels.ends(lower, diagonal, upper, rhs)
+
+    def solve_pentadiagonal(self, *bands: _Array, pivoting: bool = False) -> _Array:
+        return self._kernels.solve_pentadiagonal(*bands, pivoting=pivoting)
 
 
 def _device(target: str) -> int:

@@ -21,25 +21,41 @@ from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
 from halocline_engine.errors import ArgumentError, CancelledError, CapacityError
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
+from halocline_engine.kernels.tridiagonal.judging import judge_band
+from halocline_engine.kernels.tridiagonal.pieces import Bands, cut_rows, judge, solve_rows
+from halocline_engine.kernels.tridiagonal.pivoting import settled
 from halocline_engine.kernels.tridiagonal.problem import Solved
 
 __all__ = [
+    "LARGE_TASK",
+    "SMALL_TASK",
+    "TASKS_A_WORKER",
     "Band",
+    "BandedWork",
     "Cut",
     "Room",
-    "TridiagonalWork",
+    "backward_error",
+    "check_wanted",
     "chunks_within",
     "cut_batch",
+    "dense_bands",
+    "read_band",
     "region_of",
+    "repeated",
+    "residual_of",
     "room_for",
+    "status_with",
     "stop_if",
 ]
 
 #: Bytes of a block at most, so that progress shows and memory stays small.
-_LARGE_TASK = 256 << 20
-# Less than this is not worth another block.
-_SMALL_TASK = 4 << 20
-_TASKS_A_WORKER = 4
+LARGE_TASK = 256 << 20
+#: Less than this is not worth another block.
+SMALL_TASK = 4 << 20
+#: Blocks that a worker has to do, at least.
+TASKS_A_WORKER = 4
+# Bands of a tridiagonal system, and its right-hand side.
+_TRIDIAGONAL = 4
 # Bytes of a chunk of the result, at most.
 _CHUNK = 16 << 20
 
@@ -71,14 +87,16 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class TridiagonalWork:
+class BandedWork:
     """What a worker does with a block: all rows of some systems.
 
-    `bands` are lower, diagonal, upper and rhs, `dims` the dimensions of rhs and of the result, of
-    which `dim` is that of the rows. `status` and `residual` name results, or are empty.
+    `bands` are those of the matrix from the lowest to the highest, and rhs; `dims` the dimensions
+    of rhs and of the result, of which `dim` is that of the rows. `status` and `residual` name
+    results; the latter may be empty. Long tridiagonal systems are solved by pieces of `piece` rows,
+    unless with `pivoting`.
     """
 
-    bands: tuple[Band, Band, Band, Band]
+    bands: tuple[Band, ...]
     dims: tuple[str, ...]
     dim: str
     source: Source
@@ -86,28 +104,30 @@ class TridiagonalWork:
     target: str
     contiguous: bool
     periodic: bool
+    pivoting: bool
     name: str
     status: str
     residual: str
+    piece: int
 
     def run(self, block: Block, asked: Asked | None = None) -> Report:
         """Read, solve and write a block."""
         started = time.perf_counter()
         spans = dict(zip(self.dims, block.extra, strict=True))
-        read = [self._read(band, spans) for band in self.bands]
+        read = [read_band(self.source, band, self.dims, spans) for band in self.bands]
         stop_if(asked)
         shape = tuple(span.size for span in block.extra)
         at = self.dims.index(self.dim)
         outer, inner = math.prod(shape[:at]), math.prod(shape[at + 1 :])
+        batch = (outer, shape[at], inner)
         with COMPUTE:
-            solved, bands = self._solve(read, shape, (outer, shape[at], inner))
-        values = {self.name: solved.solution.reshape(shape)}
+            solve = self._tridiagonal if len(self.bands) == _TRIDIAGONAL else self._pentadiagonal
+            solved, error = solve(read, shape, batch)
+        values: dict[str, NDArray[Any]] = {self.name: solved.solution.reshape(shape)}
         systems = (*shape[:at], *shape[at + 1 :])
-        if self.status:
-            values[self.status] = solved.status.reshape(systems)
+        values[self.status] = solved.status.reshape(systems)
         if self.residual:
-            found = reference.residual(*bands, solved.solution, periodic=self.periodic)
-            values[self.residual] = found.reshape(systems)
+            values[self.residual] = error.reshape(systems)
         for name, array in values.items():
             kept = self.dims if name == self.name else tuple(d for d in self.dims if d != self.dim)
             self.sink.write(name, region_of(kept, spans), array)
@@ -119,36 +139,51 @@ class TridiagonalWork:
             peak_bytes=peak_bytes(),
         )
 
-    def _read(self, band: Band, spans: Mapping[str, Span]) -> NDArray[Any]:
-        """Return a variable in the order of the dimensions, with one point where it has none."""
-        values = self.source.read(band.name, region_of(band.dims, spans))
-        there = [band.dims.index(dim) for dim in self.dims if dim in band.dims]
-        absent = tuple(at for at, dim in enumerate(self.dims) if dim not in band.dims)
-        return np.expand_dims(values.transpose(there), absent)
+    def _tridiagonal(
+        self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+    ) -> tuple[Solved, NDArray[np.float64]]:
+        """Return the solution, and the backward error where it is asked for."""
+        solved, bands = self._solve(read, shape, batch)
+        if not self.residual:
+            return solved, np.empty(0)
+        return solved, residual_of(bands, solved.solution, periodic=self.periodic)
+
+    def _pentadiagonal(
+        self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+    ) -> tuple[Solved, NDArray[np.float64]]:
+        """Return the solution and the backward error."""
+        solver = tridiagonal_solver(self.target, contiguous=self.contiguous)
+        *bands, rhs = repeated(read, shape, batch)
+        found = solver.solve_pentadiagonal(
+            bands[0], bands[1], bands[2], bands[3], bands[4], rhs, pivoting=self.pivoting
+        )
+        status, error = judge_band(bands, rhs, found)
+        return settled(found, status) if self.pivoting else Solved(found, status), error
 
     def _solve(
         self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
-    ) -> tuple[Solved, tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    ) -> tuple[Solved, Bands]:
         """Return the solution, and lower, diagonal, upper and rhs as they were solved."""
         solver = tridiagonal_solver(self.target, contiguous=self.contiguous)
-        if self._constant:
+        if self._constant(batch[1]):
             one = (1, batch[1], 1)
             lower, diagonal, upper = (np.ascontiguousarray(a).reshape(one) for a in read[:3])
             rhs = np.ascontiguousarray(read[3]).reshape(batch)
             solved = _constant(solver, lower, diagonal, upper, rhs)
             return solved, (lower, diagonal, upper, rhs)
-        lower, diagonal, upper, rhs = (
-            np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(batch) for a in read
-        )
-        solved = solver.solve(lower, diagonal, upper, rhs, periodic=self.periodic)
-        return solved, (lower, diagonal, upper, rhs)
+        bands = dense_bands(read, shape, batch)
+        if self.pivoting:
+            return solver.solve(*bands, periodic=self.periodic, pivoting=True), bands
+        return solve_rows(solver, bands, periodic=self.periodic, size=self.piece), bands
 
-    @property
-    def _constant(self) -> bool:
-        """Whether there is one matrix for all systems, which is eliminated once.
+    def _constant(self, rows: int) -> bool:
+        """Return whether there is one matrix for all systems, which is eliminated once.
 
         On a device, contiguous systems are solved by warps, which do not use factors.
         """
+        pieces = cut_rows(rows, periodic=self.periodic, size=self.piece)
+        if self.pivoting or pieces.count > 1:
+            return False
         alike = all(band.dims == (self.dim,) for band in self.bands[:3])
         by_warps = self.contiguous and self.target == "cuda"
         return alike and not self.periodic and not by_warps
@@ -163,11 +198,74 @@ def _constant(
 ) -> Solved:
     found = solver.solve_factored(solver.factor(lower, diagonal, upper), rhs)
     nothing = np.zeros_like(diagonal)
-    (matrix,) = reference.diagnose(lower, diagonal, upper, nothing, nothing).ravel().tolist()
-    finite = np.isfinite(rhs).all(axis=1) & (not matrix & Status.NOT_FINITE.value)
+    matrix = reference.diagnose(lower, diagonal, upper, nothing, nothing)
+    return Solved(found, status_with(matrix, rhs, found))
+
+
+def status_with(
+    matrix: NDArray[np.uint8], rhs: NDArray[Any], found: NDArray[Any]
+) -> NDArray[np.uint8]:
+    """Return the `Status` of systems from that of their matrices, or of one that they share."""
+    finite = np.isfinite(rhs).all(axis=1) & (matrix & Status.NOT_FINITE.value == 0)
     failed = finite & ~np.isfinite(found).all(axis=1)
     status = matrix | np.where(finite, 0, Status.NOT_FINITE.value)
-    return Solved(found, (status | np.where(failed, Status.FAILED.value, 0)).astype(np.uint8))
+    return (status | np.where(failed, Status.FAILED.value, 0)).astype(np.uint8)
+
+
+def read_band(
+    source: Source, band: Band, dims: Sequence[str], spans: Mapping[str, Span]
+) -> NDArray[Any]:
+    """Return a variable in the order of the dimensions, with one point where it has none."""
+    values = source.read(band.name, region_of(band.dims, spans))
+    there = [band.dims.index(dim) for dim in dims if dim in band.dims]
+    absent = tuple(at for at, dim in enumerate(dims) if dim not in band.dims)
+    return np.expand_dims(values.transpose(there), absent)
+
+
+def dense_bands(
+    read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+) -> Bands:
+    """Return lower, diagonal, upper and rhs as a batch, repeated where they lack dimensions."""
+    lower, diagonal, upper, rhs = repeated(read, shape, batch)
+    return lower, diagonal, upper, rhs
+
+
+def repeated(
+    read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+) -> list[NDArray[Any]]:
+    """Return arrays as a batch [outer, row, inner], repeated where they lack dimensions.
+
+    What need not be repeated stays writeable, if it is: Numba compiles once more for what is not.
+    """
+    whole = [a if a.shape == shape else np.broadcast_to(a, shape) for a in read]
+    return [np.ascontiguousarray(a).reshape(batch) for a in whole]
+
+
+def residual_of(bands: Bands, solution: NDArray[Any], *, periodic: bool) -> NDArray[np.float64]:
+    """Return the backward error of each system, indexed [outer, inner]."""
+    beside = (solution[:, -1:], solution[:, :1])
+    if not periodic:
+        bands = _apart(bands)
+        beside = (np.zeros_like(beside[0]), np.zeros_like(beside[1]))
+    whole = tuple(np.broadcast_to(band, solution.shape) for band in bands)
+    _, missing, scale = judge(
+        (whole[0], whole[1], whole[2], whole[3]), solution, beside, residual=True
+    )
+    return backward_error(missing, scale)
+
+
+def backward_error(missing: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest miss over the largest scale, and 0 where nothing is missed."""
+    with np.errstate(all="ignore"):
+        return np.where(missing == 0, 0.0, missing / scale)
+
+
+def _apart(bands: Bands) -> Bands:
+    """Return bands with zeros at the ends of the rows, where nothing is coupled."""
+    lower, upper = bands[0].copy(), bands[2].copy()
+    lower[:, 0] = 0
+    upper[:, -1] = 0
+    return lower, bands[1], upper, bands[3]
 
 
 def region_of(dims: Sequence[str], spans: Mapping[str, Span]) -> Region:
@@ -181,8 +279,10 @@ def stop_if(asked: Asked | None) -> None:
         raise CancelledError("The run was cancelled.")
 
 
-def room_for(pool: Pool, target: str, host: int, device: int, held: int) -> Room:
-    """Return how many systems a block may have, at least one.
+def room_for(
+    pool: Pool, target: str, host: int, device: int, held: int, what: str = "One system"
+) -> Room:
+    """Return how many systems a block may have, at least one; `what` names a system.
 
     A system takes `host` bytes of a process and, where there is one, `device` bytes of a device;
     `held` bytes of this process are taken already. Raises `CapacityError` where one does not fit.
@@ -190,7 +290,7 @@ def room_for(pool: Pool, target: str, host: int, device: int, held: int) -> Room
     memory = max(0, pool.memory - (0 if pool.remote else held)) // pool.threads
     if host > memory:
         raise CapacityError(
-            f"One system needs {host} bytes of memory, but {memory} are free for a block.",
+            f"{what} needs {host} bytes of memory, but {memory} are free for a block.",
             hint="Use workers with more memory.",
             needed=host,
             available=memory,
@@ -200,13 +300,13 @@ def room_for(pool: Pool, target: str, host: int, device: int, held: int) -> Room
     if on_device is not None:
         if device > on_device:
             raise CapacityError(
-                f"One system needs {device} bytes of device memory, but {on_device} are there.",
+                f"{what} needs {device} bytes of device memory, but {on_device} are there.",
                 hint="Use target='cpu'.",
                 needed=device,
                 available=on_device,
             )
         most = min(most, on_device // device)
-    return Room(host, most, max(1, min(most, _LARGE_TASK // host)))
+    return Room(host, most, max(1, min(most, LARGE_TASK // host)))
 
 
 def cut_batch(
@@ -223,12 +323,12 @@ def cut_batch(
     are cut first, so that neighbouring systems stay together. Raises `CapacityError` where blocks
     of the wanted sizes do not fit.
     """
-    _check_wanted(sizes, dim, wanted)
+    check_wanted(sizes, dim, wanted)
     batch = [d for d in sizes if d != dim]
     block = {d: min(max(1, sizes[d]), wanted.get(d, sizes[d]) or 1) for d in batch}
     total = math.prod(sizes[d] for d in batch)
-    share = -(-total // (_TASKS_A_WORKER * pool.workers))
-    goal = min(room.usual, max(share, _SMALL_TASK // room.bytes_each, 1))
+    share = -(-total // (TASKS_A_WORKER * pool.workers))
+    goal = min(room.usual, max(share, SMALL_TASK // room.bytes_each, 1))
     while math.prod(block.values()) > goal:
         free = [d for d in batch if block[d] > 1 and d not in wanted]
         if not free:
@@ -267,7 +367,8 @@ def chunks_within(
     return tuple(chunks.values())
 
 
-def _check_wanted(sizes: Mapping[str, int], dim: str, wanted: Mapping[str, int]) -> None:
+def check_wanted(sizes: Mapping[str, int], dim: str, wanted: Mapping[str, int]) -> None:
+    """Raise `ArgumentError` where chunks are asked for that make no blocks of whole systems."""
     for name, size in wanted.items():
         if name not in sizes:
             known = ", ".join(repr(d) for d in sizes if d != dim)

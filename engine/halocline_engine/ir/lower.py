@@ -16,7 +16,8 @@ from halocline_engine.ir.lower_inline import Inliner
 from halocline_engine.ir.lower_intervals import check_order, read_interval
 from halocline_engine.ir.lower_names import Names, make_names, nearest
 from halocline_engine.ir.lower_scope import Scope, stencil_scope
-from halocline_engine.ir.lower_symbols import Symbols, make_symbols
+from halocline_engine.ir.lower_symbols import Symbols, check_count, make_symbols
+from halocline_engine.ir.lower_tables import check_gathers
 from halocline_engine.ir.lower_terms import Terms
 from halocline_engine.ir.nodes import Block, Computation, Field, Program, Temporary
 from halocline_engine.ir.types import Order
@@ -91,17 +92,26 @@ def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
     computations = tuple(
         _computation(sweep, names, symbols, inliner, scope) for sweep in stencil.sweeps
     )
-    fields = tuple(
+    check_gathers(symbols)
+    fields = [
         Field(field, kind.dtype, kind.axes, field in symbols.read, field in symbols.written)
         for field, kind in symbols.fields.items()
-    )
+    ]
+    gathers = tuple(gather for gather, _ in symbols.gathers.values())
+    for gather in gathers:
+        kind = symbols.fields[gather.field]
+        fields.append(Field(gather.name, kind.dtype, kind.axes, read=True, written=False))
+    if gathers:
+        check_count(len(fields), stencil, syntax.limits)
     return Program(
         stencil.name,
         tuple(argument.name for argument in stencil.arguments),
-        fields,
+        tuple(fields),
         tuple(symbols.scalars.values()),
         tuple(Temporary(each, dtype) for each, dtype in symbols.temporaries.items()),
         computations,
+        tuple(symbols.tables.values()),
+        gathers,
     )
 
 

@@ -11,10 +11,19 @@ from halocline_engine.ir.lower_fold import CASTS
 from halocline_engine.ir.lower_names import Names, nearest
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.source import fault
-from halocline_engine.language.syntax import Binding, Broken, Name, Pack, Subscript, Term, Text
+from halocline_engine.language.syntax import (
+    Binding,
+    Broken,
+    Literal,
+    Name,
+    Pack,
+    Subscript,
+    Term,
+    Text,
+)
 from halocline_engine.language.terms import not_yet
 
-__all__ = ["FieldType", "read_type"]
+__all__ = ["FieldType", "TableType", "read_type"]
 
 _AXES: Mapping[str, tuple[Axis, ...]] = {
     "".join(axes): axes
@@ -29,6 +38,8 @@ _AXES: Mapping[str, tuple[Axis, ...]] = {
     )
 }
 
+#: The most neighbours that a point may have.
+_SLOTS = 32
 _DATA = "Pass each component as a field of its own."
 _FORM = "Write 'Field[np.float64]', 'Field[IJ, np.float64]' or a scalar type like 'float'."
 
@@ -41,7 +52,17 @@ class FieldType:
     axes: tuple[Axis, ...]
 
 
-def read_type(term: Term, names: Names, *, temporary: bool = False) -> FieldType | DType:
+@dataclass(frozen=True, slots=True)
+class TableType:
+    """The type of a table: so many numbers for each point along I."""
+
+    dtype: DType
+    slots: int
+
+
+def read_type(
+    term: Term, names: Names, *, temporary: bool = False
+) -> FieldType | TableType | DType:
     """Return the type that an annotation means.
 
     `int` and `float` have 64 bits, but for a temporary the precision of literals.
@@ -49,17 +70,21 @@ def read_type(term: Term, names: Names, *, temporary: bool = False) -> FieldType
     return _read(term, names, (), temporary)
 
 
-def _read(term: Term, names: Names, trail: tuple[str, ...], temporary: bool) -> FieldType | DType:
+def _read(
+    term: Term, names: Names, trail: tuple[str, ...], temporary: bool
+) -> FieldType | TableType | DType:
     match term:
         case Name(name) | Text(name):
             return _named(name, term, names, trail, temporary)
         case Subscript(Name("Field"), indices):
             return _field(indices, term, names, trail, temporary)
+        case Subscript(Name("Table"), indices):
+            return _table(indices, term, names, trail)
         case Subscript(Name("GlobalTable")):
             raise not_yet(term.place, "tables 'GlobalTable[...]'", _DATA)
         case Subscript(Name(name)):
             message = f"The type '{name}[...]' is unknown."
-            hint = nearest(name, ["Field"]) or _FORM
+            hint = nearest(name, ["Field", "Table"]) or _FORM
             raise fault(NameRuleError, term.place, "types", message, hint)
         case _:
             raise fault(TypeRuleError, term.place, "types", "This is not a type.", _FORM)
@@ -67,7 +92,7 @@ def _read(term: Term, names: Names, trail: tuple[str, ...], temporary: bool) -> 
 
 def _named(
     name: str, term: Name | Text, names: Names, trail: tuple[str, ...], temporary: bool
-) -> FieldType | DType:
+) -> FieldType | TableType | DType:
     given = names.dtypes.get(name)
     if given is not None:
         return given
@@ -117,7 +142,42 @@ def _field(
     if isinstance(element, Pack):
         raise not_yet(term.place, "data dimensions 'Field[(dtype, (n,))]'", _DATA)
     dtype = _read(element, names, trail, temporary)
-    if isinstance(dtype, FieldType):
+    if not isinstance(dtype, DType):
         message = "The elements of a field are numbers, but got a field."
         raise fault(TypeRuleError, element.place, "types", message, _FORM)
     return FieldType(dtype, axes)
+
+
+def _table(
+    indices: tuple[Term, ...], term: Subscript, names: Names, trail: tuple[str, ...]
+) -> TableType:
+    """Read `Table[3]` and `Table[3, np.float64]`; the numbers are int64 if no type is given."""
+    form = "Write 'Table[3]' for three neighbours, or 'Table[3, np.float64]' for three values."
+    slots = _whole(indices[0], names) if len(indices) in (1, 2) else None
+    if slots is None:
+        message = "A table needs the number of its columns."
+        raise fault(TypeRuleError, term.place, "types", message, form)
+    if not 1 <= slots <= _SLOTS:
+        message = f"A table has from 1 to {_SLOTS} columns, but got {slots}."
+        raise fault(TypeRuleError, term.place, "types", message, "Split it into several tables.")
+    dtype = DType.INT64
+    for element in indices[1:]:
+        found = _read(element, names, trail, False)
+        if not isinstance(found, DType):
+            message = "The elements of a table are numbers, but got a field."
+            raise fault(TypeRuleError, element.place, "types", message, form)
+        dtype = found
+    return TableType(dtype, slots)
+
+
+def _whole(term: Term, names: Names) -> int | None:
+    """Return a whole number, or a constant of the text that is one."""
+    match term:
+        case Literal(int() as value) if not isinstance(value, bool):
+            return value
+        case Name(name):
+            found = names.definitions.get(name)
+            bound = found.term if isinstance(found, Binding) else None
+            return _whole(bound, names) if isinstance(bound, Literal) else None
+        case _:
+            return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import InternalError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.lower_annotations import FieldType, read_type
+from halocline_engine.ir.lower_annotations import FieldType, TableType, read_type
 from halocline_engine.ir.lower_terms import Terms
 from halocline_engine.ir.lower_types import condition, convert
 from halocline_engine.ir.nodes import Assign, If, Location, Statement
@@ -68,6 +68,10 @@ class Body:
             hint = "Declare the type of a temporary at its first assignment."
             raise fault(TypeRuleError, place, "temporaries", message, hint)
         kind = read_type(annotation, self.terms.names, temporary=True)
+        if isinstance(kind, TableType):
+            message = f"'{name}' is a temporary, and only a parameter can be a table."
+            hint = "Make it a parameter of the stencil."
+            raise fault(TypeRuleError, annotation.place, "tables", message, hint)
         if not isinstance(kind, FieldType):
             return kind
         if kind.axes != _ALL:
@@ -88,6 +92,10 @@ class Body:
         name, symbols = base.name, self.terms.symbols
         if name in symbols.scalars:
             message = f"'{name}' is a scalar parameter and cannot be assigned to."
+            hint = "Use a temporary with another name."
+            raise fault(SyntaxRuleError, target.place, "assignments", message, hint)
+        if name in symbols.tables:
+            message = f"'{name}' is a table and cannot be assigned to."
             hint = "Use a temporary with another name."
             raise fault(SyntaxRuleError, target.place, "assignments", message, hint)
         if isinstance(target, Subscript):

@@ -19,6 +19,7 @@ from halocline_engine.ir.lower_names import Level, Names, literal, nearest
 from halocline_engine.ir.lower_scope import (
     AXES,
     CONSTANTS,
+    REDUCTIONS,
     Scope,
     assigned,
     check_imports,
@@ -50,7 +51,7 @@ from halocline_engine.language.terms import not_yet
 
 __all__ = ["Inliner"]
 
-_BUILTINS = frozenset({*FUNCTIONS, "mod", *CASTS})
+_BUILTINS = frozenset({*FUNCTIONS, "mod", *CASTS, *REDUCTIONS})
 
 
 class Inliner:

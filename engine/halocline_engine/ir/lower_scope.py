@@ -31,6 +31,7 @@ from halocline_engine.language.syntax import (
 __all__ = [
     "AXES",
     "CONSTANTS",
+    "REDUCTIONS",
     "Scope",
     "assigned",
     "check_imports",
@@ -42,6 +43,8 @@ __all__ = [
 AXES: Mapping[str, str] = {"I": "<I>", "J": "<J>", "K": "<K>"}
 #: Names that stand for themselves.
 CONSTANTS = ("None", "...")
+#: Functions over the neighbours that a table names.
+REDUCTIONS = ("neighbor_sum", "max_over", "min_over")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,23 +7,27 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from halocline_engine.errors import LimitError, TypeRuleError
-from halocline_engine.ir.lower_annotations import FieldType, read_type
+from halocline_engine.ir.lower_annotations import FieldType, TableType, read_type
 from halocline_engine.ir.lower_inline import Inliner
 from halocline_engine.ir.lower_names import Level, Names
 from halocline_engine.ir.lower_scope import Scope
 from halocline_engine.ir.lower_types import number
-from halocline_engine.ir.nodes import Scalar
-from halocline_engine.ir.types import DType
+from halocline_engine.ir.nodes import Gather, Scalar, Table
+from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.limits import Limits
-from halocline_engine.language.source import fault
+from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import Argument, Name, Stencil
 
-__all__ = ["Symbols", "make_symbols"]
+__all__ = ["Symbols", "check_count", "make_symbols"]
 
 
 @dataclass(slots=True)
 class Symbols:
-    """What a stencil's names are; temporaries and the sets grow as its text is lowered."""
+    """What a stencil's names are; all but fields and scalars grow as its text is lowered.
+
+    `gathers` are fields that are made of others by a table, with where they are first read;
+    `shifted` is the first read at a horizontal offset.
+    """
 
     fields: dict[str, FieldType]
     scalars: dict[str, Scalar]
@@ -31,6 +35,11 @@ class Symbols:
     temporaries: dict[str, DType] = field(default_factory=dict[str, DType])
     read: set[str] = field(default_factory=set[str])
     written: set[str] = field(default_factory=set[str])
+    tables: dict[str, Table] = field(default_factory=dict[str, Table])
+    gathers: dict[str, tuple[Gather, Place]] = field(
+        default_factory=dict[str, tuple[Gather, Place]]
+    )
+    shifted: Place | None = None
 
 
 def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limits) -> Symbols:
@@ -45,16 +54,23 @@ def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limit
         if isinstance(kind, FieldType):
             symbols.fields[argument.name] = kind
             _check_field_default(argument)
+        elif isinstance(kind, TableType):
+            table = Table(argument.name, kind.dtype, kind.slots)
+            symbols.tables[argument.name] = table
+            symbols.fields |= dict.fromkeys(table.columns, FieldType(kind.dtype, (Axis.I,)))
+            _check_field_default(argument)
         else:
             symbols.scalars[argument.name] = _scalar(argument, kind, inliner)
-    if len(symbols.fields) > limits.fields:
-        message = (
-            f"The stencil has {len(symbols.fields)} fields, but at most {limits.fields} are "
-            "allowed."
-        )
+    check_count(len(symbols.fields), stencil, limits)
+    return symbols
+
+
+def check_count(fields: int, stencil: Stencil, limits: Limits) -> None:
+    """Raise where a stencil has too many fields, with columns and what is read through them."""
+    if fields > limits.fields:
+        message = f"The stencil has {fields} fields, but at most {limits.fields} are allowed."
         hint = "Split it into several programs."
         raise fault(LimitError, stencil.place, "limits", message, hint)
-    return symbols
 
 
 def _check_field_default(argument: Argument) -> None:

@@ -9,8 +9,16 @@ from typing import assert_never
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError, TypeRuleError
 from halocline_engine.ir.lower_fold import CASTS
 from halocline_engine.ir.lower_names import Names, nearest
-from halocline_engine.ir.lower_scope import AXES, CONSTANTS
+from halocline_engine.ir.lower_scope import AXES, CONSTANTS, REDUCTIONS
 from halocline_engine.ir.lower_symbols import Symbols
+from halocline_engine.ir.lower_tables import (
+    as_index,
+    at_slot,
+    combined,
+    gathered,
+    no_column,
+    slots_of,
+)
 from halocline_engine.ir.lower_types import (
     apply,
     arithmetic,
@@ -125,6 +133,8 @@ class Terms:
             message = f"The axis '{axis.value}' has no value: only offsets may name it."
             hint = "Pass a field with the index as its value."
             raise fault(SyntaxRuleError, place, "names", message, hint)
+        if name in self.symbols.tables:
+            raise no_column(self.symbols.tables[name], place)
         if name in CONSTANTS:
             message = f"'{name}' has no value here."
             raise fault(SyntaxRuleError, place, "expressions", message, "Write a number.")
@@ -166,8 +176,18 @@ class Terms:
         if base.name in self.symbols.scalars:
             message = f"'{base.name}' is a scalar, and only fields can be read at an offset."
             raise fault(SyntaxRuleError, place, "offsets", message, f"Write '{base.name}'.")
+        index = as_index(term, self.symbols)
+        if base.name in self.symbols.tables:
+            assert index is not None
+            return self._read(index, (0, 0, 0), place)
+        found = as_index(term.indices[0], self.symbols) if term.indices else None
+        if found is not None:
+            return gathered(self.symbols, base.name, found, term)
         self._read(base.name, (0, 0, 0), base.place)
-        return self._read(base.name, self.offset(base.name, term.indices, place), place)
+        offset = self.offset(base.name, term.indices, place)
+        if self.symbols.shifted is None and offset[:2] != (0, 0):
+            self.symbols.shifted = place
+        return self._read(base.name, offset, place)
 
     def _named_shifts(self, name: str, indices: Sequence[Term]) -> dict[Axis, int]:
         """Read `q[I + 1, K - 1]`: axes in order, those left out are 0."""
@@ -240,6 +260,20 @@ class Terms:
         return arithmetic(operator, first, second, place)
 
     def _apply(self, term: Apply) -> Expr:
+        if term.function in REDUCTIONS:
+            slots, indices = slots_of(term, self.symbols)
+            columns = [
+                [
+                    self._read(self.symbols.tables[name].columns[slot], (0, 0, 0), term.place)
+                    for name in indices
+                ]
+                for slot in range(slots)
+            ]
+            values = [
+                self.expression(at_slot(term.arguments[0], slot, self.symbols))
+                for slot in range(slots)
+            ]
+            return combined(term, values, columns)
         arguments = tuple(self.expression(argument) for argument in term.arguments)
         if term.function not in CASTS:
             return apply(term.function, arguments, term.place)

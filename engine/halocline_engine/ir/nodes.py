@@ -3,10 +3,13 @@
 Grammar (a test compares it with the classes below)::
 
     Program     = (str name, str* arguments, Field* fields, Scalar* scalars,
-                   Temporary* temporaries, Computation* computations)
+                   Temporary* temporaries, Computation* computations, Table* tables,
+                   Gather* gathers)
     Field       = (str name, DType dtype, Axis* axes, bool read, bool written)
     Scalar      = (str name, DType dtype, default)
     Temporary   = (str name, DType dtype)
+    Table       = (str name, DType dtype, int slots)
+    Gather      = (str name, str field, str index)
     Computation = (Order order, Block* blocks)
     Block       = (Interval interval, Statement* body)
     Interval    = (Bound start, Bound end)
@@ -39,6 +42,13 @@ What a program means:
 * Offsets are relative to the point: (i, j, k). Fields without an axis are broadcast along it, and
   their offset is 0 there.
 * A temporary has exactly the levels of the domain; before its first assignment it holds zero.
+* A table has some numbers for each point along I. Each of its columns is a field over I that is
+  only read, and no argument.
+* What a program reads of a field at points that a column names is a field of its own, which a
+  `Gather` makes before the program runs: the value at (i, j, k) is that of the field at
+  (index[i], j, k), where indices count from the domain's first point; for an index of -1 it is NaN,
+  or 0 where the type has none. The field is not written, and nothing is read beside the point along
+  I and J.
 * Points outside the domain are never written in a field; temporaries are computed as far outside
   as later statements read them.
 """
@@ -66,6 +76,7 @@ __all__ = [
     "Computation",
     "Expr",
     "Field",
+    "Gather",
     "If",
     "Interval",
     "Location",
@@ -77,6 +88,7 @@ __all__ = [
     "Scalar",
     "Select",
     "Statement",
+    "Table",
     "Temporary",
     "Unary",
 ]
@@ -302,6 +314,29 @@ class Temporary:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """An array argument with `slots` numbers for each point along I."""
+
+    name: str
+    dtype: DType
+    slots: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns, which are fields over I; no text can spell them."""
+        return tuple(f"{self.name}.{slot}" for slot in range(self.slots))
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """The field `name` holds what `field` has at the points that the field `index` names."""
+
+    name: str
+    field: str
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A whole stencil program, lowered, typed and checked.
 
@@ -315,3 +350,5 @@ class Program:
     scalars: tuple[Scalar, ...]
     temporaries: tuple[Temporary, ...]
     computations: tuple[Computation, ...]
+    tables: tuple[Table, ...] = ()
+    gathers: tuple[Gather, ...] = ()

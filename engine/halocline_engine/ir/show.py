@@ -83,6 +83,10 @@ def show_expr(expr: Expr) -> str:
 def _program(program: Program) -> Iterator[str]:
     yield f"program {program.name}({', '.join(program.arguments)})"
     yield from (_field(field) for field in program.fields)
+    for table in program.tables:
+        yield f"table {table.name}: {table.dtype.value}[I, {table.slots}]"
+    for gather in program.gathers:
+        yield f"gather {gather.name} = {gather.field}[{gather.index}]"
     yield from (_scalar(scalar) for scalar in program.scalars)
     for temporary in program.temporaries:
         yield f"temporary {temporary.name}: {temporary.dtype.value}"

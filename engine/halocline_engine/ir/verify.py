@@ -60,11 +60,16 @@ def verify(program: Program) -> None:
     """Raise `InternalError` where a program breaks a promise of `ir.nodes`."""
     arrays = {item.name: item for item in (*program.fields, *program.temporaries)}
     scalars = {scalar.name: scalar.dtype for scalar in program.scalars}
-    names = [*(f.name for f in program.fields), *scalars]
-    _require(sorted(names) == sorted(program.arguments), "The arguments are not the parameters.")
+    made = {gather.name for gather in program.gathers}
+    made.update(column for table in program.tables for column in table.columns)
+    fields, tables = [field.name for field in program.fields], [t.name for t in program.tables]
+    names = [*fields, *scalars, *tables]
+    given = sorted(name for name in names if name not in made)
+    _require(given == sorted(program.arguments), "The arguments are not the parameters.")
     everything = [*names, *(temporary.name for temporary in program.temporaries)]
     _require(len(set(everything)) == len(everything), "A name is declared twice.")
     _uses(program)
+    _gathers(program)
     checker = _Checker(arrays, scalars)
     for computation in program.computations:
         for block in computation.blocks:
@@ -83,6 +88,7 @@ def _uses(program: Program) -> None:
     for body in program_bodies(program):
         read.update(r.name for r in reads(body))
         written.update(a.target for a in assignments(body))
+    read.update(name for g in program.gathers for name in (g.field, g.index))
     for field in program.fields:
         truly = (field.name in read, field.name in written)
         _require(
@@ -90,6 +96,19 @@ def _uses(program: Program) -> None:
             f"Field '{field.name}' is declared (read, written) = {(field.read, field.written)}, "
             f"and is {truly}.",
         )
+
+
+def _gathers(program: Program) -> None:
+    """Check that what is gathered has its own type and is not written, along I alone."""
+    fields = {field.name: field for field in program.fields}
+    for gather in program.gathers:
+        made, field, index = (fields[n] for n in (gather.name, gather.field, gather.index))
+        fits = (made.dtype, made.axes) == (field.dtype, field.axes) and Axis.I in field.axes
+        whole = index.axes == (Axis.I,) and index.dtype.is_integer
+        written = made.written or field.written or index.written
+        _require(fits and whole and not written, f"'{gather.name}' cannot be gathered.")
+    shifted = (r.offset[:2] != (0, 0) for body in program_bodies(program) for r in reads(body))
+    _require(not program.gathers or not any(shifted), "A gather stands beside an offset.")
 
 
 @dataclass(frozen=True, slots=True)

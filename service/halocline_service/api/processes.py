@@ -42,7 +42,7 @@ _EXECUTE = "http://www.opengis.net/def/rel/ogc/1.0/execute"
     response_model_exclude_none=True,
     summary="The processes",
 )
-def processes(request: Request, here: Here, limit: _Limit = 10) -> ProcessList:
+def processes(request: Request, here: Here, limit: _Limit = 100) -> ProcessList:
     """List what can be executed."""
     base = base_url(request)
     listed = [_summary(process, base) for process in here.processes.values()][:limit]

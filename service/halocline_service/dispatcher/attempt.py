@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -16,7 +17,7 @@ from halocline_service.processes.base import DatasetInputs, Inputs, Process
 from halocline_service.processes.stencil import StencilInputs
 from halocline_service.processes.table import PROCESSES
 
-__all__ = ["EngineEvent", "Runner", "Scan", "Tools", "attempt", "engine_function"]
+__all__ = ["EngineEvent", "EngineFunctions", "Runner", "Scan", "Tools", "attempt"]
 
 
 class EngineEvent(Protocol):
@@ -33,14 +34,30 @@ class EngineEvent(Protocol):
 
 
 Runner = Callable[..., object]  # `halocline_engine.run`, or another function of the engine
+# Processes whose functions take a cache of analysed indices.
+_WITH_PLANS = ("gather", "scatter")
 Scan = Callable[[Path], None]  # raises DatasetError for a file that reads other files
 
 
-def engine_function(process: str) -> Runner:
-    """Return the engine's function that has the name of a process; loads what computes."""
-    import halocline_engine
+class EngineFunctions:
+    """The engine's functions by the names of processes, loaded when they are first asked for.
 
-    return cast("Runner", getattr(halocline_engine, process))
+    Indices that were analysed for one job are kept for later ones, as long as this object lives.
+    """
+
+    def __init__(self) -> None:
+        self._plans: object | None = None
+
+    def __call__(self, process: str) -> Runner:
+        """Return what runs a process."""
+        import halocline_engine
+
+        function = cast("Runner", getattr(halocline_engine, process))
+        if process not in _WITH_PLANS:
+            return function
+        if self._plans is None:
+            self._plans = halocline_engine.PlanCache()
+        return functools.partial(function, plans=self._plans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +70,7 @@ class Tools:
     scan: Scan
     cluster: str | None
     largest_chunk: int
-    engine: Callable[[str], Runner] = engine_function
+    engine: Callable[[str], Runner] = field(default_factory=EngineFunctions)
 
 
 def attempt(

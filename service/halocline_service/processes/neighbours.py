@@ -28,7 +28,16 @@ class NeighboursInputs(StreamedInputs):
         ),
     ]
     operation: Annotated[
-        Literal["sum", "mean", "gradient", "laplacian", "divergence"],
+        Literal[
+            "sum",
+            "mean",
+            "gradient",
+            "laplacian",
+            "divergence",
+            "normal_gradient",
+            "normal_divergence",
+            "normal_curl",
+        ],
         Field(title="Operation", description="What is done with the values around each point."),
     ]
     variables: Annotated[
@@ -41,9 +50,13 @@ class NeighboursInputs(StreamedInputs):
         ),
     ] = None
     location: Annotated[
-        Literal["face", "node"],
-        Field(title="Location", description="Where on the mesh values lie."),
-    ] = "face"
+        Literal["face", "node", "edge"] | None,
+        Field(
+            title="Location",
+            description="Where on the mesh values lie; default: on faces, or where the operation "
+            "has its own.",
+        ),
+    ] = None
     dim: Annotated[
         Name | None,
         Field(title="Dimension", description="That of the mesh, where sizes do not tell."),

@@ -8,18 +8,14 @@ from pydantic import Field
 
 from halocline_service.processes.base import DatasetInputs
 
-__all__ = ["SolveInputs", "VariableName"]
+__all__ = ["BlockInputs", "SolveInputs", "VariableName"]
 
 VariableName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class SolveInputs(DatasetInputs):
-    """The keyword arguments that all solves have, as JSON."""
+class BlockInputs(DatasetInputs):
+    """How blocks of systems are computed, as JSON."""
 
-    name: Annotated[
-        VariableName,
-        Field(title="Name", description="What the variable with the solution is called."),
-    ] = "solution"
     target: Annotated[
         Literal["auto", "cuda", "cpu", "reference"],
         Field(title="Target", description="What computes."),
@@ -32,3 +28,12 @@ class SolveInputs(DatasetInputs):
         dict[VariableName, Annotated[int, Field(ge=1, le=2**40)]] | None,
         Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
     ] = None
+
+
+class SolveInputs(BlockInputs):
+    """The keyword arguments that all solves have, as JSON."""
+
+    name: Annotated[
+        VariableName,
+        Field(title="Name", description="What the variable with the solution is called."),
+    ] = "solution"

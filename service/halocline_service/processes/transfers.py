@@ -38,6 +38,15 @@ class TransferInputs(StreamedInputs):
     """The keyword arguments that `gather` and `scatter` share, as JSON."""
 
     source: Annotated[Name, Field(title="Source", description="The variable that is moved.")]
+    chunks: Annotated[
+        dict[Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
+        Field(
+            title="Chunks",
+            description="Sizes of the blocks along dimensions of the source, the index or the"
+            " result. Along those that change, elements are sorted into buckets.",
+            max_length=16,
+        ),
+    ] = None
     index: Annotated[
         Name, Field(title="Index", description="The variable with whole numbers from 0.")
     ]

@@ -35,6 +35,10 @@ class TridiagonalInputs(SolveInputs):
     periodic: Annotated[
         StrictBool, Field(title="Periodic", description="Whether the first and last rows couple.")
     ] = False
+    pivoting: Annotated[
+        StrictBool,
+        Field(title="Pivoting", description="Whether rows change places where that is better."),
+    ] = False
     residual: Annotated[
         StrictBool,
         Field(title="Residual", description="Whether to give each system's backward error."),

@@ -114,9 +114,9 @@ def test_what_cannot_be_done_leaves_nothing(
     assert message(ArgumentError, mode="resident") == (
         "The mode of one pass must be 'auto' or 'streamed', got 'resident'. Leave it out."
     )
-    assert message(ArgumentError, chunks={"level": 1}) == (
-        "Argument 'chunks' must name dimensions that stay as they are, got 'level'. There are"
-        " 'time', 'member'."
+    assert message(ArgumentError, chunks={"depth": 1}) == (
+        "Argument 'chunks' must name dimensions of the source, the index or the result, got"
+        " 'depth'. There are 'time', 'member', 'cell', 'point', 'level'."
     )
     assert message(ArgumentError, chunks={"time": 0}) == (
         "Argument 'chunks' must be at least 1 along 'time', got 0."
@@ -129,6 +129,12 @@ def test_what_cannot_be_done_leaves_nothing(
     message(CancelledError, output=out, cancelled=lambda: True)
     monkeypatch.setattr(changes, "_HELD", 10**15)
     assert " of memory, but " in message(CapacityError, output=out)
+    with pytest.raises(ArgumentError) as caught:
+        he.regrid(dataset, weights, target_dims=("y", "x"), chunks={"cell": 2})
+    assert str(caught.value) == (
+        "Argument 'chunks' must name dimensions that stay as they are, got 'cell'. There are"
+        " 'time', 'member', 'level'."
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -35,6 +35,39 @@ def test_tridiagonal_systems(two_workers: Any) -> None:
     assert events[-1].progress == 1
 
 
+def test_rows_that_are_spread_over_workers(two_workers: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    dims, shape = ("x", "z"), (3, 3500)
+    dataset = xr.Dataset({name: (dims, rng.normal(size=shape)) for name in "acd"})
+    dataset["b"] = 1 + abs(dataset["a"]) + abs(dataset["c"])
+    names: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
+    names |= {"periodic": True, "residual": True, "target": "reference"}
+    here = he.tridiagonal(dataset, **names)
+    far = he.tridiagonal(
+        dataset,
+        **names,
+        cluster=two_workers,
+        chunks={"z": 1024, "x": 2},
+        output=tmp_path / "x.zarr",
+    )
+    for name in here.data_vars:
+        assert np.array_equal(far[name], here[name])
+    assert [path.name for path in tmp_path.iterdir()] == ["x.zarr"]
+
+
+def test_factors_of_this_process(two_workers: Any) -> None:
+    rng = np.random.default_rng(3)
+    dims, shape = ("t", "z", "x"), (4, 9, 5)
+    dataset = xr.Dataset({name: (dims, rng.normal(size=shape)) for name in "acd"})
+    dataset["b"] = 1 + abs(dataset["a"]) + abs(dataset["c"])
+    names: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"}
+    factors = he.factor(dataset, **names, periodic=True, target="reference")
+    options: dict[str, Any] = {"rhs": "d", "target": "reference"}
+    here = he.solve(dataset, factors, **options)
+    far = he.solve(dataset, factors, **options, cluster=two_workers, chunks={"t": 1})
+    assert np.array_equal(far["solution"], here["solution"])
+
+
 def test_trees(two_workers: Any, tmp_path: Path) -> None:
     sizes = np.array([3, 0, 7, 2, 5])
     parents: list[Any] = [np.arange(-1, size - 1) for size in sizes.tolist()]

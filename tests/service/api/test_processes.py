@@ -16,8 +16,8 @@ OGC = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0"
 def test_the_list_obeys_its_limit(idle: Running) -> None:
     everything = idle.client.get("/processes").json()
     assert [each["id"] for each in everything["processes"]] == [
-        *("stencil", "column", "tridiagonal", "tree", "gather", "scatter", "regrid"),
-        *("neighbours", "echo"),
+        *("stencil", "column", "tridiagonal", "pentadiagonal", "factor", "solve", "tree"),
+        *("gather", "scatter", "regrid", "neighbours", "echo"),
     ]
     assert everything["links"][0]["rel"] == "self"
     assert len(idle.client.get("/processes?limit=1").json()["processes"]) == 1
@@ -36,6 +36,9 @@ def test_stencil_is_async_only_and_echo_both(idle: Running) -> None:
         "stencil": ["async-execute", "dismiss"],
         "column": ["async-execute", "dismiss"],
         "tridiagonal": ["async-execute", "dismiss"],
+        "pentadiagonal": ["async-execute", "dismiss"],
+        "factor": ["async-execute", "dismiss"],
+        "solve": ["async-execute", "dismiss"],
         "tree": ["async-execute", "dismiss"],
         "gather": ["async-execute", "dismiss"],
         "scatter": ["async-execute", "dismiss"],

@@ -8,7 +8,7 @@ one, and their results back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.indirect import reference
 from halocline_engine.kernels.indirect.cuda import Ends, Movers
-from halocline_engine.kernels.indirect.emit import Product
+from halocline_engine.kernels.indirect.emit import Product, Window
 from halocline_engine.kernels.indirect.indices import Groups
 from halocline_engine.kernels.indirect.plan import IndexPlan, Strategy
 from halocline_engine.kernels.indirect.problem import (
@@ -27,13 +27,23 @@ from halocline_engine.kernels.indirect.problem import (
     Transfer,
     alignment_of,
 )
-from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
+from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse, sliced
 from halocline_engine.kernels.machine import Library, Machine, Moved
 
-__all__ = ["COMBINABLE", "MEMBER_BYTES", "Device", "Host", "Target", "check_combinable"]
+__all__ = [
+    "COMBINABLE",
+    "MEMBER_BYTES",
+    "PRODUCT_LEVELS",
+    "Device",
+    "Host",
+    "Target",
+    "check_combinable",
+]
 
 #: Bytes that are on a device at a time for one side of a transfer, if one member is not larger.
 MEMBER_BYTES = 2**28
+#: Members of a batch that a kernel multiplies at a time.
+PRODUCT_LEVELS = {"float32": 4, "float64": 4}
 #: Types whose duplicates can be summed, or the least or largest of them taken.
 COMBINABLE = ("float32", "float64", "int32", "int64")
 
@@ -125,13 +135,8 @@ class Device:
         if out.size == 0:
             return out
         held = Moved(self._machine)
-        parts = tuple(int(held.put(a)) for a in (matrix.starts, matrix.columns, matrix.weights))
-        bits = 8 * matrix.columns.itemsize
-        if matrix.starts.itemsize != matrix.columns.itemsize:
-            bits = 64
-            wide = (matrix.starts.astype(np.int64), matrix.columns.astype(np.int64))
-            parts = (int(held.put(wide[0])), int(held.put(wide[1])), parts[2])
-        kernel = Product(str(field.dtype), form, missing is Missing.RENORMALISE, bits)
+        kernel, arrays = _for_product(matrix, field.dtype, form, missing)
+        parts = tuple(int(held.put(array)) for array in arrays)
         for members in self._members(field, out):
             moved = Moved(self._machine)
             made = moved.new((1, len(out[members]), matrix.rows), field.dtype)
@@ -154,13 +159,16 @@ class Device:
         """Return what moves the elements of some members, with the indices on the device."""
         if plan.grouped is not None:
             return self._grouped(plan, held)
-        index = int(held.put(plan.index))
-        gather = plan.direction is Direction.GATHER
+        named = plan.index if plan.inverse is None else plan.inverse
+        index = int(held.put(named))
+        gather = plan.direction is Direction.GATHER or plan.inverse is not None
+        direction = Direction.GATHER if gather else plan.direction
+        masked = bool(named.size and named.min() < 0)
 
         def work(source: NDArray[Any], target: NDArray[Any], of: int, to: int) -> None:
             size = source.shape[2] * source.itemsize
             steps = (source.shape[1] * size, target.shape[1] * size)
-            transfer = Transfer(plan.direction, alignment_of(of, to, size), size, plan.facts.count)
+            transfer = Transfer(direction, alignment_of(of, to, size), size, named.size)
             ends = Ends(
                 source=of,
                 target=to,
@@ -168,8 +176,9 @@ class Device:
                 target_elements=target.shape[1],
                 take=index if gather else 0,
                 put=0 if gather else index,
-                index_bits=8 * plan.index.itemsize,
-                masked=plan.masked,
+                index_bits=8 * named.itemsize,
+                masked=masked,
+                near=plan.near,
                 batch=source.shape[0],
                 source_step=steps[0],
                 target_step=steps[1],
@@ -182,34 +191,34 @@ class Device:
         """Return the two passes of a grouped plan, one member of the batch at a time."""
         passes = plan.grouped
         assert passes is not None
-        count = passes.take.size
-        take, between, put = (int(held.put(a)) for a in (passes.take, passes.from_, passes.put))
-        bits = 8 * passes.take.itemsize
+        count, windows = passes.take.size, passes.starts.size - 1
+        arrays = (passes.take, passes.put, passes.starts)
+        indices = [int(held.put(array)) for array in arrays]
+        back = int(held.put(passes.back))
 
         def work(source: NDArray[Any], target: NDArray[Any], of: int, to: int) -> None:
             size = source.shape[2] * source.itemsize
             room = Moved(self._machine)
             middle = int(room.address(room.new((1, count, size), np.dtype(np.uint8))))
-            transfer = Transfer(plan.direction, alignment_of(of, to, middle, size), size, count)
+            alignment = alignment_of(of, to, middle, size)
+            transfer = Transfer(Direction.GATHER, alignment, size, passes.back.size)
+            bits = 8 * passes.put.itemsize
+            window = Window(alignment, size // alignment, passes.window, bits)
+            ends = Ends(
+                source=middle,
+                target=to,
+                source_elements=count,
+                target_elements=target.shape[1],
+                take=back,
+                index_bits=8 * passes.back.itemsize,
+                masked=bool((passes.back < 0).any()),
+            )
             for member in range(source.shape[0]):
                 start = of + member * source.shape[1] * size
+                addresses = (start, middle, *indices)
+                self._movers.window(window, addresses, source.shape[1], windows)
                 end = to + member * target.shape[1] * size
-                self._movers.move(
-                    transfer,
-                    Ends(start, middle, source.shape[1], count, take=take, index_bits=bits),
-                )
-                self._movers.move(
-                    transfer,
-                    Ends(
-                        middle,
-                        end,
-                        count,
-                        target.shape[1],
-                        take=between,
-                        put=put,
-                        index_bits=bits,
-                    ),
-                )
+                self._movers.move(transfer, replace(ends, target=end))
 
         return work
 
@@ -245,6 +254,23 @@ class Device:
 
 
 Target = Host | Device
+
+
+def _for_product(
+    matrix: Sparse, dtype: np.dtype[Any], form: Form, missing: Missing
+) -> tuple[Product, list[NDArray[Any]]]:
+    """Return the kernel for a matrix, and the arrays that it takes: in slices where that pays."""
+    bits, renormalise = 8 * matrix.columns.itemsize, missing is Missing.RENORMALISE
+    levels = PRODUCT_LEVELS[dtype.name]
+    found = sliced(matrix, 16 // dtype.itemsize)
+    if found is not None:
+        kernel = Product(dtype.name, form, renormalise, bits, levels, block=found.block)
+        return kernel, [found.offsets, found.lengths, found.columns, found.weights]
+    starts, columns = matrix.starts, matrix.columns
+    if starts.itemsize != columns.itemsize:
+        bits = 64
+        starts, columns = starts.astype(np.int64), columns.astype(np.int64)
+    return Product(dtype.name, form, renormalise, bits, levels), [starts, columns, matrix.weights]
 
 
 def _bytes(array: NDArray[Any]) -> Bytes:

@@ -15,22 +15,27 @@ import numpy as np
 from halocline_engine.kernels.indirect.emit import (
     Combination,
     Direct,
+    Packed,
     Pipelined,
     Product,
     Scheme,
     SharedIndex,
     Variant,
+    Window,
     combination_name,
     emit,
     emit_combination,
     emit_product,
+    emit_window,
     kernel_name,
     product_name,
+    window_name,
 )
+from halocline_engine.kernels.indirect.plan import window_elements
 from halocline_engine.kernels.indirect.problem import Duplicates, Knowledge, Transfer
 from halocline_engine.kernels.machine import Kernels, Library
 
-__all__ = ["Ends", "Movers", "blocks_for", "usual_scheme", "variant_for"]
+__all__ = ["Ends", "Movers", "blocks_for", "usual_scheme", "variant_for", "window_for"]
 
 #: The most blocks along y that a launch may have.
 _MOST_Y = 65535
@@ -45,8 +50,8 @@ class Ends:
     """Where a transfer reads and writes: addresses, sizes in elements, steps in bytes.
 
     `take` and `put` are addresses of indices of `index_bits`, or 0: elements are read, or written,
-    one after the other there. `masked` says that some are below zero. `batch` pairs of arrays lie
-    `source_step` and `target_step` apart.
+    one after the other there. `masked` says that some are below zero, `near` that successive ones
+    lie near each other. `batch` pairs of arrays lie `source_step` and `target_step` apart.
     """
 
     source: int
@@ -57,17 +62,35 @@ class Ends:
     put: int = 0
     index_bits: int = 32
     masked: bool = False
+    near: bool = False
     batch: int = 1
     source_step: int = 0
     target_step: int = 0
 
 
-def usual_scheme(transfer: Transfer) -> Scheme:
-    """Return the scheme that is used where none is asked for.
+def usual_scheme(transfer: Transfer, ends: Ends) -> tuple[Scheme, int]:
+    """Return the scheme that is used where none is asked for, and the threads of a block.
 
-    Several independent pieces a thread keep enough bytes on their way.
+    Where indices are near, what is read comes in long pieces, and several of them on their way for
+    each thread keep memory busy. Where they lie far apart, many threads with one each do.
     """
-    return Direct(4 if transfer.alignment >= 8 else 8)
+    size, word = transfer.element_bytes, transfer.alignment
+    gather = ends.take != 0 and ends.put == 0
+    if gather and ends.near and size == word and word in (4, 8):
+        return Packed(2), 128
+    if gather and size >= 32 and word == 16 and (ends.near or size >= 256):
+        flight = 8 if size == 32 else 4
+        return SharedIndex(flight, max(1, flight * 256 * word // size)), 256
+    if ends.near:
+        return Direct(4 if word >= 4 else 8), 128
+    if word >= 4 and size <= 32:
+        return Direct(1), 256
+    return Direct(2 if size <= 64 and word == 16 else 4 if word >= 8 else 8), 256
+
+
+def window_for(element_bytes: int, alignment: int) -> Window:
+    """Return the windows of a grouped gather: those that leave room for several blocks."""
+    return Window(alignment, element_bytes // alignment, window_elements(element_bytes))
 
 
 def variant_for(
@@ -76,13 +99,16 @@ def variant_for(
     *,
     scheme: Scheme | None = None,
     knowledge: Knowledge = Knowledge.THREADS,
-    threads: int = 256,
+    threads: int = 0,
 ) -> Variant:
-    """Return the kernel for a transfer."""
+    """Return the kernel for a transfer; what is left out is as usual."""
+    usual, usual_threads = usual_scheme(transfer, ends)
+    if isinstance(usual, Packed) and knowledge is Knowledge.NOTHING:
+        usual = Direct(4)
     most = max(ends.source_elements, ends.target_elements, transfer.elements) * transfer.pieces
     return Variant(
         word=transfer.alignment,
-        scheme=scheme or usual_scheme(transfer),
+        scheme=scheme or usual,
         take=ends.take != 0,
         put=ends.put != 0,
         index_bits=ends.index_bits,
@@ -90,7 +116,7 @@ def variant_for(
         masked=ends.masked,
         pieces=0 if knowledge is Knowledge.NOTHING else transfer.pieces,
         count=transfer.elements if knowledge is Knowledge.ALL else 0,
-        threads=threads,
+        threads=threads or (usual_threads if scheme is None else 256),
         fixed=knowledge in (Knowledge.ALL, Knowledge.THREADS),
     )
 
@@ -103,6 +129,8 @@ def blocks_for(variant: Variant, transfer: Transfer) -> int:
             return -(-total // (flight * variant.threads))
         case SharedIndex(elements=elements):
             return -(-transfer.elements // elements)
+        case Packed(flight):
+            return -(-transfer.elements // (flight * variant.threads * 16 // variant.word))
         case Pipelined(flight, _, producers):
             return min(-(-total // (32 * producers * flight)), _PERSISTENT)
         case _:
@@ -114,7 +142,7 @@ class Movers:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._loaded: dict[Variant | Combination | Product, Kernels] = {}
+        self._loaded: dict[Variant | Window | Combination | Product, Kernels] = {}
 
     def prepare(self, variants: list[Variant]) -> None:
         """Compile several kernels at once."""
@@ -148,6 +176,21 @@ class Movers:
                     np.int64(transfer.elements),
                 ),
             )
+
+    def window(self, window: Window, addresses: Sequence[int], elements: int, windows: int) -> None:
+        """Do the first pass of a grouped gather from `elements` elements.
+
+        `addresses` are those of the source, of what stands between, and of `take`, `put` and
+        `starts`, see `plan.Grouped`.
+        """
+        if window not in self._loaded:
+            self._loaded[window] = self._library.kernels(emit_window([window]))
+        self._loaded[window].launch(
+            window_name(window),
+            (windows, 1, 1),
+            (window.threads, 1, 1),
+            (*map(np.uint64, addresses), np.int64(elements)),
+        )
 
     def combine(
         self,
@@ -193,7 +236,8 @@ class Movers:
     ) -> None:
         """Multiply a matrix with fields of `shape` (rows, cells, batch).
 
-        `addresses` are those of the fields, the result, starts, columns and weights.
+        `addresses` are those of the fields, the result, starts, columns and weights; of a matrix in
+        slices, offsets and lengths stand for starts.
         """
         rows, cells, batch = shape
         if rows == 0 or batch == 0:

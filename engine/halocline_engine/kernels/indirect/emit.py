@@ -14,17 +14,21 @@ from halocline_engine.kernels.indirect.sparse import Form
 __all__ = [
     "Combination",
     "Direct",
+    "Packed",
     "Pipelined",
     "Product",
     "Scheme",
     "SharedIndex",
     "Variant",
+    "Window",
     "combination_name",
     "emit",
     "emit_combination",
     "emit_product",
+    "emit_window",
     "kernel_name",
     "product_name",
+    "window_name",
 ]
 
 _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
@@ -58,7 +62,17 @@ class Pipelined:
     producers: int = 4
 
 
-Scheme: TypeAlias = Direct | SharedIndex | Pipelined
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Every thread gathers `flight` times as many elements as fill 16 bytes.
+
+    An element is one word of 4 or 8 bytes, and sources are indexed, targets dense.
+    """
+
+    flight: int = 2
+
+
+Scheme: TypeAlias = Direct | SharedIndex | Pipelined | Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +110,32 @@ class Variant:
                     raise InternalError("Asynchronous copies move 4, 8 or 16 bytes.")
                 if self.threads <= 32 * producers:
                     raise InternalError("A block needs warps that write beside those that read.")
+            case Packed():
+                shared = 0
+                dense = self.take and not self.put
+                if self.word not in (4, 8) or self.pieces != 1 or not dense:
+                    raise InternalError("Elements are packed that are gathered, of one word.")
             case _:
                 assert_never(self.scheme)
         if shared > _SHARED:
             raise InternalError(f"A block would need {shared} bytes of shared memory.")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The first pass of a grouped gather, by windows of `elements` elements in shared memory."""
+
+    word: int
+    pieces: int
+    elements: int
+    index_bits: int = 32
+    flight: int = 4
+    threads: int = 256
+
+    def __post_init__(self) -> None:
+        """Refuse what no device could run."""
+        if self.word * self.pieces * self.elements > _SHARED:
+            raise InternalError(f"A window of {self.elements} elements does not fit.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +150,10 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A kernel for products of a sparse matrix with `levels` members of a batch at a time."""
+    """A kernel for products of a sparse matrix with `levels` members of a batch at a time.
+
+    `block` is that of a matrix in slices, or 0 for one by rows.
+    """
 
     value: str
     form: Form
@@ -122,6 +161,7 @@ class Product:
     index_bits: int = 32
     levels: int = 8
     threads: int = 128
+    block: int = 0
 
 
 def kernel_name(variant: Variant) -> str:
@@ -133,6 +173,8 @@ def kernel_name(variant: Variant) -> str:
             scheme = f"shared{flight}x{elements}"
         case Pipelined(flight, stages, producers):
             scheme = f"pipelined{flight}x{stages}x{producers}"
+        case Packed(flight):
+            scheme = f"packed{flight}"
         case _:
             assert_never(variant.scheme)
     flags = "".join(
@@ -155,7 +197,33 @@ def emit(variants: Sequence[Variant]) -> str:
     parts = [_file("transfer.cu")]
     if any(isinstance(variant.scheme, Pipelined) for variant in variants):
         parts.append(_file("pipeline.cu"))
+    if any(isinstance(variant.scheme, Packed) for variant in variants):
+        parts.append(_file("packed.cu"))
     return "\n".join([*parts, *(_entry(variant) for variant in dict.fromkeys(variants))])
+
+
+def window_name(window: Window) -> str:
+    """Return the name of a window's kernel."""
+    return (
+        f"window{8 * window.word}_p{window.pieces}_e{window.elements}_i{window.index_bits}"
+        f"_f{window.flight}_b{window.threads}"
+    )
+
+
+def emit_window(windows: Sequence[Window]) -> str:
+    """Return a translation unit with a kernel for each window."""
+    parts = [_file("window.cu")]
+    for one in dict.fromkeys(windows):
+        word, index = _WORDS[one.word], _INDICES[one.index_bits]
+        sizes = f"{one.pieces}, {one.elements}, {one.flight}, {one.threads}"
+        parts.append(
+            f'extern "C" __global__ void __launch_bounds__({one.threads}) {window_name(one)}(\n'
+            f"    const {word} *source, {word} *target, const unsigned short *take,\n"
+            f"    const {index} *put, const long long *starts, const long long elements) {{\n"
+            f"  gather_window<{word}, {index}, {sizes}>(\n"
+            "      source, target, take, put, starts, elements);\n}\n"
+        )
+    return "\n".join(parts)
 
 
 def combination_name(combination: Combination) -> str:
@@ -187,7 +255,7 @@ def product_name(product: Product) -> str:
     missing = "renormalised" if product.renormalise else "plain"
     return (
         f"product_{product.form.value}_{missing}_{product.value}_i{product.index_bits}"
-        f"_l{product.levels}_b{product.threads}"
+        f"_l{product.levels}_b{product.threads}_s{product.block}"
     )
 
 
@@ -196,16 +264,41 @@ def emit_product(products: Sequence[Product]) -> str:
     parts = [_file("product.cu")]
     for one in dict.fromkeys(products):
         value, index = _VALUES[one.value], _INDICES[one.index_bits]
-        missing = str(one.renormalise).lower()
+        kind = f"{value}, {index}, {one.form.name}, {str(one.renormalise).lower()}, {one.levels}"
+        starts, function, begins = f"const {index} *starts", f"product<{kind}>", "starts"
+        if one.block:
+            starts = "const long long *offsets, const int *lengths"
+            function, begins = f"product_sliced<{kind}, {one.block}>", "offsets, lengths"
         parts.append(
             f'extern "C" __global__ void __launch_bounds__({one.threads}) {product_name(one)}(\n'
-            f"    const {value} *field, {value} *out, const {index} *starts,\n"
+            f"    const {value} *field, {value} *out, {starts},\n"
             f"    const {index} *columns, const double *weights, const int rows,\n"
             "    const long long cells, const int batch, const double least) {\n"
-            f"  product<{value}, {index}, {one.form.name}, {missing}, {one.levels}>(\n"
-            "      field, out, starts, columns, weights, rows, cells, batch, least);\n}\n"
+            f"  {function}(\n"
+            f"      field, out, {begins}, columns, weights, rows, cells, batch, least);\n}}\n"
         )
     return "\n".join(parts)
+
+
+def _packed_entry(variant: Variant, flight: int) -> str:
+    word, index = _WORDS[variant.word], _INDICES[variant.index_bits]
+    constants = (
+        word,
+        index,
+        "long long" if variant.wide else "int",
+        str(variant.masked).lower(),
+        flight,
+        f"{variant.count}ll",
+        variant.threads if variant.fixed else 0,
+    )
+    return (
+        f'extern "C" __global__ void __launch_bounds__({variant.threads}) {kernel_name(variant)}(\n'
+        f"    const {word} *source, {word} *target, const {index} *take, const {index} *,\n"
+        "    const long long source_step, const long long target_step, const int,\n"
+        "    const long long count) {\n"
+        f"  transfer_packed<{', '.join(map(str, constants))}>(\n"
+        "      source, target, take, source_step, target_step, count);\n}\n"
+    )
 
 
 def _entry(variant: Variant) -> str:
@@ -217,6 +310,8 @@ def _entry(variant: Variant) -> str:
             function, sizes = "transfer_shared", (flight, elements)
         case Pipelined(flight, stages, producers):
             function, sizes = "transfer_pipelined", (flight, stages, producers)
+        case Packed(flight):
+            return _packed_entry(variant, flight)
         case _:
             assert_never(variant.scheme)
     flags = (variant.take, variant.put, variant.masked)

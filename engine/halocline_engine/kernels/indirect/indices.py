@@ -17,7 +17,20 @@ from halocline_engine.kernels.indirect.problem import (
     Policy,
 )
 
-__all__ = ["LEFT_OUT", "Groups", "first_duplicate", "group", "keep_last", "narrowest", "resolve"]
+__all__ = [
+    "LEFT_OUT",
+    "Groups",
+    "Outside",
+    "check_whole",
+    "duplicate_error",
+    "first_duplicate",
+    "group",
+    "keep_last",
+    "narrowest",
+    "outside_error",
+    "outside_of",
+    "resolve",
+]
 
 #: What stands for an element that is not moved.
 LEFT_OUT = -1
@@ -36,6 +49,15 @@ class Groups:
     order: Index
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Indices that are out of range: how many, the place of the first one, and the index there."""
+
+    count: int
+    place: int
+    given: int
+
+
 def narrowest(index: NDArray[Any], size: int) -> Index:
     """Return indices of `size` elements with 32 bits where these are enough, else with 64."""
     dtype = np.int32 if size < 2**31 else np.int64
@@ -48,29 +70,75 @@ def resolve(index: NDArray[Any], size: int, policy: Policy, *, name: str = "inde
     `index` is one-dimensional and holds whole numbers. Raises `ArgumentError` that names the first
     index out of range, where that is the policy.
     """
-    if index.dtype.kind not in "iu":
-        raise ArgumentError(
-            f"The indices '{name}' must be whole numbers, got '{index.dtype}'.",
-            hint="Convert them with astype('int64').",
-        )
+    check_whole(index.dtype, name)
     if index.size == 0:
         return np.empty(0, np.int32)
     low, high = int(index.min()), int(index.max())
     if low >= 0 and high < size:
         return narrowest(index, size)
-    if high >= 2**63:
+    whole = _counted(index, size, policy)
+    return narrowest(_in_range(whole, index, size, policy.out_of_range, name), size)
+
+
+def outside_of(index: NDArray[Any], size: int, policy: Policy) -> Outside | None:
+    """Return which one-dimensional indices name no element; None where all do."""
+    if index.size == 0 or (int(index.min()) >= 0 and int(index.max()) < size):
+        return None
+    return _outside(_counted(index, size, policy), index, size)
+
+
+def check_whole(dtype: np.dtype[Any], name: str) -> None:
+    """Raise `ArgumentError` for indices that are not whole numbers."""
+    if dtype.kind not in "iu":
+        raise ArgumentError(
+            f"The indices '{name}' must be whole numbers, got '{dtype}'.",
+            hint="Convert them with astype('int64').",
+        )
+
+
+def outside_error(outside: Outside, size: int, name: str) -> ArgumentError:
+    """Return the error that names the first index out of range."""
+    more = outside.count - 1
+    others = f" {more} more are out of range." if more else ""
+    return ArgumentError(
+        f"Index {outside.given} at place {outside.place} of '{name}' is out of range: expected"
+        f" numbers from 0 to {size - 1}.{others}",
+        hint="Use out_of_range='clip', 'wrap' or 'mask' if that is meant.",
+    )
+
+
+def duplicate_error(index: int, place: int, before: int, name: str) -> ArgumentError:
+    """Return the error that names an index that was there before."""
+    return ArgumentError(
+        f"Index {index} at place {place} of '{name}' was at place {before} before:"
+        " two elements would go to one place.",
+        hint="Use duplicates='last', 'sum', 'min' or 'max' if that is meant.",
+    )
+
+
+def _counted(index: NDArray[Any], size: int, policy: Policy) -> NDArray[np.int64]:
+    """Return indices of 64 bits, counted from the start where the policy counts from the end."""
+    if int(index.max()) >= 2**63:
         index = np.minimum(index, np.uint64(2**63 - 1))
     whole = index.astype(np.int64)
     if policy.negative is Negative.FROM_END:
         whole = np.where((whole < 0) & (whole >= -size), whole + size, whole)
-    return narrowest(_in_range(whole, index, size, policy.out_of_range, name), size)
+    return whole
+
+
+def _outside(whole: NDArray[np.int64], given: NDArray[Any], size: int) -> Outside | None:
+    outside = (whole < 0) | (whole >= size)
+    if not outside.any():
+        return None
+    first = int(outside.argmax())
+    return Outside(int(outside.sum()), first, int(given[first]))
 
 
 def _in_range(
     whole: NDArray[np.int64], given: NDArray[Any], size: int, rule: OutOfRange, name: str
 ) -> NDArray[np.int64]:
-    outside = (whole < 0) | (whole >= size)
-    if not outside.any():
+    outside = _outside(whole, given, size)
+    if outside is None:
         return whole
     if size == 0 and rule in (OutOfRange.CLIP, OutOfRange.WRAP):
         raise ArgumentError(
@@ -79,20 +147,13 @@ def _in_range(
         )
     match rule:
         case OutOfRange.ERROR:
-            first = int(outside.argmax())
-            more = int(outside.sum()) - 1
-            others = f" {more} more are out of range." if more else ""
-            raise ArgumentError(
-                f"Index {int(given[first])} at place {first} of '{name}' is out of range: expected"
-                f" numbers from 0 to {size - 1}.{others}",
-                hint="Use out_of_range='clip', 'wrap' or 'mask' if that is meant.",
-            )
+            raise outside_error(outside, size, name)
         case OutOfRange.CLIP:
             return np.clip(whole, 0, size - 1)
         case OutOfRange.WRAP:
             return whole % size
         case OutOfRange.MASK:
-            return np.where(outside, LEFT_OUT, whole)
+            return np.where((whole < 0) | (whole >= size), LEFT_OUT, whole)
         case _:
             assert_never(rule)
 
@@ -131,11 +192,7 @@ def keep_last(index: Index, duplicates: Duplicates, *, name: str = "index") -> I
         if found is None:
             return index
         place, before = found
-        raise ArgumentError(
-            f"Index {int(index[place])} at place {place} of '{name}' was at place {before} before:"
-            " two elements would go to one place.",
-            hint="Use duplicates='last', 'sum', 'min' or 'max' if that is meant.",
-        )
+        raise duplicate_error(int(index[place]), place, before, name)
     groups = group(index)
     kept = np.full_like(index, LEFT_OUT)
     last = groups.order[groups.starts[1:] - 1]

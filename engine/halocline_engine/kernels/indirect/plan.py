@@ -6,9 +6,12 @@ and how elements are moved best:
 * SLICES: long runs of successive indices, each moved as one slice.
 * DIRECT: one element after the other.
 * GROUPED: near elements together, in two passes. Where sources lie far apart, reading each brings
-  a whole sector of memory for a few bytes of it. The first pass reads the elements by windows of
-  the source that stay in the cache, and writes them one behind the other; the second reads them in
-  runs and writes them by windows of the target. Every element ends where it was asked for.
+  a whole sector of memory for a few bytes of it, and a page of it to look up. The first pass reads
+  the source window by window, each as small as the shared memory of a device's block, and writes
+  what is asked of it in runs: what goes to one part of the target, as large as stays in the cache,
+  lies side by side. The second gathers from that in the order of the target.
+* INVERTED: a scatter to nearly all places, done as a gather. Reading elements that lie far apart
+  costs half of what writing them does.
 * COMBINED: a scatter whose duplicates are summed, or the least or largest of them is taken.
 
 A plan travels to workers by pickling. `PlanCache` keeps plans by the content of the indices.
@@ -28,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.kernels.indirect.indices import (
+    LEFT_OUT,
     Groups,
     group,
     keep_last,
@@ -37,7 +41,7 @@ from halocline_engine.kernels.indirect.indices import (
 from halocline_engine.kernels.indirect.problem import Direction, Duplicates, Index, Policy
 
 __all__ = [
-    "SECTOR",
+    "PART",
     "WINDOW",
     "Grouped",
     "IndexFacts",
@@ -47,14 +51,22 @@ __all__ = [
     "Strategy",
     "facts_of",
     "grouped",
+    "inverted",
     "plan_key",
     "plan_transfer",
+    "window_elements",
 ]
 
-#: Bytes of a window: it stays in the cache of a device beside what is read and written once.
-WINDOW = 16 * 2**20
-#: Elements of fewer bytes leave most of what is read for them unused.
-SECTOR = 64
+#: Bytes of a window of the source: several blocks of a device have one each in shared memory.
+WINDOW = 32 * 2**10
+#: Bytes from which indices that lie far apart miss a device's cache.
+_CACHE = 2**25
+#: Bytes of a part of the target: it stays in a device's cache beside what is read and written once.
+PART = 2**23
+#: Elements of more bytes are moved in one pass: two of them read and write everything twice.
+_GROUPED_BYTES = 16
+#: Mean distance of successive indices up to which they are near.
+_NEAR = 4096.0
 #: Bytes of a mean run from which slices are worth a call each.
 _LONG_RUN = 1 << 16
 #: How often a plan must be used until grouping, which sorts the indices, has paid.
@@ -70,6 +82,7 @@ class Strategy(Enum):
     SLICES = "slices"
     DIRECT = "direct"
     GROUPED = "grouped"
+    INVERTED = "inverted"
     COMBINED = "combined"
 
 
@@ -99,11 +112,17 @@ class IndexFacts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouped:
-    """Two passes: between[n] = source[take[n]], then target[put[n]] = between[from_[n]]."""
+    """Two passes, by windows of so many elements of the source.
 
-    take: Index
-    from_: Index
+    For each window w and each n from starts[w] up to starts[w + 1]: between[put[n]] =
+    source[w * window + take[n]]; then target[i] = between[back[i]], where that is not below zero.
+    """
+
+    window: int
+    take: NDArray[np.uint16]
     put: Index
+    starts: NDArray[np.int64]
+    back: Index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +136,7 @@ class IndexPlan:
     strategy: Strategy
     runs: tuple[Run, ...] = ()
     grouped: Grouped | None = None
+    inverse: Index | None = None
     groups: Groups | None = None
     duplicates: Duplicates = Duplicates.ERROR
 
@@ -126,11 +146,19 @@ class IndexPlan:
         return self.facts.left_out > 0
 
     @property
+    def near(self) -> bool:
+        """Whether successive indices lie so near each other that a cache serves them."""
+        return self.facts.near <= _NEAR
+
+    @property
     def nbytes(self) -> int:
         """How many bytes it holds."""
         arrays: list[NDArray[Any]] = [self.index]
         if self.grouped is not None:
-            arrays += [self.grouped.take, self.grouped.from_, self.grouped.put]
+            passes = self.grouped
+            arrays += [passes.take, passes.put, passes.starts, passes.back]
+        if self.inverse is not None:
+            arrays.append(self.inverse)
         if self.groups is not None:
             arrays += [self.groups.places, self.groups.starts, self.groups.order]
         return sum(array.nbytes for array in arrays)
@@ -163,12 +191,13 @@ def plan_transfer(
     policy: Policy,
     *,
     uses: int = 1,
-    window: int = WINDOW,
+    cache: int = _CACHE,
     name: str = "index",
 ) -> IndexPlan:
     """Check and analyse one-dimensional indices of `size` elements.
 
-    `uses` is how often the plan will be used, as far as that is known. Raises `ArgumentError` for
+    `uses` is how often the plan will be used, as far as that is known; `cache` are the bytes that
+    stay in a device's cache. Raises `ArgumentError` for
     indices that the policy does not allow.
     """
     found = resolve(index, size, policy, name=name)
@@ -185,7 +214,11 @@ def plan_transfer(
             )
         found = keep_last(found, policy.duplicates, name=name)
     facts = facts_of(found, size)
-    strategy = _strategy(facts, element_bytes, uses, window)
+    strategy = _strategy(facts, element_bytes, uses, cache, direction)
+    gathers = direction is Direction.GATHER
+    inverse = None
+    if not gathers and strategy in (Strategy.GROUPED, Strategy.INVERTED):
+        inverse = inverted(found, size)
     return IndexPlan(
         direction=direction,
         size=size,
@@ -194,26 +227,50 @@ def plan_transfer(
         strategy=strategy,
         runs=_runs(found) if strategy is Strategy.SLICES else (),
         grouped=(
-            grouped(direction, found, max(1, window // element_bytes))
+            grouped(
+                found if inverse is None else inverse,
+                size if gathers else found.size,
+                window_elements(element_bytes),
+                max(1, PART // element_bytes),
+            )
             if strategy is Strategy.GROUPED
             else None
         ),
+        inverse=inverse,
     )
 
 
-def grouped(direction: Direction, index: Index, window: int) -> Grouped:
-    """Return the two passes of a grouped transfer, for windows of so many elements."""
-    dense = np.flatnonzero(index >= 0)
-    named = index[dense].astype(np.int64)
-    take, put = (named, dense) if direction is Direction.GATHER else (dense, named)
-    # First by windows of the target, then, keeping that order, by windows of the source: what goes
-    # to one window of the target lies in one run for each window of the source.
-    order = _by_window(put, window)
-    order = order[_by_window(take[order], window)]
-    take, put = take[order], put[order]
-    second = _by_window(put, window)
-    most = max(int(take.max(initial=0)), int(put.max(initial=0)), take.size) + 1
-    return Grouped(narrowest(take, most), narrowest(second, most), narrowest(put[second], most))
+def window_elements(element_bytes: int) -> int:
+    """Return how many elements a window of a grouped transfer has."""
+    return max(1, WINDOW // element_bytes // 16) * 16
+
+
+def inverted(index: Index, size: int) -> Index:
+    """Return for each of `size` places which element a scatter puts there, -1 for none."""
+    back = np.full(size, LEFT_OUT, np.int64)
+    kept = np.flatnonzero(index >= 0)
+    back[index[kept]] = kept
+    return narrowest(back, index.size + 1)
+
+
+def grouped(index: Index, size: int, window: int, part: int) -> Grouped:
+    """Return the two passes of a gather from `size` elements.
+
+    `window` elements of the source are read at a time, for parts of the target of `part` elements.
+    """
+    targets = np.flatnonzero(index >= 0)
+    windows = index[targets].astype(np.int64) // window
+    order = _in_order(windows)
+    starts = np.zeros(-(-size // window) + 1, np.int64)
+    np.cumsum(np.bincount(windows, minlength=starts.size - 1), out=starts[1:])
+    take = (index[targets] - windows * window)[order].astype(np.uint16)
+    parts = _in_order(targets[order] // part)
+    put = np.empty(targets.size, np.int64)
+    put[parts] = np.arange(targets.size)
+    back = np.full(index.size, LEFT_OUT, np.int64)
+    back[targets[order]] = put
+    most = targets.size + 1
+    return Grouped(window, take, narrowest(put, most), starts, narrowest(back, most))
 
 
 def plan_key(
@@ -259,16 +316,22 @@ class PlanCache:
         return made
 
 
-def _strategy(facts: IndexFacts, element_bytes: int, uses: int, window: int) -> Strategy:
+def _strategy(
+    facts: IndexFacts, element_bytes: int, uses: int, cache: int, direction: Direction
+) -> Strategy:
     moved = facts.count - facts.left_out
     if moved and moved * element_bytes >= facts.runs * _LONG_RUN:
         return Strategy.SLICES
-    far = facts.near * element_bytes > window // 64
-    larger = (facts.high - facts.low + 1) * element_bytes > 2 * window
-    often = uses >= _WORTH_GROUPING
-    if far and larger and often and element_bytes < SECTOR and not facts.ascending:
+    gathers = direction is Direction.GATHER
+    far = facts.near * element_bytes > cache // 128 and not facts.ascending
+    larger = (facts.high - facts.low + 1) * element_bytes > cache
+    # A pass over all that may be read, or written, is worth it where much of it is named.
+    dense = 2 * moved >= facts.size
+    if not (far and larger and dense):
+        return Strategy.DIRECT
+    if uses >= _WORTH_GROUPING and element_bytes <= _GROUPED_BYTES:
         return Strategy.GROUPED
-    return Strategy.DIRECT
+    return Strategy.DIRECT if gathers else Strategy.INVERTED
 
 
 def _run_starts(index: Index) -> NDArray[np.intp]:
@@ -289,8 +352,7 @@ def _runs(index: Index) -> tuple[Run, ...]:
     )
 
 
-def _by_window(places: NDArray[np.int64], window: int) -> NDArray[np.intp]:
-    """Return the order that brings places of one window together and keeps order within it."""
-    windows = places // window
+def _in_order(windows: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the order that brings equal windows together and keeps order within them."""
     narrow = windows.astype(np.uint16) if windows.max(initial=0) < 2**16 else windows
     return np.argsort(narrow, kind="stable")

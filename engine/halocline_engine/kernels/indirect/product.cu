@@ -51,3 +51,72 @@ product(const Value *__restrict__ field, Value *__restrict__ out, const Index *_
     out[l * (long long)rows] = (Value)value;
   }
 }
+
+// The same with rows in slices of 32, whose terms lie side by side: block t of the row in lane n of
+// a slice is at offsets[slice] + 32 t + n. A block has BLOCK terms with successive columns, the
+// first one a multiple of BLOCK, which are read in one piece.
+template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Piece {
+  T at[N];
+};
+
+template <typename Value, typename Index, int FORM, bool RENORMALISE, int LEVELS, int BLOCK>
+__device__ __forceinline__ void
+product_sliced(const Value *__restrict__ field, Value *__restrict__ out,
+               const long long *__restrict__ offsets, const int *__restrict__ lengths,
+               const Index *__restrict__ columns, const double *__restrict__ weights,
+               const int rows, const long long cells, const int batch, const double least) {
+  typedef Piece<Value, BLOCK> Values;
+  typedef Piece<double, BLOCK> Weights;
+  const int row = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+  if (row >= rows) return;
+  const int first = (int)blockIdx.y * LEVELS;
+  field += first * cells;
+  out += first * (long long)rows + row;
+  double sum[LEVELS], valid[LEVELS], own[LEVELS];
+#pragma unroll
+  for (int l = 0; l < LEVELS; ++l) {
+    sum[l] = valid[l] = 0.0;
+    own[l] = FORM != PLAIN && first + l < batch ? (double)__ldg(field + l * cells + row) : 0.0;
+  }
+  double all = 0.0;
+  const long long begin = __ldg(offsets + (row >> 5)) + (row & 31);
+  const int count = __ldg(lengths + row);
+  for (int t = 0; t < count; ++t) {
+    const long long entry = begin + 32ll * t;
+    const Weights weight = *(const Weights *)(weights + entry * BLOCK);
+    const Value *const cell = field + (long long)__ldg(columns + entry);
+    Values values[LEVELS];
+#pragma unroll
+    for (int l = 0; l < LEVELS; ++l)
+      if (first + l < batch) values[l] = *(const Values *)(cell + l * cells);
+#pragma unroll
+    for (int b = 0; b < BLOCK; ++b) {
+      all += weight.at[b];
+#pragma unroll
+      for (int l = 0; l < LEVELS; ++l) {
+        if (first + l >= batch) continue;
+        double value = (double)values[l].at[b];
+        if (FORM != PLAIN) value = value - own[l];
+        if (RENORMALISE) {
+          if (value == value) {
+            sum[l] = sum[l] + weight.at[b] * value;
+            valid[l] = valid[l] + weight.at[b];
+          }
+        } else {
+          sum[l] = sum[l] + weight.at[b] * value;
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int l = 0; l < LEVELS; ++l) {
+    if (first + l >= batch) continue;
+    double value = sum[l];
+    if (RENORMALISE && valid[l] != all)
+      value = valid[l] != 0.0 && valid[l] >= least * all ? value * (all / valid[l])
+                                                         : __longlong_as_double(0x7ff8000000000000ll);
+    if (count == 0) value = __longlong_as_double(0x7ff8000000000000ll);
+    if (FORM == DEPARTURE) value = own[l] + value;
+    out[l * (long long)rows] = (Value)value;
+  }
+}

@@ -17,7 +17,12 @@ from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.indirect.indices import narrowest
 from halocline_engine.kernels.indirect.problem import Index
 
-__all__ = ["Form", "Missing", "Sparse", "sparse"]
+__all__ = ["SLICE", "Form", "Missing", "Sliced", "Sparse", "sliced", "sparse"]
+
+#: Rows of a slice: as many as threads that run side by side.
+SLICE = 32
+# A matrix with few long rows would become much larger in slices.
+_MOST_PADDING = 4
 
 
 class Form(Enum):
@@ -53,6 +58,57 @@ class Sparse:
     starts: Index
     columns: Index
     weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sliced:
+    """The same matrix by slices of 32 rows, for threads that each take a row.
+
+    Terms are in blocks of `block` with successive columns, of which `columns` has the first, a
+    multiple of `block`. Block t of row n is number `offsets[n // 32] + 32 * t + n % 32`; row n has
+    `lengths[n]` blocks, and what stands beyond them in a slice is nothing.
+    """
+
+    block: int
+    offsets: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    columns: Index
+    weights: NDArray[np.float64]
+
+
+def sliced(matrix: Sparse, most: int) -> Sliced | None:
+    """Return a matrix in slices, in blocks of at most `most` terms; None where that is wasteful."""
+    starts = matrix.starts.astype(np.int64)
+    lengths = np.diff(starts)
+    block = next(size for size in (4, 2, 1) if size <= most and _in_blocks(matrix, lengths, size))
+    blocks = lengths // block
+    slices = -(-matrix.rows // SLICE)
+    padded = np.zeros(slices * SLICE, np.int64)
+    padded[: matrix.rows] = blocks
+    depths = padded.reshape(slices, SLICE).max(axis=1, initial=0)
+    offsets = np.zeros(slices + 1, np.int64)
+    np.cumsum(SLICE * depths, out=offsets[1:])
+    total = int(offsets[-1])
+    if total * block > _MOST_PADDING * (matrix.weights.size + SLICE * SLICE):
+        return None
+    row = np.repeat(np.arange(matrix.rows), blocks)
+    rank = np.arange(row.size) - np.repeat(starts[:-1] // block, blocks)
+    places = offsets[row // SLICE] + SLICE * rank + row % SLICE
+    columns = np.zeros(total, matrix.columns.dtype)
+    columns[places] = matrix.columns[::block]
+    weights = np.zeros((total, block))
+    weights[places] = matrix.weights.reshape(-1, block)
+    return Sliced(block, offsets, blocks.astype(np.int32), columns, weights.reshape(-1))
+
+
+def _in_blocks(matrix: Sparse, lengths: NDArray[np.int64], size: int) -> bool:
+    """Whether all terms are in blocks of successive columns that begin at multiples of `size`."""
+    if size == 1:
+        return True
+    if matrix.cells % size or (lengths % size).any():
+        return False
+    columns = matrix.columns.reshape(-1, size)
+    return bool((columns[:, 0] % size == 0).all() and (np.diff(columns, axis=1) == 1).all())
 
 
 def sparse(

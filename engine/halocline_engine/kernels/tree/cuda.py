@@ -7,6 +7,7 @@ by the levels of their branches: a block of threads each.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from halocline_engine.kernels.machine import Library, Machine, Moved
 from halocline_engine.kernels.tree import cpu
 from halocline_engine.kernels.tree.levels import Levels, by_levels
 from halocline_engine.kernels.tree.problem import Cable, Solved, check_cells
+from halocline_engine.kernels.tree.shape import Shape, shape_of
 from halocline_engine.kernels.tree.storage import (
     Flat,
     Interleaved,
@@ -28,15 +30,20 @@ from halocline_engine.kernels.tree.storage import (
 )
 from halocline_engine.kernels.tree.topology import Forest
 
-__all__ = ["WIDTH", "CudaTree", "marked_parents"]
+__all__ = ["AHEAD", "WIDTH", "CudaTree", "marked_parents"]
 
 #: Cells of a block of the interleaved layout: the threads of a warp.
 WIDTH = 32
+#: Nodes of one tree that are loaded ahead, by the bytes of an element.
+AHEAD: Mapping[int, int] = {4: 16, 8: 8}
+_DEPTH = 8
 
 _FOLDER = Path(__file__).parent
 _THREADS = 128
 _TILE = 32
-_DEPTH = 8
+# Threads of a block that eliminates on the chip, and shared memory that the device keeps of each.
+_WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128)
+_RESERVED = 1024
 _WORDS = {4: "unsigned int", 8: "unsigned long long"}
 _REALS = {"float32": "float", "float64": "double"}
 # Fewer cells than this leave most of a device idle with a thread each.
@@ -129,49 +136,50 @@ class CudaTree:
         Raises `ValueError` where the cells do not fit on the chip; see `uniform_threads`.
         """
         nodes, cells = rhs.shape
-        threads = self.uniform_threads(nodes, rhs.dtype.itemsize)
-        if not threads:
+        shape = shape_of(parents, AHEAD[rhs.dtype.itemsize])
+        if not self.uniform_threads(shape, rhs.dtype.itemsize):
             raise ValueError(f"Trees of {nodes} nodes do not fit on the chip.")
         moved = Moved(self._machine)
         found = moved.new((1, nodes, cells), rhs.dtype)
-        places = [moved.put(np.ascontiguousarray(parents, np.int32))]
-        places += [moved.put(array) for array in (diagonal, upper, rhs)]
+        places = [moved.put(array) for array in (shape.table, diagonal, upper, rhs)]
         places.append(moved.address(found))
-        self.uniform(nodes, cells, rhs.dtype, tuple(places))
+        self.uniform(shape, cells, rhs.dtype, tuple(places))
         return moved.get(found)[0]
 
     def uniform(
-        self, nodes: int, cells: int, dtype: np.dtype[Any], places: tuple[np.uint64, ...]
+        self, shape: Shape, cells: int, dtype: np.dtype[Any], places: tuple[np.uint64, ...]
     ) -> None:
         """Queue the solution of cells of one tree.
 
-        `places` are parents (int32), diagonal, upper, rhs and solution, indexed [node, cell].
+        `places` are the shape's table, diagonal, upper, rhs and solution, indexed [node, cell].
         """
-        threads = self.uniform_threads(nodes, dtype.itemsize)
+        threads = self.uniform_threads(shape, dtype.itemsize)
         self._launch(
             "uniform.cu",
             "uniform",
             cells,
             (*places, np.int64(cells)),
-            shared=_uniform_bytes(nodes, dtype.itemsize, threads),
+            shared=_uniform_bytes(shape, dtype.itemsize, threads),
             REAL=_REALS[dtype.name],
-            NODES=nodes,
-            DEPTH=_DEPTH,
+            NODES=shape.nodes,
+            EXTRA=shape.extra,
+            DEPTH=shape.depth,
             THREADS=threads,
         )
 
-    def uniform_threads(self, nodes: int, itemsize: int) -> int:
+    def uniform_threads(self, shape: Shape, itemsize: int) -> int:
         """Return the threads of a block that eliminates on the chip; 0 where it does not fit."""
-        fitting = [
-            n for n in (32, 64, 96, 128) if _uniform_bytes(nodes, itemsize, n) <= self._most_shared
-        ]
-        if not fitting:
-            return 0
 
-        def resident(n: int) -> tuple[int, int]:
-            return self._most_shared // (_uniform_bytes(nodes, itemsize, n) + 1024) * n, -n
+        def resident(width: int) -> int:
+            size = _uniform_bytes(shape, itemsize, width)
+            return (
+                self._most_shared // (size + _RESERVED) * width if size <= self._most_shared else 0
+            )
 
-        return max(fitting, key=resident)
+        # Whole warps, and as wide as costs few trees that are solved at once.
+        most = max(resident(width) for width in _WIDTHS)
+        wide = [n for n in _WIDTHS if n % WIDTH == 0 and resident(n) >= 0.85 * most]
+        return 0 if not most else max(wide or _WIDTHS, key=lambda n: (bool(wide) or resident(n), n))
 
     def solve_branches(
         self, forest: Forest, diagonal: Values, upper: Values, rhs: Values
@@ -312,8 +320,8 @@ def marked_parents(forest: Forest, target: Interleaved | None = None) -> NDArray
     return (absolute | forks).astype(np.uint32)
 
 
-def _uniform_bytes(nodes: int, itemsize: int, threads: int) -> int:
-    return 2 * nodes * threads * itemsize + 4 * nodes
+def _uniform_bytes(shape: Shape, itemsize: int, threads: int) -> int:
+    return 2 * (shape.nodes + shape.extra) * threads * itemsize + shape.table.nbytes
 
 
 def _tables(cells: list[Levels]) -> list[NDArray[np.int64]]:

@@ -14,6 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.kernels.threads import spread
+from halocline_engine.kernels.tridiagonal.cpu_pivoting import (
+    pivoted_band_systems,
+    pivoted_systems,
+)
+from halocline_engine.kernels.tridiagonal.pivoting import fold, settled, unfold
 from halocline_engine.kernels.tridiagonal.problem import (
     Batch,
     Factored,
@@ -22,7 +27,7 @@ from halocline_engine.kernels.tridiagonal.problem import (
     rows_of_periodic,
 )
 
-__all__ = ["diagnose", "factor", "solve", "solve_factored", "solve_pentadiagonal"]
+__all__ = ["diagnose", "ends", "factor", "solve", "solve_factored", "solve_pentadiagonal"]
 
 #: Neighbouring systems that one pass over the rows solves: their rows are whole cache lines.
 _WIDTH = 64
@@ -32,16 +37,28 @@ _config: Any = cast("Any", numba).config
 
 
 def solve(
-    lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch, *, periodic: bool = False
+    lower: Batch,
+    diagonal: Batch,
+    upper: Batch,
+    rhs: Batch,
+    *,
+    periodic: bool = False,
+    pivoting: bool = False,
 ) -> Solved:
     """Solve a batch."""
     check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
     if periodic:
         rows_of_periodic(rhs.shape[1])
     bands = _dense(lower), _dense(diagonal), _dense(upper), _dense(rhs)
-    found = np.empty_like(bands[3])
-    _over_tiles(_periodic if periodic else _thomas, (*bands, found), rhs)
-    return Solved(found, diagnose(*bands, found, periodic=periodic))
+    if pivoting and periodic:
+        band, right = fold(*bands)
+        found = unfold(solve_pentadiagonal(*band, right, pivoting=True))
+    else:
+        found = np.empty_like(bands[3])
+        plain = _periodic if periodic else _thomas
+        _over_tiles(pivoted_systems if pivoting else plain, (*bands, found), rhs)
+    status = diagnose(*bands, found, periodic=periodic)
+    return settled(found, status) if pivoting else Solved(found, status)
 
 
 def factor(lower: Batch, diagonal: Batch, upper: Batch) -> Factored:
@@ -63,6 +80,15 @@ def solve_factored(factored: Factored, rhs: Batch) -> Batch:
     return found
 
 
+def ends(lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
+    """Return the equations of the ends of each piece of rows, as the reference does."""
+    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+    found = np.empty((6, rhs.shape[0], rhs.shape[2]), rhs.dtype)
+    arrays = (*(_dense(band) for band in (lower, diagonal, upper, rhs)), found)
+    _over_tiles(_ends, arrays, rhs)
+    return found
+
+
 def solve_pentadiagonal(
     second_lower: Batch,
     lower: Batch,
@@ -70,6 +96,8 @@ def solve_pentadiagonal(
     upper: Batch,
     second_upper: Batch,
     rhs: Batch,
+    *,
+    pivoting: bool = False,
 ) -> Batch:
     """Solve a batch of pentadiagonal systems."""
     bands = {
@@ -82,7 +110,7 @@ def solve_pentadiagonal(
     check_batch(bands, rhs)
     found = np.empty(rhs.shape, rhs.dtype)
     arrays = (*(_dense(band) for band in bands.values()), _dense(rhs), found)
-    _over_tiles(_pentadiagonal, arrays, rhs)
+    _over_tiles(pivoted_band_systems if pivoting else _pentadiagonal, arrays, rhs)
     return found
 
 
@@ -185,6 +213,37 @@ def _periodic(
             weight = (x[o, 0, i] + share * x[o, last, i]) / (one + (z[0, q] + share * z[last, q]))
             for k in range(rows):
                 x[o, k, i] = x[o, k, i] - weight * z[k, q]
+
+
+@_njit
+def _ends(
+    a: Any, b: Any, c: Any, d: Any, e: Any, one: Any, width: int, first: int, past: int
+) -> None:
+    _, rows, inner = d.shape
+    tiles = -(-inner // width)
+    for tile in range(first, past):
+        o, start = tile // tiles, tile % tiles * width
+        end = min(start + width, inner)
+        k = rows - 2
+        for i in range(start, end):
+            w = one / b[o, k, i]
+            e[0, o, i], e[1, o, i], e[2, o, i] = a[o, k, i] * w, c[o, k, i] * w, d[o, k, i] * w
+            w = one / b[o, 0, i]
+            e[3, o, i], e[4, o, i], e[5, o, i] = a[o, 0, i] * w, c[o, 0, i] * w, d[o, 0, i] * w
+        for k in range(rows - 3, -1, -1):
+            for i in range(start, end):
+                high = c[o, k, i]
+                w = one / (b[o, k, i] - high * e[0, o, i])
+                e[1, o, i] = -(high * e[1, o, i]) * w
+                e[2, o, i] = (d[o, k, i] - high * e[2, o, i]) * w
+                e[0, o, i] = a[o, k, i] * w
+        for k in range(1, rows):
+            for i in range(start, end):
+                low = a[o, k, i]
+                w = one / (b[o, k, i] - low * e[4, o, i])
+                e[3, o, i] = -(low * e[3, o, i]) * w
+                e[5, o, i] = (d[o, k, i] - low * e[5, o, i]) * w
+                e[4, o, i] = c[o, k, i] * w
 
 
 @_njit

@@ -1,8 +1,10 @@
 """The systems solved on a CUDA device, in the memory order in which they lie there.
 
-Interleaved systems: a thread each, the bits of the other targets. Contiguous ones: a warp each, up
-to 512 rows, and by tiles of them beyond, which is Wang's partition method; periodic contiguous
-systems of more rows go to a thread each.
+Interleaved systems: a thread each, with the bits of the other targets, up to 48 rows, where they
+are periodic, and beyond 512 rows; several threads each between. Contiguous ones: some lanes of a
+warp each, up to 512 rows, and by windows of them beyond, or, where these are coupled too strongly,
+by tiles, which is Wang's partition method; periodic contiguous systems of more rows go to a thread
+each.
 """
 
 from __future__ import annotations
@@ -12,17 +14,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from halocline_engine.kernels.machine import Library, Machine, Moved
+from halocline_engine.kernels.machine import Kernels, Library, Machine, Moved
+from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.launching import (
+    JUDGES,
     LANES,
     MOST_ROWS_A_LANE,
     Layout,
     Plan,
     plan_contiguous,
     plan_factored,
+    plan_interleaved,
     plan_thomas,
-    tile_rows,
+    plan_windows,
+    window_rows,
 )
+from halocline_engine.kernels.tridiagonal.pivoting import fold, settled, unfold
 from halocline_engine.kernels.tridiagonal.problem import (
     Batch,
     Factored,
@@ -39,6 +46,8 @@ Address: TypeAlias = np.uint64
 _FOLDER = Path(__file__).parent
 _MOST_IN_A_WARP = LANES * MOST_ROWS_A_LANE
 _SMALL = 128
+# Blocks that solve again what windows did not: enough to fill a device, few enough to end at once.
+_MOST_AGAIN = 1024
 
 
 class CudaTridiagonal:
@@ -52,6 +61,7 @@ class CudaTridiagonal:
         self._machine = machine
         self._library = library
         self._most_shared = most_shared
+        self._kernels: dict[tuple[str, tuple[tuple[str, int | str], ...]], Kernels] = {}
 
     def solve(
         self,
@@ -61,9 +71,13 @@ class CudaTridiagonal:
         rhs: Batch,
         *,
         periodic: bool = False,
+        pivoting: bool = False,
         contiguous: bool | None = None,
     ) -> Solved:
-        """Solve a batch; `contiguous` says how (default: where inner is 1)."""
+        """Solve a batch; `contiguous` says how (default: where inner is 1).
+
+        With `pivoting`, systems go to a thread each however they lie.
+        """
         check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
         if periodic:
             rows_of_periodic(rhs.shape[1])
@@ -71,12 +85,16 @@ class CudaTridiagonal:
         layout = Layout(outer, rows, inner, rhs.dtype.name, periodic)
         if not layout.systems:
             return Solved(rhs.copy(), np.zeros((outer, inner), np.uint8))
+        if pivoting and periodic:
+            return self._folded(lower, diagonal, upper, rhs)
         moved = Moved(self._machine)
         bands = tuple(moved.put(array) for array in (lower, diagonal, upper, rhs))
         found = moved.new((outer, rows, inner), rhs.dtype)
         status = moved.new((1, outer, inner), np.dtype(np.uint8))
         places = (*bands, moved.address(found), moved.address(status))
-        if inner == 1 if contiguous is None else contiguous:
+        if pivoting:
+            self.pivoted(layout, places, moved)
+        elif inner == 1 if contiguous is None else contiguous:
             self.contiguous(layout, places, moved)
         else:
             self.interleaved(layout, places, moved)
@@ -89,11 +107,15 @@ class CudaTridiagonal:
         moved: Moved,
         plan: Plan | None = None,
     ) -> None:
-        """Queue the solution by a thread a system.
+        """Queue the solution by a thread a system, or by several.
 
         `places` are lower, diagonal, upper, rhs, solution and status.
         """
-        plan = plan or plan_thomas(layout, self._most_shared)
+        plan = plan or plan_interleaved(layout, self._most_shared)
+        if plan.pieces > 1:
+            sizes = (np.int64(layout.systems), np.int32(layout.inner))
+            self._launch("split.cu", "split", plan, layout.systems * plan.pieces, (*places, *sizes))
+            return
         room = places[4]
         if not plan.on_chip:
             arrays = 2 if layout.periodic else 1
@@ -102,6 +124,24 @@ class CudaTridiagonal:
         numbers = (np.int64(layout.systems), np.int32(layout.inner))
         arguments = (*places[:5], room, places[5], *numbers)
         self._launch("thomas.cu", "thomas", plan, layout.systems, arguments)
+
+    def pivoted(self, layout: Layout, places: tuple[Address, ...], moved: Moved) -> None:
+        """Queue elimination with partial pivoting; `places` are those of `interleaved`."""
+        plan = plan_thomas(layout, self._most_shared, kept=3)
+        room = places[4]
+        if not plan.on_chip:
+            shape = (2, layout.rows, layout.systems)
+            room = moved.address(moved.new(shape, np.dtype(layout.dtype)))
+        numbers = (np.int64(layout.systems), np.int32(layout.inner))
+        arguments = (*places[:5], room, places[5], *numbers)
+        self._launch("pivoted.cu", "pivoted", plan, layout.systems, arguments)
+
+    def _folded(self, lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Solved:
+        """Solve periodic systems with pivoting, as pentadiagonal ones without corners."""
+        band, right = fold(lower, diagonal, upper, rhs)
+        found = unfold(self.solve_pentadiagonal(*band, right, pivoting=True))
+        status = reference.diagnose(lower, diagonal, upper, rhs, found, periodic=True)
+        return settled(found, status)
 
     def contiguous(
         self,
@@ -112,44 +152,42 @@ class CudaTridiagonal:
     ) -> None:
         """Queue the solution of systems whose rows lie side by side; `inner` is 1."""
         if layout.rows <= _MOST_IN_A_WARP:
-            self._warps(
-                layout, plan or plan_contiguous(layout, 0), places, (places[4], places[4]), 1
-            )
+            plan = plan or plan_contiguous(layout, aligned=_aligned(places))
+            threads = layout.systems * plan.pieces
+            arguments = (*places, np.int64(layout.systems))
+            self._launch("contiguous.cu", "contiguous", plan, threads, arguments)
         elif layout.periodic:
             self.interleaved(layout, places, moved)
         else:
-            self._tiles(layout, places, moved)
+            self._long(layout, places, moved)
 
-    def _tiles(self, layout: Layout, places: tuple[Address, ...], moved: Moved) -> None:
-        """Reduce each tile to its ends, solve for the last unknown of each, and fill them in."""
-        tiles = -(-layout.rows // tile_rows(layout.dtype))
-        jobs = layout.systems * tiles
-        dtype = np.dtype(layout.dtype)
-        ends = moved.address(moved.new((1, jobs, 6), dtype))
-        reduced = Layout(layout.systems, tiles, 1, layout.dtype)
-        bands = [moved.address(moved.new((1, 1, jobs), dtype)) for _ in range(5)]
-        parts = moved.address(moved.new((1, 1, jobs), np.dtype(np.uint8)))
-        first = plan_contiguous(layout, 1)
-        self._warps(layout, first, places, (places[4], ends), tiles)
-        numbers = (np.int64(layout.systems), np.int32(tiles))
-        self._launch("contiguous.cu", "join", first, jobs, (ends, *bands[:4], *numbers))
-        self.contiguous(reduced, (*bands, parts), moved)
-        second = plan_contiguous(layout, 2)
-        self._warps(layout, second, (*places[:5], parts), (bands[4], ends), tiles)
-        arguments = (parts, places[5], *numbers)
-        self._launch("contiguous.cu", "gather_status", second, layout.systems, arguments)
-
-    def _warps(
-        self,
-        layout: Layout,
-        plan: Plan,
-        places: tuple[Address, ...],
-        ends: tuple[Address, Address],
-        tiles: int,
-    ) -> None:
-        numbers = (np.int64(layout.systems), np.int32(layout.rows), np.int32(tiles))
-        jobs = layout.systems * tiles * LANES
-        self._launch("contiguous.cu", "contiguous", plan, jobs, (*places, *ends, *numbers))
+    def _long(self, layout: Layout, places: tuple[Address, ...], moved: Moved) -> None:
+        """Queue the solution by windows, and by tiles for systems where these were too narrow."""
+        systems, rows = layout.systems, layout.rows
+        whole = systems == 1 or rows * layout.itemsize % 16 == 0
+        plan, block = plan_windows(layout, aligned=whole and _aligned(places))
+        tile, kept = window_rows(layout.dtype)
+        windows, tiles = -(-rows // kept), -(-rows // tile)
+        # Ends and rows of the smaller systems; then where systems are to be solved again (4 bytes
+        # each), and a byte for each window.
+        size = systems * tiles * layout.itemsize
+        room = moved.new((1, 1, 10 * size + systems * (windows + 4)), np.dtype(np.uint8))
+        base = int(moved.address(room))
+        places_of = (0, 6 * size, 7 * size, 10 * size, 10 * size + 4 * systems)
+        ends, known, bands, marks, parts = (np.uint64(base + offset) for offset in places_of)
+        numbers = (np.int64(systems), np.int32(rows))
+        jobs = systems * windows * LANES
+        given = (*numbers, np.int32(windows))
+        self._launch("long.cu", "windows", plan, jobs, (*places[:5], parts, *given))
+        judged = (parts, places[5], marks, np.int32(windows))
+        self._launch("long.cu", "judge", block, systems * JUDGES, judged)
+        jobs = min(systems * tiles * LANES, _MOST_AGAIN * plan.threads)
+        given = (*numbers, np.int32(tiles))
+        self._launch("long.cu", "ends", plan, jobs, (*places[:4], marks, ends, *given))
+        bridged = (marks, ends, bands, known, np.int32(tiles))
+        self._launch("long.cu", "bridge", block, systems * JUDGES, bridged)
+        filled = (*places[:5], marks, known, places[5], *given)
+        self._launch("long.cu", "fill", plan, jobs, filled)
 
     def factor(self, lower: Batch, diagonal: Batch, upper: Batch) -> Factored:
         """Eliminate the coefficients; the result serves any number of right-hand sides."""
@@ -192,6 +230,20 @@ class CudaTridiagonal:
         numbers = (np.int64(layout.systems), np.int32(layout.inner))
         self._launch("prefactored.cu", "solve", plan, layout.systems, (*places, *numbers))
 
+    def ends(self, lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
+        """Return the equations of the ends of each piece of rows, as the reference does."""
+        check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+        outer, rows, inner = rhs.shape
+        layout = Layout(outer, rows, inner, rhs.dtype.name)
+        moved = Moved(self._machine)
+        places = tuple(moved.put(array) for array in (lower, diagonal, upper, rhs))
+        found = moved.new((6, outer, inner), rhs.dtype)
+        plan = Plan((("REAL", layout.real), ("THREADS", _SMALL)), _SMALL, 0)
+        numbers = (np.int64(layout.systems), np.int32(rows), np.int32(inner))
+        arguments = (*places, moved.address(found), *numbers)
+        self._launch("ends.cu", "piece_ends", plan, layout.systems, arguments)
+        return moved.get(found)
+
     def solve_pentadiagonal(
         self,
         second_lower: Batch,
@@ -200,6 +252,8 @@ class CudaTridiagonal:
         upper: Batch,
         second_upper: Batch,
         rhs: Batch,
+        *,
+        pivoting: bool = False,
     ) -> Batch:
         """Solve a batch of pentadiagonal systems, by a thread each."""
         bands = {
@@ -215,18 +269,30 @@ class CudaTridiagonal:
         moved = Moved(self._machine)
         places = tuple(moved.put(array) for array in (*bands.values(), rhs))
         found = moved.new((outer, rows, inner), rhs.dtype)
-        room = moved.new((2, rows, layout.systems), rhs.dtype)
-        constants = {"REAL": layout.real, "ROWS": rows, "THREADS": _SMALL}
+        room = moved.new((4 if pivoting else 2, rows, layout.systems), rhs.dtype)
+        constants: dict[str, int | str] = {"REAL": layout.real, "ROWS": rows, "THREADS": _SMALL}
+        constants |= {"ON_CHIP": 0} if pivoting else {}
         plan = Plan(tuple(constants.items()), _SMALL, 0)
         numbers = (np.int64(layout.systems), np.int32(inner))
         arguments = (*places, moved.address(found), moved.address(room), *numbers)
-        self._launch("pentadiagonal.cu", "pentadiagonal", plan, layout.systems, arguments)
+        file, name = ("pivoted", "pivoted_band") if pivoting else ("pentadiagonal",) * 2
+        self._launch(f"{file}.cu", name, plan, layout.systems, arguments)
         return moved.get(found)
 
     def _launch(
         self, file: str, name: str, plan: Plan, threads: int, arguments: tuple[Any, ...]
     ) -> None:
-        kernels = self._library.file(_FOLDER / file, dict(plan.constants))
+        key = (file, plan.constants)
+        kernels = self._kernels.get(key)
+        if kernels is None:
+            kernels = self._library.file(_FOLDER / file, dict(plan.constants))
+            self._kernels[key] = kernels
         blocks = -(-threads // plan.threads)
         if blocks:
             kernels.launch(name, (blocks, 1, 1), (plan.threads, 1, 1), arguments, plan.shared)
+
+
+def _aligned(places: tuple[Address, ...]) -> bool:
+    """Return whether bands, right-hand side and solution begin at multiples of 16 bytes."""
+    lower, diagonal, upper, rhs, solution = (int(place) for place in places[:5])
+    return (lower | diagonal | upper | rhs | solution) % 16 == 0

@@ -8,29 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 __all__ = [
+    "JUDGES",
     "LANES",
     "MOST_ROWS_A_LANE",
     "Layout",
     "Plan",
     "plan_contiguous",
     "plan_factored",
+    "plan_interleaved",
+    "plan_split",
     "plan_thomas",
-    "tile_rows",
+    "plan_windows",
+    "window_rows",
 ]
 
 LANES = 32
+# Plans that are not made again where the same sizes come back, as they do from step to step.
+_REMEMBERED = 256
 MOST_ROWS_A_LANE = 16
+#: Threads of a block that looks at all of a long system.
+JUDGES = 1024
 #: Threads of a block whose systems do not fit on the chip.
 _IN_MEMORY = 128
 # Rows of coefficients ahead of the sweep; more float64 ones do not fit into registers.
 _DEPTH: Mapping[str, int] = {"float32": 16, "float64": 8}
-# Rows of a lane in tiles of long systems, for the same reason.
-_TILE: Mapping[str, int] = {"float32": 16, "float64": 12}
-_WARPS = 4
+# Warps of a block, which do not wait for each other, and rows of a lane of contiguous systems. More
+# lanes do with fewer registers, fewer lanes with less arithmetic.
+_WARPS = 2
+_ROWS_A_LANE: Mapping[str, int] = {"float32": 25, "float64": 17}
+# Interleaved systems of more rows than the first number leave one thread each too little room.
+_FEW_ROWS = 48
+_MOST_SPLIT = 512
+# Right-hand sides in flight where the coefficients are eliminated already, and bytes of a system
+# that fits into a thread's registers.
+_FACTORED_DEPTH = 20
+_UNROLLED = 640
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +77,33 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class _Window:
+    """Rows of a lane, rows at each end that are not kept, and what may couple them to the rest."""
+
+    own: int
+    guard: int
+    slight: str
+
+
+# What is kept begins at multiples of 128 bytes; what is slight is far less than a rounding error.
+_WINDOWS: Mapping[str, _Window] = {
+    "float32": _Window(20, 64, "0x1p-30f"),
+    "float64": _Window(14, 64, "0x1p-60"),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """How a kernel is compiled and launched; `shared` are bytes a block."""
+    """How a kernel is compiled and launched.
+
+    `shared` are bytes of a block, `pieces` the threads of a system.
+    """
 
     constants: tuple[tuple[str, int | str], ...]
     threads: int
     shared: int
     on_chip: bool = True
+    pieces: int = 1
 
 
 def plan_thomas(
@@ -110,44 +147,176 @@ def plan_thomas(
     return Plan(tuple(constants.items()), threads, shared, on_chip)
 
 
-def plan_contiguous(layout: Layout, mode: int, warps: int = _WARPS) -> Plan:
-    """Return how contiguous systems are solved by a warp each; see `contiguous.cu`.
+@lru_cache(_REMEMBERED)
+def plan_interleaved(layout: Layout, most_shared: int) -> Plan:
+    """Return how interleaved systems are solved: by a thread or by several of them each.
 
-    >>> dict(plan_contiguous(Layout(9, 80, 1, "float32"), 0).constants)["R"]
-    3
+    >>> plan_interleaved(Layout(1, 20, 1 << 20, "float64"), 227 * 1024).pieces
+    1
+    >>> plan_interleaved(Layout(1, 512, 1 << 20, "float32"), 227 * 1024).pieces
+    32
     """
-    rows = _TILE[layout.dtype] if mode else -(-layout.rows // LANES)
-    pitch = rows + 1 - rows % 2
+    plan = None if layout.periodic else plan_split(layout)
+    if plan is None or plan.shared > most_shared:
+        return plan_thomas(layout, most_shared)
+    return plan
+
+
+def plan_split(layout: Layout) -> Plan | None:
+    """Return how interleaved systems are solved by several threads each; see `split.cu`.
+
+    None where they have few rows, which one thread does better, or more than fit on a chip.
+
+    >>> plan_split(Layout(1, 80, 1 << 20, "float64")).pieces
+    5
+    """
+    if not _FEW_ROWS < layout.rows <= _MOST_SPLIT:
+        return None
+    pieces = _pieces(layout.rows, layout.dtype)
+    rows = -(-layout.rows // pieces)
+    single = layout.dtype == "float32"
+    width = 64 if pieces == 4 else 32 if pieces < 32 or single else 16
+    threads = pieces * width
+    at_once = (
+        max(1, (1024 if threads > 256 else 768) // threads) if single else max(1, 512 // threads)
+    )
+    # What does not fit into the registers of so many threads is in shared memory.
+    staged = max(0, rows - (8 if single and threads > 256 else 10))
     constants = {
         "REAL": layout.real,
-        "R": rows,
-        "WARPS": warps,
-        "THREADS": warps * LANES,
-        "PERIODIC": int(layout.periodic),
-        "MODE": mode,
+        "ROWS": layout.rows,
+        "PIECES": pieces,
+        "LANES": 1 << (pieces - 1).bit_length(),
+        "ROWS_A_PIECE": rows,
+        "STAGED": staged,
+        "WIDTH": width,
+        "THREADS": threads,
+        "BLOCKS": at_once,
     }
-    shared = warps * LANES * pitch * layout.itemsize
-    return Plan(tuple(constants.items()), warps * LANES, shared)
+    table = 6 * pieces * (width | 1) * layout.itemsize
+    shared = table + -(-width // 4) * 16 + staged * 4 * threads * layout.itemsize
+    return Plan(tuple(constants.items()), threads, shared, pieces=pieces)
 
 
-def tile_rows(dtype: str) -> int:
-    """Return the rows of a tile of a long contiguous system."""
-    return LANES * _TILE[dtype]
+def _pieces(rows: int, dtype: str) -> int:
+    """Return the threads of a system: as few as have few enough rows each."""
+    if dtype == "float32":
+        return next(
+            n for n, most in ((4, 100), (8, 200), (16, 256), (32, _MOST_SPLIT)) if rows <= most
+        )
+    if rows <= 128:
+        return max(4, -(-rows // 16))
+    return 16 if rows <= 256 else 32
 
 
+@lru_cache(_REMEMBERED)
+def plan_contiguous(layout: Layout, *, aligned: bool = True, warps: int = _WARPS) -> Plan:
+    """Return how contiguous systems of at most 512 rows are solved; see `contiguous.cu`.
+
+    `aligned`: whether all arrays begin at a multiple of 16 bytes.
+
+    >>> dict(plan_contiguous(Layout(9, 80, 1, "float64")).constants)["LANES"]
+    8
+    """
+    rows, size = layout.rows, layout.itemsize
+    lanes = next(n for n in (4, 8, 16, 32) if n * _ROWS_A_LANE[layout.dtype] >= rows or n == 32)
+    own, vector = _lane(rows, lanes, size)
+    chunk = 16 // size
+    # Systems that begin at multiples of 16 bytes may lie apart, so that banks do not collide.
+    pitch = lanes * own if rows % chunk == 0 and lanes < LANES else rows
+    systems = LANES // lanes
+    constants = {
+        "REAL": layout.real,
+        "ROWS": rows,
+        "LANES": lanes,
+        "ROWS_A_LANE": own,
+        "PITCH": pitch,
+        "VECTOR": vector,
+        "COPIED": chunk if aligned and systems * rows % chunk == 0 else 1,
+        "PERIODIC": int(layout.periodic),
+        "THREADS": warps * LANES,
+    }
+    # The last lane reads, and does not use, what is behind its rows.
+    shared = (warps * 4 * systems * pitch + max(0, lanes * own - pitch)) * size
+    return Plan(tuple(constants.items()), warps * LANES, shared, pieces=lanes)
+
+
+def _lane(rows: int, lanes: int, size: int) -> tuple[int, int]:
+    """Return the rows of a lane and how many it reads at once.
+
+    Lanes read from different banks where one's rows begin an odd number of such reads behind those
+    of the lane before; reads of 16 bytes are worth a row more, and so is that no lane goes beyond
+    the end.
+    """
+    least = -(-rows // lanes)
+    found: list[tuple[float, int, int]] = []
+    for vector in (16 // size, 8 // size, 1):
+        if rows % vector == 0:
+            reads = -(-least // vector)
+            own = (reads + 1 - reads % 2) * vector
+            wasted = 0 if lanes * own == rows else 0.6
+            found.append((own + (1 if size == 8 else 1.5) / vector + wasted, own, vector))
+    return min(found)[1:]
+
+
+@lru_cache(_REMEMBERED)
+def plan_windows(layout: Layout, *, aligned: bool = True) -> tuple[Plan, Plan]:
+    """Return how long contiguous systems are solved, a warp for a window of rows; see `long.cu`.
+
+    The second plan is that of a block that looks at a whole system. `aligned`: whether all systems
+    begin at a multiple of 16 bytes.
+
+    >>> dict(plan_windows(Layout(9, 8000, 1, "float32"))[0].constants)["ROWS_A_LANE"]
+    20
+    """
+    window = _WINDOWS[layout.dtype]
+    chunk = 16 // layout.itemsize
+    constants = {
+        "REAL": layout.real,
+        "ROWS_A_LANE": window.own,
+        "GUARD": window.guard,
+        "VECTOR": chunk,
+        "COPIED": chunk if aligned else 1,
+        "SLIGHT": window.slight,
+        "THREADS": _WARPS * LANES,
+        "JUDGES": JUDGES,
+    }
+    shared = _WARPS * 4 * LANES * window.own * layout.itemsize
+    plan = Plan(tuple(constants.items()), _WARPS * LANES, shared, pieces=LANES)
+    return plan, Plan(plan.constants, JUDGES, 3 * JUDGES * layout.itemsize)
+
+
+def window_rows(dtype: str) -> tuple[int, int]:
+    """Return the rows of a window of a long system, and how many of them are kept.
+
+    >>> window_rows("float64")
+    (448, 320)
+    """
+    window = _WINDOWS[dtype]
+    return LANES * window.own, LANES * window.own - 2 * window.guard
+
+
+@lru_cache(_REMEMBERED)
 def plan_factored(
     layout: Layout, most_shared: int, *, shared: bool, threads: int | None = None
 ) -> Plan:
     """Return how systems are solved by a thread each whose coefficients are eliminated already.
 
-    Where one matrix is `shared` by all systems, it lies on the chip as well, if it fits there.
+    Where one matrix is `shared` by all systems, it lies on the chip as well, if it fits there; then
+    short systems are in registers.
 
     >>> plan_factored(Layout(1, 80, 1 << 20, "float64"), 227 * 1024, shared=True).shared
-    42880
+    1920
     """
     fixed = 3 * layout.rows * layout.itemsize if shared else 0
     fits = fixed <= most_shared
     fixed = fixed if fits else 0
-    plan = plan_thomas(layout, most_shared, kept=1, fixed=fixed, threads=threads)
+    unrolled = shared and layout.rows * layout.itemsize <= _UNROLLED
+    if unrolled and threads is None:
+        threads = 64
+    depth = _FACTORED_DEPTH
+    plan = plan_thomas(layout, most_shared, kept=1, fixed=fixed, threads=threads, depth=depth)
     constants = {**dict(plan.constants), "SHARED": int(shared), "FITS": int(fits)}
-    return Plan(tuple(constants.items()), plan.threads, plan.shared, plan.on_chip)
+    constants["UNROLLED"] = int(unrolled)
+    used = fixed if unrolled else plan.shared
+    return Plan(tuple(constants.items()), plan.threads, used, plan.on_chip)

@@ -1,7 +1,7 @@
 // Systems whose coefficients are eliminated already; a thread a system.
 //
 // Constants: REAL, ROWS, DEPTH, THREADS, ON_CHIP, SHARED (one matrix for all systems), FITS (and it
-// lies on the chip).
+// lies on the chip), UNROLLED (a thread has all its rows in registers, and loads them at once).
 // Compulsory traffic with a shared matrix is two elements a row: rhs in, x out.
 typedef REAL real;
 extern __shared__ __align__(16) unsigned char chip[];
@@ -31,9 +31,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) factor(
 extern "C" __global__ void __launch_bounds__(THREADS) solve(
     const real* __restrict__ low, const real* __restrict__ w, const real* __restrict__ c,
     const real* __restrict__ d, real* x, const long long systems, const int inner) {
-  real* factors = (real*)chip;
-  real* own = factors + (SHARED && FITS ? 3 * ROWS : 0) + threadIdx.x;
 #if SHARED && FITS
+  real* factors = (real*)chip;
   for (int row = threadIdx.x; row < ROWS; row += THREADS) {
     factors[row] = low[row];
     factors[ROWS + row] = w[row];
@@ -46,34 +45,51 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve(
   const long long outer = system / inner;
   const long long first = outer * inner * ROWS + (system - outer * inner);
   const long long step = inner;
-#if ON_CHIP
-  real* y = own;
-  const long long pace = THREADS;
-#else
-  real* y = x + first;
-  const long long pace = step;
-#endif
 #if SHARED && FITS
 #define FACTOR(from, n, row) factors[n * ROWS + (row)]
 #elif SHARED
 #define FACTOR(from, n, row) __ldg(from + (row))
 #else
-#define FACTOR(from, n, row) __ldcs(from + first + (row) * step)
+#define FACTOR(from, n, row) from[first + (row) * step]
 #endif
 #define LOW(row) FACTOR(low, 0, row)
 #define RECIPROCAL(row) FACTOR(w, 1, row)
 #define UPPER(row) FACTOR(c, 2, row)
+#if UNROLLED
+  real y[ROWS];
+#pragma unroll
+  for (int row = 0; row < ROWS; ++row) y[row] = d[first + row * step];
+  real v = 0;
+#pragma unroll
+  for (int row = 0; row < ROWS; ++row) {
+    v = (y[row] - LOW(row) * v) * RECIPROCAL(row);
+    y[row] = v;
+  }
+  x[first + (ROWS - 1) * step] = v;
+#pragma unroll
+  for (int row = ROWS - 2; row >= 0; --row) {
+    v = y[row] - UPPER(row) * v;
+    x[first + row * step] = v;
+  }
+#else
+#if ON_CHIP
+  real* y = (real*)chip + (SHARED && FITS ? 3 * ROWS : 0) + threadIdx.x;
+  const long long pace = THREADS;
+#else
+  real* y = x + first;
+  const long long pace = step;
+#endif
   real v = 0;
   real ahead[DEPTH];
 #pragma unroll
   for (int q = 0; q < DEPTH; ++q)
-    if (q < ROWS) ahead[q] = __ldcs(d + first + q * step);
+    if (q < ROWS) ahead[q] = d[first + q * step];
   for (int group = 0; group < WHOLE - 1; ++group) {
 #pragma unroll
     for (int q = 0; q < DEPTH; ++q) {
       const int row = group * DEPTH + q;
       const real now = ahead[q];
-      ahead[q] = __ldcs(d + first + (row + DEPTH) * step);
+      ahead[q] = d[first + (row + DEPTH) * step];
       v = (now - LOW(row) * v) * RECIPROCAL(row);
       y[row * pace] = v;
     }
@@ -83,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve(
   for (int q = 0; q < DEPTH; ++q) {
     const int row = (WHOLE - 1) * DEPTH + q;
     const real now = ahead[q];
-    if (q < REST) ahead[q] = __ldcs(d + first + (row + DEPTH) * step);
+    if (q < REST) ahead[q] = d[first + (row + DEPTH) * step];
     v = (now - LOW(row) * v) * RECIPROCAL(row);
     y[row * pace] = v;
   }
@@ -94,10 +110,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve(
     v = (ahead[q] - LOW(row) * v) * RECIPROCAL(row);
     y[row * pace] = v;
   }
-  __stcs(x + first + (ROWS - 1) * step, v);
+  x[first + (ROWS - 1) * step] = v;
 #pragma unroll 8
   for (int row = ROWS - 2; row >= 0; --row) {
     v = y[row * pace] - UPPER(row) * v;
-    __stcs(x + first + row * step, v);
+    x[first + row * step] = v;
   }
+#endif
 }

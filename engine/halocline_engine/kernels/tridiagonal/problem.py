@@ -22,9 +22,10 @@ All targets eliminate in the same way, with one reciprocal a row (Thomas's algor
     w[i] = 1 / (diagonal[i] - lower[i] c[i-1]);   c[i] = upper[i] w[i]
     y[i] = (rhs[i] - lower[i] y[i-1]) w[i];       x[i] = y[i] - c[i] x[i+1]
 
-so they agree to the last bit, but where the target 'cuda' gets contiguous systems: these are cut
-into 32 parts, whose ends are found by cyclic reduction. Nothing is pivoted: a system should be
-diagonally dominant, and `Status` and the residual say whether all went well.
+so they agree to the last bit, but where the target 'cuda' has several threads for a system: these
+are contiguous ones, and interleaved ones of more than 48 rows, which are cut into pieces whose ends
+are found by cyclic reduction. Nothing is pivoted: a system should be diagonally dominant, and
+`Status` and the residual say whether all went well.
 
 Compulsory traffic is five elements a row: 40 bytes with float64, 20 with float32; with factors in
 the cache it is two.

@@ -10,6 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.kernels.status import Status
+from halocline_engine.kernels.tridiagonal.pivoting import (
+    fold,
+    pivoted,
+    pivoted_band,
+    settled,
+    unfold,
+)
 from halocline_engine.kernels.tridiagonal.problem import (
     Batch,
     Factored,
@@ -18,21 +25,44 @@ from halocline_engine.kernels.tridiagonal.problem import (
     rows_of_periodic,
 )
 
-__all__ = ["diagnose", "factor", "residual", "solve", "solve_factored", "solve_pentadiagonal"]
+__all__ = [
+    "diagnose",
+    "ends",
+    "factor",
+    "misses",
+    "residual",
+    "solve",
+    "solve_factored",
+    "solve_pentadiagonal",
+    "with_corners",
+    "without_corners",
+]
 
 
 def solve(
-    lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch, *, periodic: bool = False
+    lower: Batch,
+    diagonal: Batch,
+    upper: Batch,
+    rhs: Batch,
+    *,
+    periodic: bool = False,
+    pivoting: bool = False,
 ) -> Solved:
     """Solve a batch."""
     check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+    if periodic:
+        rows_of_periodic(rhs.shape[1])
     with np.errstate(all="ignore"):
-        if periodic:
-            rows_of_periodic(rhs.shape[1])
+        if pivoting and periodic:
+            found = unfold(pivoted_band(*fold(lower, diagonal, upper, rhs)))
+        elif pivoting:
+            found = pivoted(lower, diagonal, upper, rhs)
+        elif periodic:
             found = _periodic(lower, diagonal, upper, rhs)
         else:
             found = solve_factored(factor(lower, diagonal, upper), rhs)
-    return Solved(found, diagnose(lower, diagonal, upper, rhs, found, periodic=periodic))
+    status = diagnose(lower, diagonal, upper, rhs, found, periodic=periodic)
+    return settled(found, status) if pivoting else Solved(found, status)
 
 
 def factor(lower: Batch, diagonal: Batch, upper: Batch) -> Factored:
@@ -67,20 +97,66 @@ def solve_factored(factored: Factored, rhs: Batch) -> Batch:
 
 def _periodic(lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
     """Solve by the formula of Sherman and Morrison: a matrix without corners, and one column."""
-    one = rhs.dtype.type(1)
-    first = diagonal[:, 0]
-    gamma = np.where(first != 0, -first, one)
-    corner = upper[:, -1]
-    matrix = diagonal.copy()
-    matrix[:, 0] = first - gamma
-    matrix[:, -1] = diagonal[:, -1] - corner * lower[:, 0] / gamma
-    column = np.zeros_like(rhs)
-    column[:, 0], column[:, -1] = gamma, corner
+    matrix, column, share = without_corners(lower, diagonal, upper)
     factored = factor(lower, matrix, upper)
     y, z = solve_factored(factored, rhs), solve_factored(factored, column)
-    share = lower[:, 0] / gamma
-    weight = (y[:, 0] + share * y[:, -1]) / (one + (z[:, 0] + share * z[:, -1]))
-    return y - weight[:, None] * z
+    return with_corners(y, z, share)
+
+
+def without_corners(lower: Batch, diagonal: Batch, upper: Batch) -> tuple[Batch, Batch, Batch]:
+    """Return what Sherman and Morrison's formula needs of a periodic matrix.
+
+    That is the diagonal of the matrix without corners; the column to be solved for as a right-hand
+    side; and the share of the last unknown in what the corners add, indexed [outer, inner].
+    """
+    one = diagonal.dtype.type(1)
+    first, corner = diagonal[:, 0], upper[:, -1]
+    with np.errstate(all="ignore"):
+        gamma = np.where(first != 0, -first, one)
+        matrix = diagonal.copy()
+        matrix[:, 0] = first - gamma
+        matrix[:, -1] = diagonal[:, -1] - corner * lower[:, 0] / gamma
+        column = np.zeros_like(diagonal)
+        column[:, 0], column[:, -1] = gamma, corner
+        return matrix, column, lower[:, 0] / gamma
+
+
+def with_corners(y: Batch, z: Batch, share: Batch) -> Batch:
+    """Return the solution of periodic systems from those of the right-hand side and the column."""
+    one = y.dtype.type(1)
+    with np.errstate(all="ignore"):
+        weight = (y[:, 0] + share * y[:, -1]) / (one + (z[:, 0] + share * z[:, -1]))
+        return y - weight[:, None] * z
+
+
+def ends(lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
+    """Return the equations of the ends of each piece of rows, indexed [equation, outer, inner].
+
+    They are e0 to e5 of `pieces`; all elements of the bands couple, and there are two rows or more.
+    """
+    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+    one, rows = rhs.dtype.type(1), rhs.shape[1]
+    found = np.empty((6, rhs.shape[0], rhs.shape[2]), rhs.dtype)
+    with np.errstate(all="ignore"):
+        w = one / diagonal[:, rows - 2]
+        left, own, value = (band[:, rows - 2] * w for band in (lower, upper, rhs))
+        for i in range(rows - 3, -1, -1):
+            high = upper[:, i]
+            w = one / (diagonal[:, i] - high * left)
+            own = -(high * own) * w
+            value = (rhs[:, i] - high * value) * w
+            left = lower[:, i] * w
+        found[0], found[1], found[2] = left, own, value
+        w = one / diagonal[:, 0]
+        left, right, value = (band[:, 0] * w for band in (lower, upper, rhs))
+        for i in range(1, rows):
+            low = lower[:, i]
+            w = one / (diagonal[:, i] - low * right)
+            left = -(low * left) * w
+            value = (rhs[:, i] - low * value) * w
+            right = upper[:, i] * w
+        found[3], found[4], found[5] = left, right, value
+    return found
 
 
 def solve_pentadiagonal(
@@ -90,6 +166,8 @@ def solve_pentadiagonal(
     upper: Batch,
     second_upper: Batch,
     rhs: Batch,
+    *,
+    pivoting: bool = False,
 ) -> Batch:
     """Solve a batch of pentadiagonal systems."""
     bands = {
@@ -100,6 +178,8 @@ def solve_pentadiagonal(
         "second_upper": second_upper,
     }
     check_batch(bands, rhs)
+    if pivoting:
+        return pivoted_band((second_lower, lower, diagonal, upper, second_upper), rhs)
     one, rows = rhs.dtype.type(1), rhs.shape[1]
     near, far, found = np.zeros_like(rhs), np.zeros_like(rhs), np.empty_like(rhs)
     with np.errstate(all="ignore"):
@@ -161,14 +241,34 @@ def residual(
     where all is well. Computed in float64.
     """
     low, high = _used(lower, upper, periodic=periodic)
-    middle, x, right = (array.astype(np.float64) for array in (diagonal, solution, rhs))
-    before, behind = np.roll(x, 1, axis=1), np.roll(x, -1, axis=1)
-    low, high = low.astype(np.float64), high.astype(np.float64)
+    beside = (solution[:, -1:], solution[:, :1])
+    missing, scale = misses(low, diagonal, high, rhs, solution, beside)
+    with np.errstate(all="ignore"):
+        return np.where(missing == 0, 0.0, missing / scale)
+
+
+def misses(
+    lower: Batch,
+    diagonal: Batch,
+    upper: Batch,
+    rhs: Batch,
+    solution: Batch,
+    beside: tuple[Batch, Batch],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest |A x - rhs| and the largest |A| |x| + |rhs| of each system's rows.
+
+    `beside` are the unknowns before the first row and behind the last one, indexed [outer, 1,
+    inner]; all elements of the bands couple. Computed in float64, indexed [outer, inner].
+    """
+    bands = (lower, diagonal, upper, rhs, solution, *beside)
+    low, middle, high, right, x, first, last = (band.astype(np.float64) for band in bands)
+    before = np.concatenate([first, x[:, :-1]], axis=1)
+    behind = np.concatenate([x[:, 1:], last], axis=1)
     with np.errstate(all="ignore"):
         terms = low * before, middle * x, high * behind
         missing = np.abs(terms[0] + terms[1] + terms[2] - right).max(axis=1)
         scale = (sum(np.abs(term) for term in terms) + np.abs(right)).max(axis=1)
-        return np.where(missing == 0, 0.0, missing / scale)
+    return missing, scale
 
 
 def _used(lower: Batch, upper: Batch, *, periodic: bool) -> tuple[Batch, Batch]:

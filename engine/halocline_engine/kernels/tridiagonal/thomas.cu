@@ -17,16 +17,17 @@ struct Faults {
   real given, solved;
 };
 
-static __device__ __forceinline__ real absolute(real v) { return v < 0 ? -v : v; }
+static __device__ __forceinline__ float absolute(float v) { return fabsf(v); }
+static __device__ __forceinline__ double absolute(double v) { return fabs(v); }
 
 static __device__ __forceinline__ Row load(const real* __restrict__ a, const real* __restrict__ b,
                                            const real* __restrict__ c, const real* __restrict__ d,
                                            long long at, int row) {
   Row r;
-  r.a = PERIODIC || row > 0 ? __ldcs(a + at) : real(0);
-  r.b = __ldcs(b + at);
-  r.c = PERIODIC || row < ROWS - 1 ? __ldcs(c + at) : real(0);
-  r.d = __ldcs(d + at);
+  r.a = PERIODIC || row > 0 ? a[at] : real(0);
+  r.b = b[at];
+  r.c = PERIODIC || row < ROWS - 1 ? c[at] : real(0);
+  r.d = d[at];
   return r;
 }
 
@@ -98,17 +99,17 @@ static __device__ __forceinline__ void substitute(real* x, long long step, State
   for (int row = 0; row < ROWS; ++row) {
     const real v = place.y[row * place.step] - weight * place.z[row * place.step];
     f.solved += v - v;
-    __stcs(x + row * step, v);
+    x[row * step] = v;
   }
 #else
   real v = s.y;
   f.solved += v - v;
-  __stcs(x + (ROWS - 1) * step, v);
+  x[(ROWS - 1) * step] = v;
 #pragma unroll 8
   for (int row = ROWS - 2; row >= 0; --row) {
     v = place.y[row * place.step] - place.c[row * place.step] * v;
     f.solved += v - v;
-    __stcs(x + row * step, v);
+    x[row * step] = v;
   }
 #endif
 }

@@ -11,16 +11,20 @@ from halocline_engine.kernels.indirect.cuda import Ends, blocks_for, variant_for
 from halocline_engine.kernels.indirect.emit import (
     Combination,
     Direct,
+    Packed,
     Pipelined,
     Product,
     SharedIndex,
     Variant,
+    Window,
     combination_name,
     emit,
     emit_combination,
     emit_product,
+    emit_window,
     kernel_name,
     product_name,
+    window_name,
 )
 from halocline_engine.kernels.indirect.problem import Direction, Duplicates, Knowledge, Transfer
 from halocline_engine.kernels.indirect.sparse import Form
@@ -32,7 +36,10 @@ VARIANTS = (
     Variant(8, SharedIndex(4, 512), take=True, put=True, pieces=3, count=1000),
     Variant(4, Pipelined(4, 4, 4), take=False, put=True, index_bits=64, wide=True, masked=True),
     Variant(16, Pipelined(2, 4, 4), take=True, put=False, pieces=16),
+    Variant(4, Packed(4), take=True, put=False, pieces=1, masked=True),
+    Variant(8, Packed(2), take=True, put=False, index_bits=64, wide=True, pieces=1),
 )
+WINDOWS = (Window(4, 1, 8192), Window(8, 1, 4096), Window(4, 3, 2720), Window(1, 1, 32768))
 COMBINATIONS = tuple(
     Combination(value, rule, bits)
     for value, rule, bits in (
@@ -45,16 +52,21 @@ COMBINATIONS = tuple(
 PRODUCTS = (
     Product("float32", Form.PLAIN, renormalise=True),
     Product("float64", Form.DEPARTURE, renormalise=False, index_bits=64),
+    Product("float32", Form.PLAIN, renormalise=True, block=4),
+    Product("float64", Form.RELATIVE, renormalise=False, levels=4, block=2),
+    Product("float64", Form.PLAIN, renormalise=True, index_bits=64, levels=4, block=1),
 )
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_every_kernel_compiles_without_spilling(architecture: str) -> None:
     parts = (emit(VARIANTS), emit_combination(COMBINATIONS), emit_product(PRODUCTS))
+    parts = (*parts, emit_window(WINDOWS))
     names = [
         *map(kernel_name, VARIANTS),
         *map(combination_name, COMBINATIONS),
         *map(product_name, PRODUCTS),
+        *map(window_name, WINDOWS),
     ]
     found = resources(compile_source("\n".join(parts), architecture))
     assert sorted(found) == sorted(names)

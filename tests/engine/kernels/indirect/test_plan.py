@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -185,9 +186,15 @@ def plans() -> Iterator[tuple[str, IndexPlan]]:
     yield "masked", plan_transfer(GATHER, numbers.integers(-300, 1200, 400), 900, 12, MASK)
     yield "scattered", plan_transfer(SCATTER, far[:400], 900, 12, MASK)
     for direction in Direction:
-        where = np.where(numbers.random(400) < 0.2, -1, far[:400])
-        near = plan_transfer(direction, where, 900, 12, MASK, uses=9, window=960)
+        where = np.where(numbers.random(400) < 0.2, -1, numbers.permutation(500)[:400])
+        yield f"sparse-{direction.value}", plan_transfer(direction, where, 900, 12, MASK, cache=960)
+        once = plan_transfer(direction, where, 500, 12, MASK, cache=960)
+        yield f"once-{direction.value}", once
+        near = plan_transfer(direction, where, 500, 12, MASK, uses=9, cache=960)
         yield f"grouped-{direction.value}", near
+        taken, size = (where, 500) if near.inverse is None else (near.inverse, 400)
+        small = grouped(taken, size, 48, 30)
+        yield f"windows-{direction.value}", replace(near, grouped=small)
         runs = np.concatenate([np.arange(300, 500), np.full(30, -1), np.arange(0, 170)])
         yield f"slices-{direction.value}", plan_transfer(direction, runs, 900, 2**20, MASK)
 
@@ -211,14 +218,20 @@ def test_the_plans_are_of_every_strategy() -> None:
         "direct": Strategy.DIRECT,
         "masked": Strategy.DIRECT,
         "scattered": Strategy.DIRECT,
+        "sparse-gather": Strategy.DIRECT,
+        "once-gather": Strategy.DIRECT,
         "grouped-gather": Strategy.GROUPED,
+        "windows-gather": Strategy.GROUPED,
         "slices-gather": Strategy.SLICES,
+        "sparse-scatter": Strategy.DIRECT,
+        "once-scatter": Strategy.INVERTED,
         "grouped-scatter": Strategy.GROUPED,
+        "windows-scatter": Strategy.GROUPED,
         "slices-scatter": Strategy.SLICES,
     }
     assert PLANS["slices-gather"].runs == ((0, 300, 200), (230, 0, 170))
     near = np.arange(10**4) ^ 3
-    for_ever = plan_transfer(GATHER, near, 10**4, 4, MASK, uses=99, window=4096)
+    for_ever = plan_transfer(GATHER, near, 10**4, 4, MASK, uses=99, cache=4096)
     assert for_ever.strategy is Strategy.DIRECT
 
 
@@ -258,20 +271,26 @@ def test_types_that_cannot_be_combined_are_refused(target: Target) -> None:
         target.apply(PLANS["direct"], source, out.astype("int32"))
 
 
-@pytest.mark.parametrize("direction", list(Direction))
-def test_grouped_passes_go_window_by_window(direction: Direction) -> None:
-    index = np.random.default_rng(8).permutation(2000).astype(np.int32)
-    passes = grouped(direction, index, 100)
-    for places in (passes.take, passes.put):
-        assert (np.diff(places // 100) >= 0).all()
-    # What goes to one window of the target lies in one run for each window of the source.
-    runs = int((np.diff(passes.from_) != 1).sum()) + 1
-    assert runs <= 20 * 20
-    source = np.arange(2000)
-    out = np.full(2000, -1)
-    out[passes.put] = source[passes.take][passes.from_]
-    wanted = source[index] if direction is GATHER else np.argsort(index)
-    np.testing.assert_array_equal(out, wanted)
+@pytest.mark.parametrize("size", [2000, 5000])
+def test_grouped_passes_go_by_windows_and_parts(size: int) -> None:
+    numbers = np.random.default_rng(8)
+    index = np.where(numbers.random(3000) < 0.1, -1, numbers.integers(0, size, 3000))
+    passes = grouped(index, size, 112, 200)
+    assert passes.take.max() < 112
+    windows = np.repeat(np.arange(passes.starts.size - 1), np.diff(passes.starts))
+    there = np.flatnonzero(index >= 0)
+    assert sorted(passes.put) == list(range(there.size))
+    between = np.empty(there.size, int)
+    between[passes.put] = windows * 112 + passes.take
+    np.testing.assert_array_equal(passes.back < 0, index < 0)
+    np.testing.assert_array_equal(between[passes.back[there]], index[there])
+    # What goes to one part of the target lies side by side, of each window in one run.
+    assert (np.diff(np.sort(passes.back[there]) - np.arange(there.size)) == 0).all()
+    parts = np.empty(there.size, int)
+    parts[passes.back[there]] = there // 200
+    assert (np.diff(parts) >= 0).all()
+    runs = int((np.diff(passes.put) != 1).sum()) + 1
+    assert runs <= (passes.starts.size - 1) * 15
 
 
 def test_plans_travel() -> None:

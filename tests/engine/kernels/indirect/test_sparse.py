@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.indirect.apply import Device, Host, Target
-from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse, sparse
+from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse, sliced, sparse
 
 # SciPy has no annotations.
 scipy_sparse: Any = import_module("scipy.sparse")
@@ -80,6 +80,42 @@ def test_the_reference_is_the_product_of_scipy() -> None:
         found = Host(0).product(matrix, field, Form.PLAIN, missing, 0.0)
         np.testing.assert_allclose(found[:, ~empty], wanted[:, ~empty], rtol=1e-13, atol=1e-12)
         assert np.isnan(found[:, empty]).all()
+
+
+def blocky(size: int) -> Sparse:
+    """Return a matrix of blocks of successive columns, as between grids that divide each other."""
+    rng = np.random.default_rng(size)
+    row = np.repeat(np.sort(rng.integers(0, ROWS - 5, 300)), size)
+    column = (size * rng.integers(0, CELLS // size, 300)[:, None] + np.arange(size)).reshape(-1)
+    return sparse(row, column, rng.normal(size=row.size), ROWS, CELLS)
+
+
+@pytest.mark.parametrize("missing", list(Missing))
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float32", 2), ("float64", 2)])
+def test_blocks_of_successive_cells(
+    dtype: str, size: int, missing: Missing, target: Target
+) -> None:
+    matrix, field = blocky(size), fields(dtype)
+    found = sliced(matrix, 16 // np.dtype(dtype).itemsize)
+    assert found is not None
+    assert found.block == size
+    wanted = Host(0).product(matrix, field, Form.PLAIN, missing, 0.5)
+    np.testing.assert_array_equal(target.product(matrix, field, Form.PLAIN, missing, 0.5), wanted)
+
+
+def test_slices_hold_the_matrix() -> None:
+    matrix = sparse(*terms(), ROWS, CELLS)
+    found = sliced(matrix, 4)
+    assert found is not None
+    assert found.block == 1
+    for row in range(ROWS):
+        first = int(found.offsets[row // 32]) + row % 32
+        places = first + 32 * np.arange(int(found.lengths[row]))
+        own = slice(matrix.starts[row], matrix.starts[row + 1])
+        np.testing.assert_array_equal(found.columns[places], matrix.columns[own])
+        np.testing.assert_array_equal(found.weights[places], matrix.weights[own])
+    one = sparse(np.zeros(9000, int), np.arange(9000) % CELLS, np.ones(9000), 1000, CELLS)
+    assert sliced(one, 1) is None, "one long row would fill a slice"
 
 
 def test_missing_cells() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lockstep import ABSENT, LockstepMachine, compiler
+from emulation.machine import ABSENT, EmulatedMachine, compiler
 
+from halocline_engine.cache import Cache, key_of
 from halocline_engine.device.probe import device_count
 from halocline_engine.kernels.machine import Library, most_shared
 from halocline_engine.kernels.tree.cuda import CudaTree
@@ -15,12 +17,12 @@ MACHINES = ("emulated", "emulated-descending", *("cuda",) * (device_count() > 0)
 
 
 @pytest.fixture(scope="session")
-def lockstep_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("lockstep")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("emulated")
 
 
 @pytest.fixture(params=MACHINES)
-def device(request: pytest.FixtureRequest, lockstep_folder: Path) -> CudaTree:
+def device(request: pytest.FixtureRequest, emulated: Path) -> CudaTree:
     """Return the CUDA kernels."""
     machine: Any
     if request.param == "cuda":
@@ -30,5 +32,10 @@ def device(request: pytest.FixtureRequest, lockstep_folder: Path) -> CudaTree:
         return CudaTree(machine, Library(machine), most_shared(machine.facts.capability))
     if compiler() is None:
         pytest.skip(ABSENT)
-    machine = LockstepMachine(lockstep_folder, descending="descending" in request.param)
-    return CudaTree(machine, Library(machine), 227 * 1024)
+    machine = EmulatedMachine(emulated, descending="descending" in request.param)
+    cache = Cache(emulated / "compiled")
+
+    def keep(name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
+        return cache.get(key_of(*name), make)
+
+    return CudaTree(machine, Library(machine, keep), 227 * 1024)

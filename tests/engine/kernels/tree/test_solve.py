@@ -82,15 +82,25 @@ def test_the_device_has_the_same_bits_in_every_layout(device: CudaTree, dtype: s
     assert np.array_equal(solved.status, judge.status)
 
 
-def test_cells_of_one_tree(device: CudaTree) -> None:
-    cells, nodes = 40, 23
-    one, *_ = drawn((nodes,))
-    forest = arrange(flat([nodes] * cells), np.tile(one.parents, cells))
+@pytest.mark.parametrize("kind", ["usual", "star", "bushy", "node"])
+def test_cells_of_one_tree(device: CudaTree, kind: str) -> None:
     rng = np.random.default_rng(4)
+    cells, nodes = 40, 1 if kind == "node" else 23
+    parents = np.maximum(np.arange(-1, nodes - 1), 0)
+    for node in range(2, nodes):
+        if kind == "star":
+            parents[node] = 0
+        elif rng.random() < (0.5 if kind == "bushy" else 0.1):
+            parents[node] = rng.integers(0, node)
+    roots = np.where(np.arange(nodes) > 0, parents, -1)
+    forest = arrange(flat([nodes] * cells), np.tile(roots, cells))
+    assert forest.order is None
     diagonal, upper, rhs = rng.uniform(5, 9, (3, cells, nodes))
+    diagonal += 9 * nodes
     diagonal[7, 0] = 0
+    upper[:, 0] = np.nan
     judge = reference.solve(forest, diagonal.ravel(), upper.ravel(), rhs.ravel())
-    found = device.solve_uniform(one.parents, diagonal.T, upper.T, rhs.T)
+    found = device.solve_uniform(parents, diagonal.T, upper.T, rhs.T)
     assert np.array_equal(found.T.ravel(), judge.solution)
 
 
@@ -216,7 +226,7 @@ def test_nvidias_compiler_takes_the_kernels() -> None:
     real = {"REAL": "double", "THREADS": 32}
     files: dict[str, dict[str, Any]] = {
         "strided.cu": {**real, "DEPTH": 8},
-        "uniform.cu": {**real, "NODES": 80, "DEPTH": 8},
+        "uniform.cu": {**real, "NODES": 80, "EXTRA": 1, "DEPTH": 8},
         "branches.cu": real,
         "assembly.cu": real,
         "convert.cu": {"WORD": "unsigned int", "WIDTH": 32, "TILE": 32, "THREADS": 128},

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lockstep import ABSENT, LockstepMachine, compiler
+from emulation.machine import ABSENT, EmulatedMachine, compiler
 
+from halocline_engine.cache import Cache, key_of
 from halocline_engine.device.probe import device_count
 from halocline_engine.kernels.machine import Library, most_shared
 from halocline_engine.kernels.tridiagonal import cpu, reference
@@ -22,8 +23,12 @@ Draw = Callable[..., tuple[Any, Any, Any, Any]]
 
 @pytest.fixture(scope="session")
 def solvers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
-    folder = tmp_path_factory.mktemp("lockstep")
+    folder = tmp_path_factory.mktemp("emulated")
     made: dict[str, Any] = {"reference": reference, "cpu": cpu}
+    cache = Cache(folder / "compiled")
+
+    def keep(name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
+        return cache.get(key_of(*name), make)
 
     def solver(target: str) -> Any:
         if target.startswith("emulated") and compiler() is None:
@@ -35,8 +40,8 @@ def solvers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
                 machine: Any = current_machine()
                 shared = most_shared(machine.facts.capability)
             else:
-                machine, shared = LockstepMachine(folder, descending="desc" in target), SHARED
-            made[target] = CudaTridiagonal(machine, Library(machine), shared)
+                machine, shared = EmulatedMachine(folder, descending="desc" in target), SHARED
+            made[target] = CudaTridiagonal(machine, Library(machine, keep), shared)
         return made[target]
 
     return solver

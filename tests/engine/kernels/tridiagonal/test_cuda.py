@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cubin import resources
-from lockstep import ABSENT, LockstepMachine, compiler
+from emulation.machine import ABSENT, EmulatedMachine, compiler
 
 import halocline_engine.kernels.tridiagonal.cuda as module
 from halocline_engine.device.compiler import compile_source
@@ -19,7 +19,10 @@ from halocline_engine.kernels.tridiagonal.launching import (
     Plan,
     plan_contiguous,
     plan_factored,
+    plan_interleaved,
+    plan_split,
     plan_thomas,
+    plan_windows,
 )
 
 FOLDER = Path(module.__file__).parent
@@ -40,16 +43,59 @@ def test_thomas_spills_nothing(dtype: str) -> None:
     assert found["solve"].stack == 0
 
 
-@pytest.mark.parametrize(("rows", "mode"), [(80, 0), (500, 0), (10**6, 2)])
-def test_warps_spill_nothing(rows: int, mode: int) -> None:
-    found = compiled("contiguous.cu", plan_contiguous(Layout(9, rows, 1, "float64"), mode))
+@pytest.mark.parametrize(("rows", "dtype"), [(64, "float64"), (500, "float64"), (100, "float32")])
+def test_lanes_spill_nothing(rows: int, dtype: str) -> None:
+    found = compiled("contiguous.cu", plan_contiguous(Layout(9, rows, 1, dtype)))
     assert found["contiguous"].stack == 0
+
+
+@pytest.mark.parametrize(("rows", "dtype"), [(128, "float64"), (512, "float64"), (512, "float32")])
+def test_several_threads_spill_nothing(rows: int, dtype: str) -> None:
+    plan = plan_split(Layout(9, rows, 99, dtype))
+    assert plan is not None
+    assert compiled("split.cu", plan)["split"].stack == 0
+
+
+def test_windows_spill_nothing() -> None:
+    found = compiled("long.cu", plan_windows(Layout(9, 10**6, 1, "float64"))[0])
+    assert all(found[name].stack == 0 for name in ("windows", "ends", "fill"))
+
+
+def banks(plan: Plan, size: int) -> int:
+    """Return how often lanes of a warp want one bank at a time, when they read their rows."""
+    of = dict(plan.constants)
+    lanes, own, vector, pitch = (int(of[k]) for k in ("LANES", "ROWS_A_LANE", "VECTOR", "PITCH"))
+    words = vector * size // 4
+    most = 1
+    for row in range(0, own, vector):
+        places = [
+            (lane // lanes * pitch + lane % lanes * own + row) * size // 4 for lane in range(32)
+        ]
+        for first in range(0, 32, 32 // words):
+            wanted: dict[int, set[int]] = {}
+            for place in places[first : first + 32 // words]:
+                for word in range(place, place + words):
+                    wanted.setdefault(word % 32, set()).add(word)
+            most = max(most, *(len(several) for several in wanted.values()))
+    return most
+
+
+def test_lanes_read_from_different_banks() -> None:
+    for dtype, size in (("float64", 8), ("float32", 4)):
+        for rows in (*range(1, 70), 80, 100, 128, 200, 256, 300, 500, 512):
+            plan = plan_contiguous(Layout(1, rows, 1, dtype))
+            aligned = rows * size % 16 == 0
+            assert banks(plan, size) <= (1 if aligned else 4), (rows, dtype)
+            assert plan.shared <= 48 * 1024
 
 
 def test_older_and_newer_devices_take_the_kernels() -> None:
     for architecture in ("sm_80", "sm_100"):
         plan = plan_thomas(Layout(1, 5, 9, "float32", periodic=True), 48 * 1024)
         assert "thomas" in compiled("thomas.cu", plan, architecture)
+    assert "contiguous" in compiled(
+        "contiguous.cu", plan_contiguous(Layout(1, 9, 1, "float32")), "sm_75"
+    )
     constants = {"REAL": "double", "ROWS": 9, "THREADS": 128}
     plan = Plan(tuple(constants.items()), 128, 0)
     assert "pentadiagonal" in compiled("pentadiagonal.cu", plan)
@@ -67,17 +113,18 @@ def test_what_does_not_fit_on_the_chip_is_kept_in_memory() -> None:
 
 def test_the_choice_of_a_kernel_does_not_depend_on_the_number_of_systems() -> None:
     for rows in (20, 300, 5000):
-        plans = {plan_thomas(Layout(1, rows, inner, "float64"), SHARED) for inner in (1, 9, 10**6)}
-        assert len(plans) == 1
+        layouts = [Layout(1, rows, inner, "float64") for inner in (1, 9, 10**6)]
+        assert len({plan_interleaved(layout, SHARED) for layout in layouts}) == 1
+        assert len({plan_contiguous(layout) for layout in layouts}) == 1
 
 
-def test_long_systems_are_reduced_to_their_tiles(tmp_path: Path) -> None:
+def test_long_systems_are_solved_by_windows(tmp_path: Path) -> None:
     if compiler() is None:
         pytest.skip(ABSENT)
-    machine = LockstepMachine(tmp_path)
+    machine = EmulatedMachine(tmp_path)
     solver = CudaTridiagonal(machine, Library(machine), SHARED)
     rows = 1000
     band = np.ones((1, rows, 1))
     solver.solve(-band, 3 * band, -band, band)
     names = [launched[0] for kernels in machine.loaded for launched in kernels.launched]
-    assert sorted(names) == ["contiguous", "contiguous", "contiguous", "gather_status", "join"]
+    assert names == ["windows", "judge", "ends", "bridge", "fill"]

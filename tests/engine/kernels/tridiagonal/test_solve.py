@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import cpu, reference
+from halocline_engine.kernels.tridiagonal.launching import window_rows
 from halocline_engine.kernels.tridiagonal.problem import Factored
 
 Bands = tuple[Any, Any, Any, Any]
@@ -88,14 +89,95 @@ def test_contiguous_systems_of_any_length(solver: Any, draw: Draw, rows: int, dt
     assert not solved.status.any()
 
 
-def test_a_whole_tile_and_one_row_more(solvers: Any, draw: Draw) -> None:
-    """Threads in descending order: what depends on their order gives another result."""
+@pytest.mark.parametrize(
+    ("rows", "dtype"), [(60, "float64"), (80, "float64"), (130, "float64"), (260, "float32")]
+)
+def test_interleaved_systems_of_many_rows(solvers: Any, draw: Draw, rows: int, dtype: str) -> None:
+    """Several threads a system, in any order; any part of the batch gives the same bits."""
+    solver, other = solvers("emulated"), solvers("emulated-descending")
+    most = 1e-14 if dtype == "float64" else 1e-6
+    bands = draw((2, rows, 35), dtype)
+    solved = solver.solve(*bands)
+    assert reference.residual(*bands, solved.solution).max() < most
+    assert np.abs(solved.solution - reference.solve(*bands).solution).max() < 100 * most
+    assert not solved.status.any()
+    assert np.array_equal(other.solve(*bands).solution, solved.solution)
+    part = tuple(np.ascontiguousarray(band[1:, :, 3:9]) for band in bands)
+    assert np.array_equal(solver.solve(*part).solution, solved.solution[1:, :, 3:9])
+
+
+def test_a_bad_system_of_many_rows_is_reported(solvers: Any, draw: Draw) -> None:
+    solver = solvers("emulated")
+    for shape in ((1, 60, 6), (6, 60, 1)):
+        lower, diagonal, upper, rhs = draw(shape)
+        good = solver.solve(lower, diagonal, upper, rhs).solution
+        place = (slice(None), 33, slice(None))
+        for array, system, value in (
+            (diagonal, 1, 0.0),
+            (rhs, 2, np.inf),
+            (upper, 3, np.nan),
+            (diagonal, 4, 0.5 * np.abs(lower[place]).ravel()[4]),
+        ):
+            array[(0, 33, system) if shape[2] > 1 else (system, 33, 0)] = value
+        solved = solver.solve(lower, diagonal, upper, rhs)
+        status = [Status(int(value)) for value in solved.status.reshape(-1)]
+        assert status[0] is Status.FINE
+        assert status[1] & ~Status.FAILED == Status.ZERO_DIAGONAL | Status.NOT_DOMINANT
+        assert Status.NOT_FINITE in status[2]
+        assert Status.NOT_FINITE in status[3]
+        assert status[4] == Status.NOT_DOMINANT
+        assert status[5] is Status.FINE
+        flat = [np.moveaxis(a, 1, 2).reshape(6, 60) for a in (solved.solution, good)]
+        assert np.array_equal(flat[0][[0, 5]], flat[1][[0, 5]])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_windows_of_long_systems(solvers: Any, draw: Draw, dtype: str) -> None:
+    """Whole windows and tiles, and one row more; threads in another order give the same bits."""
     solver, other = solvers("emulated-descending"), solvers("emulated")
-    for rows in (768, 769):
-        bands = draw((2, rows, 1))
-        solved = solver.solve(*bands)
-        assert reference.residual(*bands, solved.solution).max() < 1e-14
-        assert np.array_equal(solved.solution, other.solve(*bands).solution)
+    most = 1e-14 if dtype == "float64" else 1e-6
+    for window in window_rows(dtype):
+        for rows in (2 * window, 2 * window + 1):
+            bands = draw((2, rows, 1), dtype)
+            solved = solver.solve(*bands)
+            assert reference.residual(*bands, solved.solution).max() < most
+            assert np.array_equal(solved.solution, other.solve(*bands).solution)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_long_systems_that_are_coupled_strongly(solvers: Any, draw: Draw, dtype: str) -> None:
+    """One of three systems is solved again, by tiles: what is at one end reaches the other."""
+    solver = solvers("emulated")
+    lower, diagonal, upper, rhs = draw((3, 1500, 1), dtype)
+    fine = solver.solve(lower, diagonal, upper, rhs)
+    lower[1], upper[1], rhs[1] = -1, -1, 0
+    diagonal[1] = 2
+    rhs[1, 0] = 1
+    solved = solver.solve(lower, diagonal, upper, rhs)
+    exact = 1 - np.arange(1, 1501) / 1501
+    assert np.abs(solved.solution[1, :, 0] - exact).max() < (1e-10 if dtype == "float64" else 0.1)
+    assert not solved.status.any()
+    assert np.array_equal(solved.solution[::2], fine.solution[::2])
+    alone = solver.solve(*(array[1:2] for array in (lower, diagonal, upper, rhs)))
+    assert np.array_equal(alone.solution, solved.solution[1:2])
+
+
+def test_a_bad_row_of_a_long_system(solvers: Any, draw: Draw) -> None:
+    solver = solvers("emulated")
+    bands = draw((5, 1500, 1))
+    good = solver.solve(*bands).solution
+    bands[1][1, 700] = 0
+    bands[3][2, 1499] = np.inf
+    bands[1][3, :700] /= 1.9
+    solved = solver.solve(*bands)
+    status = [Status(int(value)) for value in solved.status.reshape(-1)]
+    assert status[0] is status[4] is Status.FINE
+    assert status[1] & ~Status.FAILED == Status.ZERO_DIAGONAL | Status.NOT_DOMINANT
+    assert Status.NOT_FINITE in status[2]
+    assert status[3] == Status.NOT_DOMINANT
+    assert np.array_equal(solved.solution[[0, 4]], good[[0, 4]])
+    lower, diagonal, upper, rhs = (band[3:4] for band in bands)
+    assert reference.residual(lower, diagonal, upper, rhs, solved.solution[3:4]).max() < 1e-13
 
 
 def test_systems_that_do_not_fit_on_the_chip(solver: Any, draw: Draw) -> None:

@@ -1,0 +1,157 @@
+"""Long systems by the partition method: right, and the same bits however pieces are spread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from halocline_engine.device.probe import device_count
+from halocline_engine.kernels.status import Status
+from halocline_engine.kernels.tridiagonal import cpu, reference
+from halocline_engine.kernels.tridiagonal.pieces import (
+    cut_rows,
+    fill_pieces,
+    reduce_pieces,
+    solve_ends,
+    solve_rows,
+    verdict,
+)
+
+Draw = Callable[..., tuple[Any, Any, Any, Any]]
+SIZE = 8
+ON_DEVICES = ("emulated", *("cuda",) * (device_count() > 0))
+
+
+def spread(bands: tuple[Any, Any, Any, Any], cuts: Sequence[int], *, periodic: bool) -> list[Any]:
+    """Solve by blocks of pieces that begin at `cuts`, each of which knows its own rows only."""
+    pieces = cut_rows(bands[3].shape[1], periodic=periodic, size=SIZE)
+    edges = [0, *sorted({cut for cut in cuts if 0 < cut < pieces.count}), pieces.count]
+    blocks = list(itertools.pairwise(edges))
+
+    def rows(first: int, past: int) -> Any:
+        own = slice(pieces.start(first), pieces.start(past))
+        return tuple(np.ascontiguousarray(band[:, own]) for band in bands)
+
+    ends = [
+        reduce_pieces(reference, pieces, first, past, rows(first, past), periodic=periodic)
+        for first, past in blocks
+    ]
+    known = solve_ends(reference, np.concatenate(ends, axis=2), periodic=periodic, size=SIZE)
+    around = np.concatenate([known[:, :, -1:], known, known[:, :, :1]], axis=2)
+    if not periodic:
+        around[:, :, [0, -1]] = 0
+    return [
+        fill_pieces(
+            reference,
+            pieces,
+            first,
+            past,
+            rows(first, past),
+            around[:, :, first : past + 2],
+            periodic=periodic,
+            residual=True,
+        )
+        for first, past in blocks
+    ]
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(24, 150), st.integers(1, 4)),
+    dtype=st.sampled_from(["float32", "float64"]),
+    periodic=st.booleans(),
+    cuts=st.lists(st.integers(1, 18), max_size=5),
+    seed=st.integers(0, 1000),
+)
+def test_any_blocks_of_pieces_give_the_same_bits(
+    draw: Draw,
+    shape: tuple[int, int, int],
+    dtype: str,
+    periodic: bool,
+    cuts: list[int],
+    seed: int,
+) -> None:
+    bands = draw(shape, dtype, periodic=periodic, seed=seed)
+    whole = solve_rows(reference, bands, periodic=periodic, size=SIZE)
+    filled = spread(bands, cuts, periodic=periodic)
+    found = np.concatenate([part.solution for part in filled], axis=1)
+    assert np.array_equal(found, whole.solution)
+    missing = np.concatenate([part.missing for part in filled], axis=1).max(axis=1)
+    scale = np.concatenate([part.scale for part in filled], axis=1).max(axis=1)
+    exact = reference.residual(*bands, found, periodic=periodic)
+    assert np.array_equal(missing / scale, exact)
+    assert exact.max() < (1e-14 if dtype == "float64" else 1e-6)
+    assert not whole.status.any()
+
+
+@pytest.mark.parametrize(
+    ("shape", "periodic"), [((2, 40, 3), False), ((2, 40, 3), True), ((3, 40, 1), False)]
+)
+def test_every_target_solves_long_systems(
+    solvers: Callable[[str], Any], draw: Draw, shape: tuple[int, int, int], *, periodic: bool
+) -> None:
+    """By the emulated kernels as well: interleaved ones with the bits of the reference."""
+    bands = draw(shape, periodic=periodic)
+    judge = solve_rows(reference, bands, periodic=periodic, size=SIZE).solution
+    far = reference.solve(*bands, periodic=periodic).solution
+    assert np.abs(judge - far).max() < 1e-13
+    on_cpu = solve_rows(cpu, bands, periodic=periodic, size=SIZE).solution
+    assert np.array_equal(on_cpu, judge)
+    for target in ON_DEVICES:
+        found = solve_rows(solvers(target), bands, periodic=periodic, size=SIZE).solution
+        assert np.abs(found - judge).max() < 1e-13
+        assert shape[2] == 1 or np.array_equal(found, judge)
+
+
+def test_the_ends_of_pieces_have_the_same_bits_on_all_targets(
+    solvers: Callable[[str], Any], draw: Draw
+) -> None:
+    for shape in ((3, 19, 5), (4, 2, 1)):
+        bands = draw(shape, periodic=True)
+        judge = reference.ends(*bands)
+        for target in ("cpu", *ON_DEVICES):
+            assert np.array_equal(solvers(target).ends(*bands), judge), target
+
+
+def test_many_pieces_are_a_long_system_themselves(draw: Draw) -> None:
+    bands = draw((1, 5000, 1))
+    found = solve_rows(cpu, bands, periodic=False, size=4).solution
+    assert np.abs(found - reference.solve(*bands).solution).max() < 1e-13
+
+
+def test_a_bad_row_is_reported_for_its_system_only(draw: Draw) -> None:
+    bands = draw((1, 40, 5))
+    good = solve_rows(cpu, bands, periodic=False, size=SIZE).solution
+    lower, diagonal, upper, rhs = bands
+    diagonal[0, 20, 1] = 0
+    rhs[0, 33, 2] = np.inf
+    diagonal[0, :, 3] = lower[0, :, 3] = upper[0, :, 3] = 0
+    solved = solve_rows(cpu, bands, periodic=False, size=SIZE)
+    status = [Status(int(value)) for value in solved.status[0]]
+    assert status[0] is Status.FINE
+    assert status[1] & ~Status.FAILED == Status.ZERO_DIAGONAL | Status.NOT_DOMINANT
+    assert status[2] == Status.NOT_FINITE
+    assert status[3] == Status.ZERO_DIAGONAL | Status.FAILED
+    assert status[4] is Status.FINE
+    for system in (0, 4):
+        assert np.array_equal(solved.solution[..., system], good[..., system])
+
+
+def test_what_is_cut_depends_on_the_rows_only() -> None:
+    assert [cut_rows(n, periodic=False, size=10).count for n in (9, 19, 20, 39)] == [1, 1, 2, 3]
+    assert [cut_rows(n, periodic=True, size=10).count for n in (29, 30)] == [1, 3]
+    cut = cut_rows(39, periodic=False, size=10)
+    assert [cut.start(piece) for piece in range(4)] == [0, 10, 20, 39]
+
+
+def test_a_fault_of_one_piece_is_that_of_the_system() -> None:
+    parts = np.array([[8, 1, 0], [4, 2, 0]], np.uint8)
+    assert verdict(parts, 0).tolist() == [4, 3, 0]

@@ -1,0 +1,68 @@
+"""Solves of datasets on real devices: any blocks, pivoting, factors, beside the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline_engine as he
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("machine")]
+
+NAMES: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"}
+
+
+def columns(dtype: str, **sizes: int) -> xr.Dataset:
+    """Return dominant systems along `z`."""
+    rng = np.random.default_rng(3)
+    dims, shape = tuple(sizes), tuple(sizes.values())
+    data = {name: (dims, rng.normal(size=shape).astype(dtype)) for name in "acd"}
+    dominant = 1 + abs(data["a"][1]) + abs(data["c"][1])
+    return xr.Dataset({**data, "b": (dims, dominant.astype(dtype))})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("periodic", [False, True])
+@pytest.mark.parametrize("order", [("z", "x"), ("x", "z")])
+def test_rows_spread_over_blocks(dtype: str, order: tuple[str, ...], *, periodic: bool) -> None:
+    dataset = columns(dtype, z=5000, x=6).transpose(*order)
+    options: dict[str, Any] = {**NAMES, "rhs": "d", "periodic": periodic, "residual": True}
+    whole = he.tridiagonal(dataset, **options, target="cuda")
+    for chunks in ({"z": 1024}, {"z": 3072, "x": 4}):
+        spread = he.tridiagonal(dataset, **options, target="cuda", chunks=chunks)
+        for name in whole.data_vars:
+            assert np.array_equal(spread[name], whole[name])
+    assert float(whole["solution_residual"].max()) < (1e-14 if dtype == "float64" else 1e-5)
+    assert not whole["solution_status"].values.any()
+
+
+@pytest.mark.parametrize("periodic", [False, True])
+@pytest.mark.parametrize("rows", [60, 700])
+def test_pivoting_has_the_bits_of_the_reference(rows: int, *, periodic: bool) -> None:
+    dataset = columns("float64", z=rows, x=40)
+    dataset["b"] = dataset["b"].where(dataset["a"] > 0, 0.0) * 0.1
+    dataset["a"][20, 5] = dataset["b"][20, 5] = dataset["c"][20, 5] = 0
+    options: dict[str, Any] = {**NAMES, "rhs": "d", "periodic": periodic, "pivoting": True}
+    found = he.tridiagonal(dataset, **options, target="cuda")
+    judge = he.tridiagonal(dataset, **options, target="reference")
+    assert found["solution_status"].values.tolist() == [8 * (x == 5) for x in range(40)]
+    fine = found["solution_status"] == 0
+    assert np.array_equal(found["solution"][:, fine], judge["solution"][:, fine])
+
+
+@pytest.mark.parametrize("periodic", [False, True])
+def test_factors_and_pentadiagonal_systems(*, periodic: bool) -> None:
+    dataset = columns("float64", z=50, x=30)
+    factors = he.factor(dataset, **NAMES, periodic=periodic, target="cuda")
+    found = he.solve(dataset, factors, rhs="d", target="cuda")
+    judge = he.tridiagonal(dataset, **NAMES, rhs="d", periodic=periodic, target="reference")
+    assert np.array_equal(found["solution"], judge["solution"])
+    five: dict[str, Any] = {**NAMES, "second_lower": "c", "second_upper": "a", "rhs": "d"}
+    for pivoting in (False, True):
+        options: dict[str, Any] = {**five, "pivoting": pivoting}
+        there = he.pentadiagonal(dataset, **options, target="cuda")
+        here = he.pentadiagonal(dataset, **options, target="reference")
+        assert np.array_equal(there["solution"], here["solution"])
