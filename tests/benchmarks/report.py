@@ -4,9 +4,10 @@
 
 The newest file of each kind in tests/benchmarks/results counts; their names say what they hold:
 `DATE-DEVICE-stencils.json` of gpu_stencil.py, `DATE-DEVICE-temporaries.json` of gpu_temporaries.py,
-`DATE-compiling.json` of compiling.py, `DATE-cpu.json` of cpu_stencil.py. What stands between the
-markers in the page is replaced. With `--check` nothing is written, and the exit status says whether
-the page is up to date.
+`DATE-compiling.json` of compiling.py, `DATE-cpu.json` of cpu_stencil.py; gpu_tune.py,
+gpu_solves.py, gpu_columns.py and gpu_indirect.py make those of tuning, solves, operators and
+indirect. What stands between the markers in the page is replaced. With `--check` nothing is
+written, and the exit status says whether the page is up to date.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
+
+from report_kernels import columns_table, indirect_table, solves_table, table, tuning_table
 
 __all__ = ["main", "page"]
 
@@ -26,7 +29,6 @@ RESULTS = Path(__file__).parent / "results"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "images" / "roofline.png"
 Record = Mapping[str, Any]
-_Rows = Iterable[Sequence[str]]
 
 #: Peak of double and single precision in TFLOP/s without tensor cores, by a part of the name.
 PEAKS = {"H200": {"float64": 33.5, "float32": 66.9}, "H100": {"float64": 33.5, "float32": 66.9}}
@@ -48,12 +50,6 @@ def newest(kind: str) -> Record | None:
     """Return the newest figures of a kind, or None."""
     found = sorted(RESULTS.glob(f"*{kind}.json"))
     return cast("Record", json.loads(found[-1].read_text())) if found else None
-
-
-def table(head: Sequence[str], rows: _Rows) -> str:
-    """Return a Markdown table."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def size(figure: Record) -> str:
@@ -225,6 +221,10 @@ def page(text: str) -> str:
         "compiling": lambda: _or_none(compiling, compiling_table),
         "cpu": lambda: _or_none(cpu, cpu_table),
         "ahead": lambda: ahead(gpu, cpu),
+        "tuning": lambda: _or_none(newest("tuning"), tuning_table),
+        "solves": lambda: _or_none(newest("solves"), solves_table),
+        "operators": lambda: _or_none(newest("operators"), columns_table),
+        "indirect": lambda: _or_none(newest("indirect"), indirect_table),
     }
     for name, make in parts.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"

@@ -1,0 +1,113 @@
+"""Tables of solves, indirect access, column operators and tuning for docs/performance.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import indirect_verdicts
+import solves_figures
+
+__all__ = ["columns_table", "indirect_table", "solves_table", "table", "tuning_table"]
+
+Record = Mapping[str, Any]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def solves_table(record: Record) -> str:
+    """Return what each batch of systems reached, what it must, and the best peer."""
+    rows: list[tuple[str, ...]] = []
+    for part, case, own in _cases(record):
+        ours = [f for f in own if f["how"].startswith((solves_figures.USUAL, "times"))]
+        peers = [f for f in own if f["how"].startswith(solves_figures.PEER)]
+        if ours:
+            best = max(ours, key=lambda f: f["share"])
+            unit = " times" if best["how"].startswith(solves_figures.TIMES) else ""
+            must = f"{solves_figures.required(part, case):.2f}{unit}"
+            share = f"{best['share']:.3f}{unit}"
+            rows.append(
+                (part, case, f"{best['milliseconds']:.3f}", share, must, _best(peers, best))
+            )
+    return _with_origin(record, table(("layout", "batch", "ms", "share", "must", "peer"), rows))
+
+
+def indirect_table(record: Record) -> str:
+    """Return what each access reached, what it must, and the best peer."""
+    rows: list[tuple[str, ...]] = []
+    for part, case, own in _cases(record):
+        usual = [f for f in own if f["how"].startswith(indirect_verdicts.USUAL)]
+        peers = [f for f in own if f["how"].startswith(("cupy", "torch", "SciPy"))]
+        for f in usual[:1]:
+            must = indirect_verdicts.required(part, case)
+            asked = f"{must:.2f}" if must else "-"
+            share = f"{f['share']:.3f}"
+            rows.append((part, case, f"{f['milliseconds']:.3f}", share, asked, _best(peers, f)))
+    return _with_origin(record, table(("access", "elements", "ms", "share", "must", "peer"), rows))
+
+
+def columns_table(record: Record) -> str:
+    """Return the share of each variant by levels and type, a table for each layout."""
+    shares: dict[str, dict[tuple[int, str], dict[str, float]]] = {}
+    for f in record["lines"]:
+        of_layout = shares.setdefault(f["layout"], {})
+        of_layout.setdefault((f["levels"], f["dtype"]), {})[f["variant"]] = f["share"]
+    tables = [f"`{record['text']}`"]
+    for layout, found in shares.items():
+        names = list(dict.fromkeys(name for one in found.values() for name in one))
+        rows = [
+            (layout, *map(str, key), *(f"{one[n]:.3f}" if n in one else "-" for n in names))
+            for key, one in found.items()
+        ]
+        tables.append(table(("along", "levels", "type", *names), rows))
+    return _with_origin(record, "\n\n".join(tables))
+
+
+def tuning_table(record: Record) -> str:
+    """Return how much faster tuning made each program, and how long it took."""
+    rows = [
+        (
+            f["case"],
+            f["dtype"],
+            " x ".join(map(str, f["domain"])),
+            f"{f['default']:.3f}",
+            f"{f['gain']:.3f}",
+            f"{f['wall']:.1f}",
+        )
+        for f in record["figures"]
+    ]
+    head = ("work", "type", "size", "ms as the model says", "gain", "seconds of tuning")
+    return _with_origin(record, table(head, rows))
+
+
+def _cases(record: Record) -> Iterable[tuple[str, str, list[Record]]]:
+    found: dict[tuple[str, str], list[Record]] = {}
+    for f in record["figures"]:
+        found.setdefault((f["part"], f["case"]), []).append(f)
+    for (part, case), own in found.items():
+        yield part, case, own
+
+
+def _best(peers: Sequence[Record], own: Record) -> str:
+    """Return the share of the best peer, or how much longer one without a share takes."""
+    if not peers:
+        return "-"
+    best = max(peers, key=lambda f: f["share"])
+    name = best["how"].removeprefix("peer ")
+    if not best["share"]:
+        return f"{name}, {best['milliseconds'] / own['milliseconds']:.0f} times as long"
+    return f"{best['share']:.3f} {name}"
+
+
+def _with_origin(record: Record, text: str) -> str:
+    name = record["device"]["name"]
+    return f"{name}; {record['date'][:10]}; {_commit(record)}.\n\n{text}"
+
+
+def _commit(record: Record) -> str:
+    commit = str(record["commit"])
+    return commit if " " in commit else f"commit `{commit}`"
