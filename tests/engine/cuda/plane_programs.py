@@ -38,6 +38,11 @@ PROGRAMS = {
         "        with interval(1, -1):\n            v = u[0,0,1] - w * u[0,0,-1] + u[0,1,0]\n"
         "        with interval(-1, None):\n            v = u[-1,0,0] - w * u[0,0,-1]\n"
     ),
+    "some": (
+        "def planes(u: Field[float64], v: Field[float64], w: float64):\n"
+        "    with computation(PARALLEL), interval(...):\n"
+        "        if u[4,0,0] > w:\n            v = u[0,-3,0] + u[-2,0,1]\n"
+    ),
     "two": (
         "def planes(u: Field[float64], v: Field[float64], w: float64):\n"
         "    with computation(PARALLEL), interval(...):\n"

@@ -108,6 +108,10 @@ def test_what_a_block_can_not_keep_is_loaded_from_memory() -> None:
     assert tile.planes == 2
     # A level has 64 + 2 * 4 columns and 32 + 2 * 4 rows; 0 to 4 are read, and 2 are under way.
     assert shared_bytes(entry, schedule, variant, tile) == 72 * 40 * 8 * (5 + 2)
+    some = scheduled(PROGRAMS["some"])
+    # What is written at some points is stored where it is computed, with no test for the edge.
+    (tile,) = tiles_of(some, usual_variant(some), (512, 512, 128), few).values()
+    assert tile.planes == 0
     flat = changed(block=(32, 8), width=2, rows=4, depth=1, planes=2)
     (tile,) = tiles_of(schedule, variant, (512, 512, 128), flat).values()
     assert tile.planes == 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from halocline_engine.backends.cuda.entries import Entry, Variant, arrays_of
 from halocline_engine.backends.cuda.planes import MOST_PIECES, Plane, planes_of
-from halocline_engine.backends.cuda.tile_body import loaded_offsets
+from halocline_engine.backends.cuda.tile_body import loaded_offsets, outputs
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.schedule.nodes import Schedule
 
@@ -27,7 +27,7 @@ def with_planes(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) 
     """Return the tile, without planes where a block can not have them or there are none."""
     if not tile.planes:
         return tile
-    if tile.depth > 1 and len(entry.kernel.sections) == 1 and _has_only_floats(entry, schedule):
+    if tile.depth > 1 and _may_compute_outside(entry, schedule):
         planes = _planes(entry, schedule, variant, tile).values()
         few = all(plane.pieces <= MOST_PIECES * tile.threads for plane in planes)
         if few and 0 < sum(plane.bytes for plane in planes) <= _SHARED:
@@ -35,12 +35,17 @@ def with_planes(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) 
     return replace(tile, planes=0)
 
 
-def _has_only_floats(entry: Entry, schedule: Schedule) -> bool:
-    """Whether points outside the domain may be computed from any bits: no integer is divided."""
+def _may_compute_outside(entry: Entry, schedule: Schedule) -> bool:
+    """Whether points outside the domain may be computed, from any bits, and never stored.
+
+    No integer is divided, and what is written is stored after all points, behind a test.
+    """
     arrays = dict(arrays_of(schedule))
     dtypes = [arrays[name] for name in entry.arrays]
     dtypes += [register.dtype for register in entry.kernel.registers]
-    return not any(dtype.is_integer for dtype in dtypes)
+    if len(entry.kernel.sections) != 1 or any(dtype.is_integer for dtype in dtypes):
+        return False
+    return set(outputs(entry.kernel.sections[0], entry)) == set(entry.written)
 
 
 def _planes(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> Mapping[str, Plane]:
