@@ -2,7 +2,7 @@
 
 Where all of a tile lies inside, a thread loads what the points of a level read before it computes
 any of them, 16 bytes at a time where memory allows, so that it waits for many loads together and
-loads nothing twice. A tile that the edge of the domain cuts is computed point by point.
+loads nothing twice. What is left over behind the last whole tiles is computed point by point.
 """
 
 from __future__ import annotations
