@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from halocline_engine.backends.base import Adjustable, Executable, Tunable, TuneMode
+from halocline_engine.backends.base import (
+    Adjustable,
+    Executable,
+    Tunable,
+    TuneMode,
+    Turning,
+    prepare,
+)
 from halocline_engine.binding import Call, Origin, bind
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import Extent
@@ -126,21 +133,20 @@ class Stencil:
             for given, by_name in ((args, kwargs), ((), swapped))
         ]
         executable = self._load()
+        other = executable.turned() if isinstance(executable, Turning) else executable
 
-        def make(call: Call) -> None:
-            if 0 not in call.domain:
-                executable(call.fields, call.scalars, call.origins, call.domain)
+        turns = zip((executable, other), bound[:steps], strict=False)
+        calls = [_prepared(one, call) for one, call in turns]
 
-        def two() -> None:
-            make(bound[0])
-            make(bound[1])
+        def once() -> None:
+            for call in calls:
+                call()
 
-        for call in bound[:steps]:
-            make(call)
+        once()
         if steps > 2:
-            executable.repeat(two, (steps - 2) // 2)
+            executable.repeat(once, (steps - 2) // 2)
         if steps > 2 and steps % 2:
-            make(bound[0])
+            calls[0]()
         last = named if steps % 2 else swapped
         return {field.name: last[field.name] for field in program.fields if field.name in last}
 
@@ -238,6 +244,13 @@ class Stencil:
         if self._executable is None:
             self._executable = self.compiled.artifact.load()
         return self._executable
+
+
+def _prepared(executable: Executable, call: Call) -> Callable[[], None]:
+    """Return a call that can be made many times; on no points it does nothing."""
+    if 0 in call.domain:
+        return lambda: None
+    return prepare(executable, call.fields, call.scalars, call.origins, call.domain)
 
 
 def _check_tuning(tune: str, seconds: float) -> None:

@@ -9,6 +9,7 @@ import importlib
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -163,7 +164,9 @@ def _timed(
     except _Absent as error:
         return _without(blank, str(error))
     except Exception as error:
-        return _without(blank, f"{blank.case} {blank.dtype}: {error!r}"[-300:])
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{blank.case} {blank.dtype}: {error!r} in {where.name}, line {where.lineno}"
+        return _without(blank, reason[-300:])
     finally:
         work = finish = None
         cupy.get_default_memory_pool().free_all_blocks()
@@ -260,6 +263,11 @@ def _torch(case: Case, fields: _Fields) -> _Work:
 
 
 def _compile_one(case: Case, dtype: str, folder: Path) -> float:
+    # Its build reads the pyproject.toml of the working directory, which is not one for it.
+    os.chdir(folder)
+    # It changes the settings of `distutils` before anything has asked for them.
+    builder: Any = importlib.import_module("gt4py.cartesian.backend.pyext_builder")
+    builder.distutils.sysconfig.get_config_vars()
     began = perf_counter()
     gt4py_stencil(case, dtype, "gt:gpu", folder)
     return perf_counter() - began

@@ -6,8 +6,8 @@
 Horizontal diffusion, a chain of three stages, and two stages that meet across points and levels, in
 fp64 and fp32: recomputed, in full fields between kernels, in shared memory, and in memory of each
 block with its rows unaligned or aligned to 32 or 128 bytes, from a base at the first point or a
-moved one. A share is that of copying 1 GiB, counting compulsory bytes alone. The far corner of the
-result is compared with the reference. What a program cannot have is left out.
+moved one. A share is that of copying 1 GiB, counting compulsory bytes alone. The far columns of the
+result are compared with the reference. What a program cannot have is left out.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
 
 HALO = 3
-CORNER = (40, 20, 5)
+CORNER = (40, 20)
 DOMAINS = {"small": (256, 256, 16), "large": (1021, 1019, 160)}
 PROGRAMS = {
     "horizontal diffusion": """
 def diffusion(inp: Field[{dtype}], coeff: Field[{dtype}], out: Field[{dtype}]):
     with computation(PARALLEL), interval(...):
-        lap = 4.0 * inp - (inp[-1, 0, 0] + inp[1, 0, 0] + inp[0, -1, 0] + inp[0, 1, 0])
+        lap = {dtype}(4.0) * inp - (inp[-1, 0, 0] + inp[1, 0, 0] + inp[0, -1, 0] + inp[0, 1, 0])
         flx = lap[1, 0, 0] - lap
-        flx = 0.0 if flx * (inp[1, 0, 0] - inp) > 0.0 else flx
+        flx = {dtype}(0.0) if flx * (inp[1, 0, 0] - inp) > {dtype}(0.0) else flx
         fly = lap[0, 1, 0] - lap
-        fly = 0.0 if fly * (inp[0, 1, 0] - inp) > 0.0 else fly
+        fly = {dtype}(0.0) if fly * (inp[0, 1, 0] - inp) > {dtype}(0.0) else fly
         out = inp - coeff * (flx - flx[-1, 0, 0] + fly - fly[0, -1, 0])
 """,
     "three stages": """
 def stages(inp: Field[{dtype}], coeff: Field[{dtype}], out: Field[{dtype}]):
     with computation(PARALLEL), interval(...):
-        first = 0.5 * (inp[1, 0, 0] + inp[-1, 0, 0]) - inp
-        second = 0.5 * (first[0, 1, 0] + first[0, -1, 0]) - first
+        first = {dtype}(0.5) * (inp[1, 0, 0] + inp[-1, 0, 0]) - inp
+        second = {dtype}(0.5) * (first[0, 1, 0] + first[0, -1, 0]) - first
         out = coeff * (second[1, 0, 0] + second[-1, 0, 0] + second[0, 1, 0] + second[0, -1, 0])
 """,
     "levels and points": """
 def mixed(inp: Field[{dtype}], coeff: Field[{dtype}], out: Field[{dtype}]):
     with computation(PARALLEL), interval(...):
-        first = 0.5 * (inp[1, 0, 0] + inp[-1, 0, 0]) - inp
+        first = {dtype}(0.5) * (inp[1, 0, 0] + inp[-1, 0, 0]) - inp
     with computation(PARALLEL):
         with interval(0, 1):
             out = coeff * (first[1, 0, 0] + first[-1, 0, 0])
@@ -131,15 +131,16 @@ def arrays(run: CudaExecutable, domain: tuple[int, int, int], dtype: str) -> dic
 
 
 def same(made: Any, fields: dict[str, Any], domain: tuple[int, int, int]) -> bool:
-    """Return whether the far corner of the output has the bits of the reference."""
-    size = tuple(min(c, n) for c, n in zip(CORNER, domain, strict=True))
+    """Return whether the far columns of the output have the bits of the reference."""
+    # All levels, as the first one has a section of its own.
+    size = (min(CORNER[0], domain[0]), min(CORNER[1], domain[1]), domain[2])
     low = [n - s for n, s in zip(domain, size, strict=True)]
     i, j, k = (slice(b, None) for b in low)
     corner = {name: cupy().asnumpy(array[i, j, k]).copy() for name, array in fields.items()}
     got = corner["out"].copy()
     corner["out"][...] = np.nan
     run = ReferenceBackend().build(plan(*made)).load()
-    run(corner, {}, dict.fromkeys(corner, (HALO, HALO, 0)), (size[0], size[1], size[2]))
+    run(corner, {}, dict.fromkeys(corner, (HALO, HALO, 0)), size)
     inner = (slice(HALO, -HALO), slice(HALO, -HALO))
     return bool(np.array_equal(got[inner], corner["out"][inner]))
 

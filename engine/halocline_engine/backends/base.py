@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -19,9 +20,12 @@ __all__ = [
     "Executable",
     "HostArray",
     "Memory",
+    "Preparable",
     "Tunable",
     "TuneMode",
+    "Turning",
     "Value",
+    "prepare",
 ]
 
 #: A NumPy or CuPy array; only the target that made it looks inside.
@@ -88,6 +92,33 @@ class Executable(Protocol):
         ...
 
 
+@runtime_checkable
+class Preparable(Protocol):
+    """An executable for which making the same call again costs less than making it."""
+
+    def prepared(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> Callable[[], None]:
+        """Return a call on these arrays, for what they hold when it is made, by one thread."""
+        ...
+
+
+@runtime_checkable
+class Turning(Protocol):
+    """An executable whose steps need not all go through the domain in the same order."""
+
+    def turned(self) -> Executable:
+        """Return an executable with the same results, for every other step of many.
+
+        It may begin where the step before it ended, whose last results a cache has still.
+        """
+        ...
+
+
 class Artifact(Protocol):
     """Code for a program: frozen, picklable, equal after pickling, with nothing alive inside."""
 
@@ -143,3 +174,16 @@ class Backend(Protocol):
     def build(self, schedule: Schedule) -> Artifact:
         """Generate the code; needs no device."""
         ...
+
+
+def prepare(
+    executable: Executable,
+    fields: Mapping[str, Array],
+    scalars: Mapping[str, Value],
+    origins: Mapping[str, tuple[int, int, int]],
+    domain: tuple[int, int, int],
+) -> Callable[[], None]:
+    """Return a call that can be made many times, as cheaply as the target can."""
+    if isinstance(executable, Preparable):
+        return executable.prepared(fields, scalars, origins, domain)
+    return partial(executable, fields, scalars, origins, domain)

@@ -38,6 +38,11 @@ class CudaMachine:
         room = memory.reserve(size)
         return cupy().ndarray(shape, dtype, room + start(room.ptr), strides)
 
+    @property
+    def cache(self) -> int:
+        """How many bytes the cache that all processors share holds."""
+        return self.facts.cache
+
     def address(self, array: DeviceArray) -> int:
         """Return the address of an array's element of index zero."""
         return array.data.ptr

@@ -52,8 +52,10 @@ def drawn_fields(executable: Any, *, rows: bool) -> tuple[dict[str, Any], dict[s
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_are_those_of_the_reference(load: Any, name: str, turn: int) -> None:
     schedule = scheduled(PROGRAMS[name])
-    block, width, rows, depth, planes = TILES[(2 * list(PROGRAMS).index(name) + turn) % len(TILES)]
-    tiles = changed(block=block, width=width, rows=rows, depth=depth, planes=planes, strip=turn)
+    number = list(PROGRAMS).index(name)
+    block, width, rows, depth, planes = TILES[(2 * number + turn) % len(TILES)]
+    order = {"strip": turn, "zigzag": bool(turn), "backward": (number + turn) % 2 == 0}
+    tiles = changed(block=block, width=width, rows=rows, depth=depth, planes=planes, **order)
     executable = load(schedule, tiles=tiles)
     for in_aligned_rows in (False, True):
         fields, origins = drawn_fields(executable, rows=in_aligned_rows)

@@ -119,6 +119,8 @@ def _points(usual: Tile) -> Iterator[Tile]:
         rest += [replace(usual, planes=n) for n in (0, 3)]
         strips = (0, usual.strip * 2, usual.strip // 2) if usual.strip else (_STRIP,)
         rest += [replace(usual, strip=n) for n in strips]
+        if usual.strip:
+            rest.append(replace(usual, zigzag=True))
     for tile in rest:
         for rows in _ROWS:
             for block in (usual.block, *_BLOCKS):

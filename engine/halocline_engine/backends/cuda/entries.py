@@ -19,6 +19,7 @@ from halocline_engine.ir.walk import assignments, expressions, reads, walk
 from halocline_engine.schedule.nodes import Kernel, Levels, Schedule
 
 __all__ = [
+    "H200_CACHE",
     "Arg",
     "Entry",
     "Kind",
@@ -37,6 +38,9 @@ __all__ = [
     "parameters",
     "steps_of",
 ]
+
+#: Bytes that the cache of an H200 holds, which all processors share.
+H200_CACHE = 60 << 20
 
 
 class Stride(StrEnum):
@@ -62,7 +66,9 @@ class Variant:
     that an offset needs more than 32 bits; `disjoint` that no array that is written shares memory
     with another one; `aligned`, for each array, that the points of the domain at multiples of 16
     bytes along I have such addresses. `near` is the axis, 0 for I and 1 for J, along which
-    neighbouring columns lie where elements lie along K.
+    neighbouring columns lie where elements lie along K. `cache` is how many bytes the cache that
+    all processors of the device share holds, an H200's if it is not known: the order of blocks
+    depends on it.
     """
 
     arrays: tuple[int, ...]
@@ -71,6 +77,7 @@ class Variant:
     disjoint: bool
     aligned: tuple[bool, ...]
     near: int = 0
+    cache: int = H200_CACHE
 
 
 @dataclass(frozen=True, slots=True)

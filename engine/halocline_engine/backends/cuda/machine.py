@@ -49,6 +49,11 @@ class Machine(Protocol):
         """
         ...
 
+    @property
+    def cache(self) -> int:
+        """How many bytes the cache that all processors share holds."""
+        ...
+
     def address(self, array: Array) -> int:
         """Return the address of an array's element of index zero."""
         ...

@@ -40,14 +40,14 @@ def points(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     lines = [
         *_strips(tile),
         f"const int i1 = ni{signed(i_high)}, j1 = nj{signed(j_high)};",
-        f"const int k0 = level + {_times('bz' if tile.strip else '(int)blockIdx.z', tile.depth)};",
+        f"const int k0 = level + {_times('bz' if tile.strip else _block(tile, 'z'), tile.depth)};",
     ]
     if tile.depth > 1:
         lines.append(f"const int k1 = min(k0 + {tile.depth}, top);")
     if tile.planes:
         return [*lines, *_planes(entry, scope, tile)]
     lines += [
-        "const int t = (int)(blockIdx.x * blockDim.x + threadIdx.x);",
+        f"const int t = {_thread_along_i(tile)};",
         f"const int j_ = row + {_times(_thread_along_j(tile), tile.rows)};",
         "if (j_ >= j1) return;",
     ]
@@ -115,16 +115,32 @@ def _strips(tile: Tile) -> list[str]:
     """Return the block's place along J and K, where strips follow each other along z."""
     if not tile.strip:
         return []
+    turned = "strip % 2 ? deep - 1 - up : up" if tile.zigzag else "up"
     return [
         f"const int deep = min((top - level + {tile.depth - 1}) / {tile.depth}, {MAX_BLOCKS});",
-        "const int bz = (int)blockIdx.z % deep;",
-        "const int by = (int)blockIdx.z / deep * (int)gridDim.y + (int)blockIdx.y;",
+        f"const int z = {_block(tile, 'z')}, strip = z / deep, up = z - strip * deep;",
+        f"const int bz = {turned};",
+        f"const int by = strip * (int)gridDim.y + {_block(tile, 'y')};",
     ]
 
 
+def _block(tile: Tile, axis: str) -> str:
+    """Return the number of the block along an axis of the grid."""
+    if tile.backward:
+        return f"((int)gridDim.{axis} - 1 - (int)blockIdx.{axis})"
+    return f"(int)blockIdx.{axis}"
+
+
+def _thread_along_i(tile: Tile) -> str:
+    if tile.backward:
+        return f"{_block(tile, 'x')} * (int)blockDim.x + (int)threadIdx.x"
+    return "(int)(blockIdx.x * blockDim.x + threadIdx.x)"
+
+
 def _thread_along_j(tile: Tile) -> str:
-    if tile.strip:
-        return "(by * (int)blockDim.y + (int)threadIdx.y)"
+    if tile.strip or tile.backward:
+        number = "by" if tile.strip else _block(tile, "y")
+        return f"({number} * (int)blockDim.y + (int)threadIdx.y)"
     return "(int)(blockIdx.y * blockDim.y + threadIdx.y)"
 
 
@@ -140,11 +156,10 @@ def _planes(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     cut = TileBody.of(section, entry, within, tile, planes, cut=True)
     tall = tile.rows * tile.block[1]
     return [
-        f"const int i0 = {_times('(int)(blockIdx.x * blockDim.x + threadIdx.x)', tile.width)}"
-        f"{signed(start)};",
+        f"const int i0 = {_times(f'({_thread_along_i(tile)})', tile.width)}{signed(start)};",
         f"const int j0 = row + {_times(_thread_along_j(tile), tile.rows)};",
-        f"const int ib = {_times('(int)blockIdx.x', tile.width * tile.block[0])}{signed(start)};",
-        f"const int jb = row + {_times('by' if tile.strip else '(int)blockIdx.y', tall)};",
+        f"const int ib = {_times(_block(tile, 'x'), tile.width * tile.block[0])}{signed(start)};",
+        f"const int jb = row + {_times('by' if tile.strip else _block(tile, 'y'), tall)};",
         f"const bool whole = i0 >= {i_low} && i0 + {tile.width} <= i1 && j0 + {tile.rows} <= j1;",
         *(f"const int {axis} = {axis}0;" for axis in "ij"),
         *plane_body(whole, cut, entry.kernel.extent, offsets(entry.arrays, scope)),

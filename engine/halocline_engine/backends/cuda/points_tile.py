@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.entries import Entry, Stride, Variant, arrays_of, is_guarded
 from halocline_engine.backends.cuda.plane_tile import with_planes
-from halocline_engine.backends.cuda.strips import evenly, strip_of
+from halocline_engine.backends.cuda.strips import Again, evenly, strip_of
 from halocline_engine.backends.cuda.tile_body import VECTOR, loaded_offsets, outputs
 from halocline_engine.backends.cuda.tiling import Block, Domain, Tile
 from halocline_engine.backends.cuda.windows import windows
@@ -44,6 +44,8 @@ _WARP = 32
 _FEW = 2
 #: From how many rows along J on three rows a thread are better than two.
 _WIDE = 7
+#: Levels up to which four of them are computed one after the other, and not eight.
+_LOW = 3
 #: Levels that a block with planes goes up, about.
 _DEEP = 142
 #: Registers for windows and outputs of a thread that loads from planes, just before their use.
@@ -52,9 +54,10 @@ _REGISTERS_WITH_PLANES = 260
 
 def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
     """Return the tile of a PARALLEL kernel for calls like this one."""
-    plain = Tile((32, 4))
+    plain, again = Tile((32, 4)), _again(entry, schedule)
     if not _is_plain(entry, schedule, variant):
-        return replace(plain, block=_block(plain, entry, domain))
+        tile = replace(plain, block=_block(plain, entry, domain))
+        return replace(tile, strip=strip_of(tile, again, domain, variant.cache))
     shape, width = _shape(entry), _width(entry, schedule, variant)
     tile = next(
         (
@@ -67,7 +70,7 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     if tile.planes:
         return replace(tile, depth=evenly(domain[2], tile.depth))
     tile = replace(tile, block=_block(tile, entry, domain))
-    return replace(tile, strip=strip_of(tile, shape.levels - 1, _bytes(entry, schedule), domain))
+    return replace(tile, strip=strip_of(tile, again, domain, variant.cache))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,9 @@ def _measured(shape: _Shape, width: int) -> Iterator[Tile]:
             yield Tile((32, 8), rows=4, depth=_DEEP, unroll=1, planes=2)
         if shape.rows >= _WIDE:
             yield Tile((32, 4), rows=3, depth=8)
-        yield Tile((32, 4), rows=2, depth=4 if shape.levels <= 3 else 8)
+        if shape.levels <= _LOW and shape.fields == 1 and width == _FEW:
+            yield Tile((64, 2), rows=4, depth=4)
+        yield Tile((32, 4), rows=2, depth=4 if shape.levels <= _LOW else 8)
     elif shape.rows >= 4:
         yield Tile((32, 4), rows=3, depth=2, streaming=streaming)
     yield Tile((32, 4), rows=2, streaming=streaming)
@@ -180,18 +185,21 @@ def _is_busy(tile: Tile, entry: Entry, domain: Domain) -> bool:
     return _threads(tile, entry, domain) >= (_BUSY_WITH_PLANES if tile.planes else _BUSY)
 
 
-def _bytes(entry: Entry, schedule: Schedule) -> tuple[int, int]:
-    """Return the bytes of a point in the arrays that are read at several levels, and in all."""
+def _again(entry: Entry, schedule: Schedule) -> Again:
+    """Return what the blocks of other levels read again."""
     sizes = dict(arrays_of(schedule))
-    levels = {
-        name
-        for section in entry.kernel.sections
-        for name, found in loaded_offsets(section, entry).items()
-        if len({k for _, _, k in found}) > 1
-    }
-    return (
-        sum(sizes[name].itemsize for name in levels),
-        sum(sizes[name].itemsize for name in entry.arrays),
+    levels: dict[str, int] = {}
+    rows = [0]
+    for section in entry.kernel.sections:
+        for name, found in loaded_offsets(section, entry).items():
+            heights = [k for _, _, k in found]
+            levels[name] = max(levels.get(name, 0), max(heights) - min(heights))
+            rows += [j for _, j, _ in found]
+    return Again(
+        levels=max(levels.values(), default=0),
+        rows=(-min(rows), max(rows)),
+        shared=sum(sizes[name].itemsize for name, height in levels.items() if height),
+        all=sum(sizes[name].itemsize for name in entry.arrays),
     )
 
 

@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from halocline_engine.backends.base import Array, Memory, Value
+from halocline_engine.backends.base import Array, Executable, Memory, Value
 from halocline_engine.backends.cuda.choice import tile_words
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.entries import (
@@ -38,6 +39,7 @@ from halocline_engine.backends.cuda.memory import PitchedMemory
 from halocline_engine.backends.cuda.staged import between
 from halocline_engine.backends.cuda.staged_memory import reserve
 from halocline_engine.backends.cuda.staged_tile import Room, rooms_of
+from halocline_engine.backends.cuda.strips import worth_turning
 from halocline_engine.backends.cuda.tiles import TileFor, shared_bytes, tile_for, tiles_of
 from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.backends.cuda.views import View, variant_of, view_of
@@ -57,11 +59,15 @@ _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class CallKind:
-    """What calls have in common: how arrays lie, their strides, and the size of the domain."""
+    """What calls have in common: how arrays lie, their strides, and the size of the domain.
+
+    `backward` where the blocks of kernels may run from the last to the first.
+    """
 
     variant: Variant
     strides: _Strides
     domain: Domain
+    backward: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,18 @@ class CudaExecutable:
         domain: tuple[int, int, int],
     ) -> None:
         """Queue the program on the current stream; see `backends.base.Executable`."""
+        self.queue(fields, scalars, origins, domain)
+
+    def queue(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+        *,
+        backward: bool = False,
+    ) -> None:
+        """Queue the program as a call does; `backward` where its blocks may run from the last."""
         if 0 in domain:
             return
         views = self._views(fields, origins)
@@ -148,9 +166,9 @@ class CudaExecutable:
             for name, dtype in self._scalars.items()
             if name in scalars
         }
-        prepared = self._prepare(self._kind(views, domain))
+        prepared = self._prepare(replace(self._kind(views, domain), backward=backward))
         if isinstance(prepared, CudaExecutable):
-            prepared(fields, scalars, origins, domain)
+            prepared.queue(fields, scalars, origins, domain, backward=backward)
             return
         buffers = self._allocate(prepared.buffers, domain) | reserve(prepared.rooms, self._machine)
         # Buffers that need no memory are parameters all the same.
@@ -171,6 +189,10 @@ class CudaExecutable:
     def repeat(self, work: Callable[[], None], times: int) -> None:
         """Do again what `work` queues; see `backends.base.Executable`."""
         self._machine.repeat(work, times)
+
+    def turned(self) -> Executable:
+        """Return an executable for every other step; see `backends.base.Turning`."""
+        return _Turned(self)
 
     def compile_for(self, views: Mapping[str, View], domain: Domain) -> None:
         """Compile what calls on fields that lie so need, and keep it; needs no device."""
@@ -214,7 +236,7 @@ class CudaExecutable:
 
     def _kind(self, views: Mapping[str, View], domain: Domain) -> CallKind:
         every = (*views.values(), *self._planned(domain).values())
-        return _kind_of(every, self._written, domain)
+        return _kind_of(every, self._written, domain, self._machine.cache)
 
     def _planned(self, domain: Domain) -> dict[str, View]:
         """Return how a call uses its buffers, as if the domain began at the address 0 in each.
@@ -273,7 +295,7 @@ class CudaExecutable:
         return self._made(kind, self._tile_for, reason)
 
     def _made(self, kind: CallKind, choose: TileFor, reason: str) -> Prepared:
-        tiles = tiles_of(self._schedule, kind.variant, kind.domain, choose)
+        tiles = self._turned_for(kind, tiles_of(self._schedule, kind.variant, kind.domain, choose))
         source = emit(self._schedule, kind.variant, tiles)
         kernels = self._compiled.get(source)
         if kernels is None:
@@ -295,14 +317,47 @@ class CudaExecutable:
         tiling = (f"tiles of {' x '.join(map(str, kind.domain))} points {reason}", *words)
         return Prepared(kernels, queue, buffers, tuple(rooms), tiling)
 
+    def _turned_for(self, kind: CallKind, tiles: Mapping[str, Tile]) -> Mapping[str, Tile]:
+        """Return the tiles with blocks that run from the last, where that is asked for and good."""
+        if not kind.backward or len(tiles) > 1:
+            return tiles
+        moved = prod(kind.domain) * sum(dtype.itemsize for _, dtype in self._arrays)
+        back = worth_turning(moved, kind.domain[2], kind.variant.cache)
+        return {name: replace(tile, backward=back) for name, tile in tiles.items()}
+
     def _code(self, source: str) -> bytes:
         """Return compiled code; what was compiled before is kept in the cache."""
         key = key_of(source, self._machine.compiler)
         return self._cache.get(key, lambda: self._machine.compile(source))
 
 
-def _kind_of(views: Sequence[View], written: Sequence[bool], domain: Domain) -> CallKind:
-    variant = variant_of(views, written)
+@dataclass(frozen=True, slots=True)
+class _Turned:
+    """A program whose kernels may run through the domain from its end."""
+
+    executable: CudaExecutable
+
+    @property
+    def memory(self) -> Memory:
+        return self.executable.memory
+
+    def __call__(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> None:
+        self.executable.queue(fields, scalars, origins, domain, backward=True)
+
+    def repeat(self, work: Callable[[], None], times: int) -> None:
+        self.executable.repeat(work, times)
+
+
+def _kind_of(
+    views: Sequence[View], written: Sequence[bool], domain: Domain, cache: int
+) -> CallKind:
+    variant = variant_of(views, written, cache)
     strides = dict(zip(variant.arrays, (view.strides for view in views), strict=True))
     return CallKind(variant, tuple(strides[number] for number in range(len(strides))), domain)
 

@@ -29,7 +29,7 @@ from halocline_engine.backends.cuda.staged_tile import block_layout, points, sha
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.extent import shift
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.coverage import holds
 from halocline_engine.schedule.nodes import Buffer, Home, Kernel, Section
 from halocline_engine.schedule.stages import WHOLE
@@ -77,7 +77,7 @@ def waits(staged: Staged, *, again: bool) -> tuple[bool, ...]:
     uses: list[tuple[set[str], set[str]]] = []
     for stage in staged.stages:
         bodies = [statement for section in stage.sections for statement in section.body]
-        uses.append(({n for n, _ in reads_of(bodies)} & names, set(targets_of(bodies)) & names))
+        uses.append(({n for n, _ in accesses_of(bodies)} & names, set(targets_of(bodies)) & names))
     found = [False] * len(uses)
     read: set[str] = set()
     written: set[str] = set()
@@ -97,7 +97,7 @@ def _check(staged: Staged) -> None:
     for stage in staged.stages:
         for section in stage.sections:
             here = ((name, (0, 0, 0)) for name in targets_of(section.body))
-            for name, (i, j, _) in (*reads_of(section.body), *here):
+            for name, (i, j, _) in (*accesses_of(section.body), *here):
                 if name in extents and not holds(extents[name], shift(stage.extent, i, j)):
                     raise InternalError(
                         f"A block of threads would leave its memory of temporary '{name}':"

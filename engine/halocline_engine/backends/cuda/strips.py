@@ -3,41 +3,80 @@
 Blocks of some levels read a few levels of the blocks below them again. The cache of the device has
 those still, unless a level is so large that the blocks in between pushed them out; then the domain
 is cut along J into strips of equal height, and each is computed up to the last level. This is the
-column schedule of `schedule/column.py` with levels for rows.
+column schedule of `schedule/column.py` with levels for rows, and rows of points for cells: a strip
+is a column, as wide as the model of `schedule/column_model.py` says.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from halocline_engine.backends.cuda.tiling import Domain, Tile
+from halocline_engine.schedule.column_model import Reads, Work, fitting_width
 
-__all__ = ["evenly", "strip_of"]
+__all__ = ["Again", "evenly", "strip_of", "worth_turning"]
 
-#: Bytes that blocks of the same levels may touch before strips are worth their own halos, and what
-#: those of a strip may touch: 50 of the 60 MB of an H200's cache are near to each processor.
-_MOST = 60 << 20
-_AIM = 44 << 20
+#: Where less than this share of what blocks touch is read again, it may be lost at times.
+_LITTLE = 0.4
+#: The shares of the cache that blocks of the same levels fill when strips begin to be worth their
+#: own halos, and that those of a strip fill; measured on an H200, see decision 0022.
+_MOST, _AIM = 1.0, 0.7
+_MOST_OF_TALL = 1.5
+_MOST_IF_MUCH, _AIM_IF_MUCH = 0.4, 0.33
+#: Rows of a thread from which on blocks share little along J.
+_TALL = 4
 #: The least share of traffic that strips must save.
 _LEAST = 0.1
+#: How often the cache holds what a step reads and writes where the next one had better begin at
+#: its end: less is there anyway, and of more too little is; on one level order costs nothing else.
+_TURNING, _TURNING_FLAT = (1.0, 4.0), (1.0, 10.0)
 
 
-def strip_of(tile: Tile, again: int, sizes: tuple[int, int], domain: Domain) -> int:
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What blocks read again of the levels below: how many `levels`, and how far along J.
+
+    `shared` are the bytes of a point in arrays that are read at several levels, `all` in all.
+    """
+
+    levels: int
+    rows: tuple[int, int]
+    shared: int
+    all: int
+
+
+def strip_of(tile: Tile, again: Again, domain: Domain, cache: int) -> int:
     """Return how many blocks along J make a strip, or 0 for row order.
 
-    `again` levels are read again by the blocks above; `sizes` are the bytes of a point in arrays
-    that are read at several levels, and in all arrays.
-
-    >>> tile = Tile((32, 4), width=2, rows=2, depth=4)
-    >>> strip_of(tile, 2, (8, 16), (1024, 1024, 256)), strip_of(tile, 2, (8, 16), (768, 760, 700))
-    (64, 0)
+    >>> tile, two = Tile((32, 4), width=2, rows=2, depth=4), Again(2, (1, 1), 8, 16)
+    >>> [strip_of(tile, two, (n, n, 256), 60 << 20) for n in (768, 1024, 2048)]
+    [0, 64, 32]
     """
-    shared, all_ = sizes
-    read_again = again * shared
-    touched = domain[0] * domain[1] * (tile.depth * all_ + read_again)
-    if tile.depth >= domain[2] or read_again < _LEAST * tile.depth * all_ or touched <= _MOST:
+    if tile.depth >= domain[2]:
         return 0
-    strips = -(-touched // _AIM)
-    rows = tile.block[1] * tile.rows
-    return max(1, -(-domain[1] // (strips * rows)))
+    once = tile.depth * again.all
+    twice = again.levels * again.shared
+    little = twice < _LITTLE * once
+    most = (_MOST_OF_TALL if tile.rows >= _TALL else _MOST) if little else _MOST_IF_MUCH
+    if twice < _LEAST * once or domain[0] * domain[1] * (once + twice) <= most * cache:
+        return 0
+    row = Work(domain[0] * (once + twice), Reads((0, 0), again.rows))
+    rows = fitting_width(row, int((_AIM if little else _AIM_IF_MUCH) * cache)) or 1
+    strips = -(-domain[1] // rows)
+    return max(1, -(-domain[1] // (strips * tile.block[1] * tile.rows)))
+
+
+def worth_turning(size: int, levels: int, cache: int) -> bool:
+    """Whether every other step had better go through the domain from its end.
+
+    `size` is how many bytes a step reads and writes. What was written last is in the cache still,
+    but blocks that march up do not hand on levels to the blocks below them.
+
+    >>> [worth_turning(size << 20, 80, 60 << 20) for size in (40, 100, 400)]
+    [False, True, False]
+    """
+    least, most = _TURNING_FLAT if levels == 1 else _TURNING
+    return least * cache < size <= most * cache
 
 
 def evenly(levels: int, most: int) -> int:

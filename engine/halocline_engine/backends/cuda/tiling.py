@@ -27,7 +27,8 @@ class Tile:
     compiler likes), and `streaming` stores leave the cache to what is read again. Where `planes`
     is not 0, a block keeps levels of what it reads in shared memory, and so many are under way.
     Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
-    after level up to the last, before the next ones along J.
+    after level up to the last, before the next ones along J; with `zigzag`, every other strip goes
+    down from the last level. With `backward`, blocks run from the last to the first.
 
     PARALLEL kernels on arrays that lie along K: where `along` is not 0, a thread has a level of
     `rows` columns; a block has `depth` levels, and the columns of its threads are neighbours along
@@ -48,6 +49,8 @@ class Tile:
     streaming: bool = False
     planes: int = 0
     strip: int = 0
+    zigzag: bool = False
+    backward: bool = False
     along: int = 0
     share: int = 0
     on_chip: bool = False

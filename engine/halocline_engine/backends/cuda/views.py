@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from halocline_engine.backends.cuda.entries import Kind, Stride, Variant, arrays_of
+from halocline_engine.backends.cuda.entries import H200_CACHE, Kind, Stride, Variant, arrays_of
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.layout import stride_kinds
@@ -76,8 +76,11 @@ def view_of(
     )
 
 
-def variant_of(views: Sequence[View], written: Sequence[bool]) -> Variant:
-    """Return the variant of the code that fits arrays; `written` says which ones are written."""
+def variant_of(views: Sequence[View], written: Sequence[bool], cache: int = H200_CACHE) -> Variant:
+    """Return the variant of the code that fits arrays; `written` says which ones are written.
+
+    `cache` is how many bytes the device's cache holds.
+    """
     arrays = stride_kinds(view.strides for view in views)
     strides = dict(zip(arrays, (view.strides for view in views), strict=True))
     return Variant(
@@ -87,6 +90,7 @@ def variant_of(views: Sequence[View], written: Sequence[bool]) -> Variant:
         disjoint=_disjoint(views, written),
         aligned=tuple(view.aligned for view in views),
         near=_near(views),
+        cache=cache,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import HostArray, Value
 from halocline_engine.backends.host import HostMemory
-from halocline_engine.backends.reference.values import evaluate
-from halocline_engine.ir.extent import CENTRE, Horizontal
+from halocline_engine.backends.reference.values import prepare
+from halocline_engine.ir.extent import CENTRE, Facts, Horizontal
 from halocline_engine.ir.nodes import Assign, Block, Expr, If, Program, Read, Statement
 from halocline_engine.ir.types import Axis, Order
 
@@ -20,9 +21,11 @@ __all__ = ["ReferenceExecutable"]
 
 #: Indices relative to the domain's first point: (first, one past the last) along I, J and K.
 _Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+#: A statement on its box: does its work where the mask, on the box of its extent, is true or None.
+_Act: TypeAlias = Callable[[HostArray | None], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReferenceExecutable:
     """`backends.base.Executable` that interprets the program."""
 
@@ -46,26 +49,62 @@ class ReferenceExecutable:
         domain: tuple[int, int, int],
     ) -> None:
         """Run once, on the caller's arrays."""
+        if 0 not in domain:
+            with np.errstate(all="ignore"):
+                for act in self._acts(self._machine(fields, scalars, origins, domain)):
+                    act(None)
+
+    def prepared(
+        self,
+        fields: Mapping[str, HostArray],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> Callable[[], None]:
+        """Return the call as one that can be made again; see `backends.base.Preparable`."""
         if 0 in domain:
-            return
-        facts = analyse(self.program)
+            return _nothing
+        machine = self._machine(fields, scalars, origins, domain)
+        acts = tuple(self._acts(machine))
+
+        def run() -> None:
+            for name in machine.temporaries:
+                machine.stores[name].array.fill(0)
+            with np.errstate(all="ignore"):
+                for act in acts:
+                    act(None)
+
+        return run
+
+    def _machine(
+        self,
+        fields: Mapping[str, HostArray],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> _Machine:
         stores = {
             field.name: _Store(fields[field.name], origins[field.name], frozenset(field.axes))
             for field in self.program.fields
             if field.read or field.written
         }
         for temporary in self.program.temporaries:
-            stores[temporary.name] = _temporary(
-                np.dtype(temporary.dtype.value), facts.temporaries[temporary.name], domain
-            )
+            extent = self._facts.temporaries[temporary.name]
+            stores[temporary.name] = _temporary(np.dtype(temporary.dtype.value), extent, domain)
         temporaries = frozenset(temporary.name for temporary in self.program.temporaries)
-        machine = _Machine(stores, temporaries, scalars, domain)
-        with np.errstate(all="ignore"):
-            for computation, blocks in zip(
-                self.program.computations, facts.statements, strict=True
-            ):
-                for block, extents in zip(computation.blocks, blocks, strict=True):
-                    machine.block(block, computation.order, extents)
+        return _Machine(stores, temporaries, scalars, domain)
+
+    @cached_property
+    def _facts(self) -> Facts:
+        return analyse(self.program)
+
+    def _acts(self, machine: _Machine) -> Iterator[_Act]:
+        """Yield what a run does, in order."""
+        for computation, blocks in zip(
+            self.program.computations, self._facts.statements, strict=True
+        ):
+            for block, extents in zip(computation.blocks, blocks, strict=True):
+                yield from machine.block(block, computation.order, extents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +124,10 @@ class _Store:
         return self.array[index]
 
 
+def _nothing() -> None:
+    """Run a program on no points."""
+
+
 def _temporary(dtype: np.dtype[Any], extent: Horizontal, domain: tuple[int, int, int]) -> _Store:
     """Return a temporary on the domain widened by its extent, holding zero."""
     (i_low, i_high), (j_low, j_high) = extent
@@ -95,60 +138,72 @@ def _temporary(dtype: np.dtype[Any], extent: Horizontal, domain: tuple[int, int,
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """The state of a run: where the values are."""
+    """What a run works on: where the values are."""
 
     stores: Mapping[str, _Store]
     temporaries: frozenset[str]
     scalars: Mapping[str, Value]
     domain: tuple[int, int, int]
 
-    def block(self, block: Block, order: Order, extents: tuple[Horizontal, ...]) -> None:
-        """Run a block on the whole of its levels at once, or on one after the other."""
+    def block(self, block: Block, order: Order, extents: tuple[Horizontal, ...]) -> Iterator[_Act]:
+        """Yield a block on the whole of its levels at once, or on one after the other."""
         levels = self.domain[2]
         start, end = block.interval.start.level(levels), block.interval.end.level(levels)
         match order:
             case Order.PARALLEL:
-                self.body(block, extents, (start, end))
+                yield from self.body(block, extents, (start, end))
             case Order.FORWARD:
                 for level in range(start, end):
-                    self.body(block, extents, (level, level + 1))
+                    yield from self.body(block, extents, (level, level + 1))
             case Order.BACKWARD:
                 for level in reversed(range(start, end)):
-                    self.body(block, extents, (level, level + 1))
+                    yield from self.body(block, extents, (level, level + 1))
             case _:
                 assert_never(order)
 
-    def body(self, block: Block, extents: tuple[Horizontal, ...], levels: tuple[int, int]) -> None:
-        """Run the statements of a block on some levels, each on all points before the next."""
+    def body(
+        self, block: Block, extents: tuple[Horizontal, ...], levels: tuple[int, int]
+    ) -> Iterator[_Act]:
+        """Yield the statements of a block on some levels, each on all points before the next."""
         for statement, extent in zip(block.body, extents, strict=True):
-            self.statement(statement, extent, levels, None)
+            yield self.statement(statement, extent, levels)
 
-    def statement(
-        self,
-        statement: Statement,
-        extent: Horizontal,
-        levels: tuple[int, int],
-        mask: HostArray | None,
-    ) -> None:
-        """Run one statement where `mask`, on the box of `extent`, is true or is None."""
+    def statement(self, statement: Statement, extent: Horizontal, levels: tuple[int, int]) -> _Act:
+        """Return one statement on some levels."""
         match statement:
             case Assign(target, value):
-                where = extent if target in self.temporaries else CENTRE
-                box = self.box(where, levels)
-                chosen = True if mask is None else _crop(mask, extent, where)
-                view = self.stores[target].at(box)
-                np.copyto(view, self.value(value, box), where=chosen)
+                return self.assign(target, value, extent, levels)
             case If(condition, then, otherwise):
                 box = self.box(extent, levels)
                 shape = tuple(high - low for low, high in box)
-                test = np.broadcast_to(self.value(condition, box), shape).copy()
-                outer = np.True_ if mask is None else mask
-                for inner in then:
-                    self.statement(inner, extent, levels, outer & test)
-                for inner in otherwise:
-                    self.statement(inner, extent, levels, outer & ~test)
+                test = self.value(condition, box)
+                yes = [self.statement(inner, extent, levels) for inner in then]
+                no = [self.statement(inner, extent, levels) for inner in otherwise]
+
+                def choose(mask: HostArray | None) -> None:
+                    found = np.broadcast_to(test(), shape).copy()
+                    outer = np.True_ if mask is None else mask
+                    for act in yes:
+                        act(outer & found)
+                    for act in no:
+                        act(outer & ~found)
+
+                return choose
             case _:
                 assert_never(statement)
+
+    def assign(self, target: str, value: Expr, extent: Horizontal, levels: tuple[int, int]) -> _Act:
+        """Return an assignment on some levels."""
+        where = extent if target in self.temporaries else CENTRE
+        box = self.box(where, levels)
+        view = self.stores[target].at(box)
+        found = self.value(value, box)
+
+        def act(mask: HostArray | None) -> None:
+            chosen = True if mask is None else _crop(mask, extent, where)
+            np.copyto(view, found(), where=chosen)
+
+        return act
 
     def box(self, extent: Horizontal, levels: tuple[int, int]) -> _Box:
         """Return the domain widened by an extent, on some levels."""
@@ -156,13 +211,13 @@ class _Machine:
         ni, nj, _ = self.domain
         return (i_low, ni + i_high), (j_low, nj + j_high), levels
 
-    def value(self, expr: Expr, box: _Box) -> HostArray:
-        """Return the value of an expression on a box, broadcastable to it."""
+    def value(self, expr: Expr, box: _Box) -> Callable[[], HostArray]:
+        """Return what gives the value of an expression on a box, broadcastable to it."""
 
         def read(node: Read) -> HostArray:
             return self.stores[node.name].at(box, node.offset)
 
-        return evaluate(expr, read, self.scalars)
+        return prepare(expr, read, self.scalars)
 
 
 def _crop(mask: HostArray, extent: Horizontal, inner: Horizontal) -> HostArray:

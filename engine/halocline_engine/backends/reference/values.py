@@ -26,10 +26,12 @@ from halocline_engine.ir.nodes import (
 )
 from halocline_engine.ir.types import DType
 
-__all__ = ["Reader", "evaluate"]
+__all__ = ["Prepared", "Reader", "evaluate", "prepare"]
 
 #: Gives the values of a read on the box at hand, broadcastable to its shape.
 Reader: TypeAlias = Callable[[Read], HostArray]
+#: Gives a value for what the arrays hold now.
+Prepared: TypeAlias = Callable[[], HostArray]
 
 _BINARY: Mapping[str, Callable[[Any, Any], HostArray]] = {
     "+": np.add,
@@ -53,31 +55,47 @@ def evaluate(expr: Expr, read: Reader, scalars: Mapping[str, Value]) -> HostArra
 
     The result may be 0-dimensional or share memory with a field.
     """
+    return prepare(expr, read, scalars)()
+
+
+def prepare(expr: Expr, read: Reader, scalars: Mapping[str, Value]) -> Prepared:
+    """Return what gives the value of an expression, for what the arrays hold when it is called.
+
+    `read` is asked once for each read, for the view that is looked at each time.
+    """
     match expr:
         case Number(dtype, value):
-            return np.asarray(value, dtype.value)
+            return _constant(np.asarray(value, dtype.value))
         case Parameter(name, dtype):
-            return np.asarray(scalars[name], dtype.value)
+            return _constant(np.asarray(scalars[name], dtype.value))
         case Read():
-            return read(expr)
+            return _constant(read(expr))
         case Unary(operator, operand):
-            value = evaluate(operand, read, scalars)
-            return np.asarray(np.negative(value) if operator == "-" else np.logical_not(value))
+            function = np.negative if operator == "-" else np.logical_not
+            a = prepare(operand, read, scalars)
+            return lambda: np.asarray(function(a()))
         case Binary(operator, left, right):
-            a, b = (evaluate(side, read, scalars) for side in (left, right))
-            return np.asarray(_BINARY[operator](a, b))
+            apply = _BINARY[operator]
+            a, b = (prepare(side, read, scalars) for side in (left, right))
+            return lambda: np.asarray(apply(a(), b()))
         case Call("pow", (base, Number(kind, n))) if kind.is_integer and n in _POWERS:
-            return _POWERS[int(n)](evaluate(base, read, scalars))
+            power, a = _POWERS[int(n)], prepare(base, read, scalars)
+            return lambda: power(a())
         case Call(function, arguments, dtype):
-            values = tuple(evaluate(argument, read, scalars) for argument in arguments)
-            return _call(function, values, dtype)
+            parts = tuple(prepare(argument, read, scalars) for argument in arguments)
+            return lambda: _call(function, tuple(part() for part in parts), dtype)
         case Select(condition, then, otherwise):
-            test, a, b = (evaluate(part, read, scalars) for part in (condition, then, otherwise))
-            return np.where(test, a, b)
+            test, a, b = (prepare(part, read, scalars) for part in (condition, then, otherwise))
+            return lambda: np.where(test(), a(), b())
         case Cast(dtype, operand):
-            return _cast(evaluate(operand, read, scalars), dtype)
+            a = prepare(operand, read, scalars)
+            return lambda: _cast(a(), dtype)
         case _:
             assert_never(expr)
+
+
+def _constant(value: HostArray) -> Prepared:
+    return lambda: value
 
 
 def _cast(value: HostArray, dtype: DType) -> HostArray:
@@ -89,9 +107,18 @@ def _cast(value: HostArray, dtype: DType) -> HostArray:
 
 def _call(function: str, arguments: tuple[HostArray, ...], dtype: DType) -> HostArray:
     """Apply a function of the language to arrays of one shape after broadcasting."""
-    shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
-    flat = [np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arguments]
+    shape = np.broadcast(*arguments).shape
+    flat = [_flat(argument, shape) for argument in arguments]
     return np.asarray(_FUNCTIONS[function](*flat)).astype(_result(function, dtype)).reshape(shape)
+
+
+def _flat(array: HostArray, shape: tuple[int, ...]) -> HostArray:
+    """Return an array broadcast to a shape, contiguous and with one dimension."""
+    if array.shape != shape:
+        whole = np.empty(shape, array.dtype)
+        whole[...] = array
+        return whole.reshape(-1)
+    return np.ascontiguousarray(array).reshape(-1)
 
 
 def _result(function: str, dtype: DType) -> str:

@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.cuda.build import CudaBackend
+from halocline_engine.backends.cuda.entries import H200_CACHE
 from halocline_engine.backends.cuda.launch import Dim3
 from halocline_engine.backends.cuda.run import CudaExecutable
 from halocline_engine.cache import Cache, key_of
@@ -187,6 +188,11 @@ class EmulatedMachine:
         """Return an array of set bits, which are NaN where they are floats."""
         room = np.full(size, 0xFF, np.uint8)
         return np.ndarray(shape, dtype, room.data, start(self.address(room)), strides)
+
+    @property
+    def cache(self) -> int:
+        """As much as an H200's holds."""
+        return H200_CACHE
 
     def address(self, array: NDArray[Any]) -> int:
         return int(array.__array_interface__["data"][0])

@@ -1,0 +1,277 @@
+"""Time blocks in column order beside row order, and steps that turn, on a real device.
+
+    PYTHONPATH=engine python tests/benchmarks/gpu_column_order.py RESULT.json --commit COMMIT
+        [--small]
+
+First kernels whose threads have one point, or 16 bytes of points, on one level each: every level of
+the domain exceeds the cache, so that row order reads the levels below again from memory. Then the
+kernels that are usual, with the strips of the cost model and without; then those that gain nothing:
+rows of two dimensions, and threads that march up the levels. Last, many steps from one array to the
+other and back, where every other step may begin at the end of the one before.
+
+A share is that of copying 1 GiB in the same rounds, counting compulsory bytes alone. Every result
+is compared with the reference in its far corner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gpu_stencil import DTYPES, Clock, compiled_for, describe, filled, typed_scalars, verified
+from workloads import CASES, NEAR, Case, Domain
+
+from halocline_engine.backends.cuda.choice import Choice
+from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.tiles import tiles_of
+from halocline_engine.backends.cuda.tiling import Block, Tile
+from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.cache import Cache
+from halocline_engine.device.graphs import record
+from halocline_engine.device.machine import current_machine
+from halocline_engine.schedule.nodes import Schedule
+
+WEIGHTED = Case(
+    "weighted 3d7pt",
+    """
+def program(u: Field[{dtype}], c: Field[{dtype}], v: Field[{dtype}]):
+    with computation(PARALLEL), interval(...):
+        near = u[-1, 0, 0] + u[1, 0, 0] + u[0, -1, 0] + u[0, 1, 0] + u[0, 0, -1] + u[0, 0, 1]
+        v = u + c * (near - {dtype}(6.0) * u)
+""",
+    {"u": NEAR, "c": (0.0, 0.1)},
+    ("v",),
+    (1, 1, 1),
+)
+NAMED = {case.name: case for case in (*CASES, WEIGHTED)}
+#: Threads of a block where each has points of one level.
+BLOCKS: tuple[Block, ...] = ((32, 8), (64, 4), (256, 1))
+#: In how many strips the domain is cut.
+STRIPS = (1, 2, 3, 4, 6, 8, 12)
+SINGLE = (("3d7pt", (2048, 2048, 128)), ("star r=4", (1440, 721, 256)))
+USUAL = (
+    ("3d7pt", (1024, 1024, 256)),
+    ("3d7pt", (2048, 2048, 128)),
+    ("weighted 3d7pt", (1024, 1024, 256)),
+    ("weighted 3d7pt", (2048, 2048, 96)),
+    ("3d27pt", (2048, 2048, 128)),
+    ("star r=4", (1440, 721, 256)),
+    ("2d5pt", (2**20, 256, 1)),
+)
+STEPPED = (
+    *(("2d5pt", (n, n, 1)) for n in (2048, 3072, 4096, 6144)),
+    *(("3d7pt", (n, n, n)) for n in (160, 192, 224, 256)),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Shares of copy of one kernel: by the number of strips, 1 for row order.
+
+    `zigzag` has those with strips of which every other one goes down. `chosen` is the number of
+    strips of the cost model, where the tile is the usual one.
+    """
+
+    case: str
+    dtype: str
+    domain: Domain
+    tile: str
+    strips: dict[int, float]
+    zigzag: dict[int, float]
+    chosen: int | None = None
+
+    @property
+    def gain(self) -> float:
+        """How much the best column order is faster than row order."""
+        return max((*self.strips.values(), *self.zigzag.values())) / self.strips[1]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Shares of copy of steps that all go the same way, and of those that turn."""
+
+    case: str
+    dtype: str
+    domain: Domain
+    forward: float
+    turning: float
+
+
+class Bench:
+    """One device with its clock and a new cache of compiled code."""
+
+    def __init__(self, device: Any, folder: Path, *, small: bool) -> None:
+        self.device = device
+        self.clock = Clock(device, small=small)
+        self.machine = current_machine()
+        self.cache = Cache(folder)
+
+    def executable(self, schedule: Schedule, tile: Tile | None) -> CudaExecutable:
+        choice = Choice() if tile is None else Choice((("kernel0", tile),))
+        return CudaExecutable(schedule, self.machine, self.cache, choice.tile_for)
+
+    def shares(
+        self, case: Case, dtype: str, domain: Domain, tiles: dict[int, Tile]
+    ) -> dict[int, float]:
+        """Return the share of copy with each tile."""
+        schedule = schedule_of(case, dtype)
+        fields = filled(self.device, case, self.executable(schedule, None).memory, domain, dtype)
+        moved = float(np.prod(domain, dtype=np.int64)) * case.bytes_per_point(dtype)
+        found: dict[int, float] = {}
+        for number, tile in tiles.items():
+            run = self.executable(schedule, tile)
+            work = calls(run, case, fields, domain, dtype)
+            for name in case.outputs:
+                fields[name][...] = np.nan
+            work()
+            verified(case, run.memory, fields, domain, dtype)
+            found[number] = self.clock.compared(work, dtype).share(moved)
+        del fields
+        self.device.get_default_memory_pool().free_all_blocks()
+        return found
+
+    def steps(self, case: Case, dtype: str, domain: Domain) -> Steps:
+        """Time 16 steps as one graph, from one array to the other and back."""
+        schedule = schedule_of(case, dtype)
+        run = self.executable(schedule, None)
+        fields = filled(self.device, case, run.memory, domain, dtype)
+        fields["v"][...] = fields["u"]
+        back = {"u": fields["v"], "v": fields["u"]}
+        moved = 16.0 * float(np.prod(domain, dtype=np.int64)) * case.bytes_per_point(dtype)
+        found: list[float] = []
+        for other in (run, run.turned()):
+            there = calls(run, case, fields, domain, dtype)
+            again = calls(other, case, back, domain, dtype)
+
+            def both(there: Any = there, again: Any = again) -> None:
+                there()
+                again()
+
+            both()
+            graph = record(both, 8)
+            found.append(self.clock.compared(graph.launch, dtype).share(moved))
+        del fields, back
+        self.device.get_default_memory_pool().free_all_blocks()
+        return Steps(case.name, dtype, domain, *found)
+
+
+def schedule_of(case: Case, dtype: str) -> Schedule:
+    artifact: Any = compiled_for(case, dtype, "cuda").artifact
+    return artifact.schedule
+
+
+def calls(
+    run: Any, case: Case, fields: dict[str, Any], domain: Domain, dtype: str
+) -> Callable[[], None]:
+    scalars, origins = typed_scalars(case, dtype), dict.fromkeys(fields, case.halo)
+    return lambda: run(fields, scalars, origins, domain)
+
+
+def cut(tile: Tile, strips: int, domain: Domain) -> Tile:
+    """Return a tile whose blocks run in so many strips."""
+    if strips == 1:
+        return replace(tile, strip=0)
+    return replace(tile, strip=max(1, -(-domain[1] // (strips * tile.block[1] * tile.rows))))
+
+
+def single(bench: Bench, shrink: int) -> Iterator[Figure]:
+    """Yield kernels whose threads have points of one level each."""
+    for (name, size), dtype in ((s, d) for s in SINGLE for d in DTYPES):
+        case, domain = NAMED[name], small_of(size, shrink)
+        for block, width in ((b, w) for b in BLOCKS for w in (1, 16 // np.dtype(dtype).itemsize)):
+            tile = Tile(block, width=width)
+            straight = {n: cut(tile, n, domain) for n in STRIPS}
+            turned = {n: replace(t, zigzag=True) for n, t in straight.items() if n in (4, 8)}
+            yield Figure(
+                name,
+                dtype,
+                domain,
+                f"{block[0]} x {block[1]} threads of {width} points",
+                bench.shares(case, dtype, domain, straight),
+                bench.shares(case, dtype, domain, turned),
+            )
+
+
+def usual(bench: Bench, shrink: int) -> Iterator[Figure]:
+    """Yield the kernels that the cost model chooses, cut in other ways as well."""
+    for (name, size), dtype in ((s, d) for s in USUAL for d in DTYPES):
+        case, domain = NAMED[name], small_of(size, shrink)
+        schedule = schedule_of(case, dtype)
+        (tile,) = tiles_of(schedule, usual_variant(schedule), domain).values()
+        rows = tile.block[1] * tile.rows
+        chosen = -(-domain[1] // (tile.strip * rows)) if tile.strip else 1
+        straight = {n: cut(tile, n, domain) for n in (1, 2, 4, 8)}
+        straight[chosen] = tile
+        yield Figure(
+            name,
+            dtype,
+            domain,
+            f"{tile.block[0]} x {tile.block[1]} threads, width {tile.width}, rows {tile.rows},"
+            f" depth {tile.depth}, planes {tile.planes}",
+            bench.shares(case, dtype, domain, straight),
+            {},
+            chosen,
+        )
+
+
+def small_of(domain: Domain, shrink: int) -> Domain:
+    i, j, k = domain
+    return max(64, i // shrink), max(64, j // shrink), max(1, k // shrink)
+
+
+def line(figure: Figure) -> str:
+    """Return a figure as a line of the table."""
+    size = "x".join(map(str, figure.domain))
+    strips = " ".join(f"{n}:{share:.3f}" for n, share in sorted(figure.strips.items()))
+    zigzag = " ".join(f"{n}z:{share:.3f}" for n, share in figure.zigzag.items())
+    chosen = "" if figure.chosen is None else f" chosen {figure.chosen}"
+    head = f"{figure.case:15}{figure.dtype:8}{size:14}"
+    return f"{head} gain {figure.gain:.2f}{chosen} {strips} {zigzag} ({figure.tile})"
+
+
+def main() -> int:
+    """Print the figures and write them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--commit", required=True)
+    parser.add_argument("--small", action="store_true")
+    options = parser.parse_args()
+    device: Any = importlib.import_module("cupy")
+    shrink = 16 if options.small else 1
+    figures: list[Figure] = []
+    steps: list[Steps] = []
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(device, Path(folder), small=options.small)
+        for figure in chain(single(bench, shrink), usual(bench, shrink)):
+            figures.append(figure)
+            print(line(figure), flush=True)
+        for (name, size), dtype in ((s, d) for s in STEPPED for d in DTYPES):
+            one = bench.steps(NAMED[name], dtype, small_of(size, shrink))
+            steps.append(one)
+            print(
+                f"{one.case:15}{one.dtype:8}{'x'.join(map(str, one.domain)):14}"
+                f" steps one way {one.forward:.3f}, turning {one.turning:.3f}",
+                flush=True,
+            )
+    results = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": options.commit,
+        "device": describe(device),
+        "figures": [asdict(f) | {"gain": f.gain} for f in figures],
+        "steps": [asdict(s) for s in steps],
+    }
+    options.result.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
