@@ -5,9 +5,9 @@
 
 First kernels whose threads have one point, or 16 bytes of points, on one level each: every level of
 the domain exceeds the cache, so that row order reads the levels below again from memory. Then the
-kernels that are usual, with the strips of the cost model and without; then those that gain nothing:
-rows of two dimensions, and threads that march up the levels. Last, many steps from one array to the
-other and back, where every other step may begin at the end of the one before.
+kernels that are usual, with the strips of the cost model and without: among them threads that march
+up the levels, and rows of two dimensions, which are cut along I. Last, many steps from one array to
+the other and back, where every other step may begin at the end of the one before.
 
 A share is that of copying 1 GiB in the same rounds, counting compulsory bytes alone. Every result
 is compared with the reference in its far corner.
@@ -66,6 +66,8 @@ USUAL = (
     ("3d27pt", (2048, 2048, 128)),
     ("star r=4", (1440, 721, 256)),
     ("2d5pt", (2**20, 256, 1)),
+    ("2d5pt", (2**18, 1024, 1)),
+    ("2d5pt", (2**14, 2**14, 1)),
 )
 STEPPED = (
     *(("2d5pt", (n, n, 1)) for n in (2048, 3072, 4096, 6144)),
@@ -177,9 +179,12 @@ def calls(
 
 
 def cut(tile: Tile, strips: int, domain: Domain) -> Tile:
-    """Return a tile whose blocks run in so many strips."""
+    """Return a tile whose blocks run in so many strips; on one level, in so many columns."""
     if strips == 1:
-        return replace(tile, strip=0)
+        return replace(tile, strip=0, column=0)
+    if domain[2] == 1:
+        wide = tile.block[0] * tile.width
+        return replace(tile, column=max(1, -(-domain[0] // (strips * wide))))
     return replace(tile, strip=max(1, -(-domain[1] // (strips * tile.block[1] * tile.rows))))
 
 
@@ -207,8 +212,10 @@ def usual(bench: Bench, shrink: int) -> Iterator[Figure]:
         case, domain = NAMED[name], small_of(size, shrink)
         schedule = schedule_of(case, dtype)
         (tile,) = tiles_of(schedule, usual_variant(schedule), domain).values()
-        rows = tile.block[1] * tile.rows
+        rows, wide = tile.block[1] * tile.rows, tile.block[0] * tile.width
         chosen = -(-domain[1] // (tile.strip * rows)) if tile.strip else 1
+        if tile.column:
+            chosen = -(-domain[0] // (tile.column * wide))
         straight = {n: cut(tile, n, domain) for n in (1, 2, 4, 8)}
         straight[chosen] = tile
         yield Figure(

@@ -5,9 +5,9 @@
 The newest file of each kind in tests/benchmarks/results counts; their names say what they hold:
 `DATE-DEVICE-stencils.json` of gpu_stencil.py, `DATE-DEVICE-temporaries.json` of gpu_temporaries.py,
 `DATE-compiling.json` of compiling.py, `DATE-cpu.json` of cpu_stencil.py; gpu_tune.py,
-gpu_solves.py, gpu_columns.py and gpu_indirect.py make those of tuning, solves, operators and
-indirect. What stands between the markers in the page is replaced. With `--check` nothing is
-written, and the exit status says whether the page is up to date.
+gpu_column_order.py, gpu_solves.py, gpu_columns.py and gpu_indirect.py make those of tuning, blocks,
+solves, operators and indirect. What stands between the markers in the page is replaced. With
+`--check` nothing is written, and the exit status says whether the page is up to date.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from report_kernels import columns_table, indirect_table, solves_table, table, tuning_table
+from report_kernels import (
+    blocks_table,
+    columns_table,
+    indirect_table,
+    solves_table,
+    table,
+    tuning_table,
+)
 
 __all__ = ["main", "page"]
 
@@ -221,6 +228,7 @@ def page(text: str) -> str:
         "compiling": lambda: _or_none(compiling, compiling_table),
         "cpu": lambda: _or_none(cpu, cpu_table),
         "ahead": lambda: ahead(gpu, cpu),
+        "blocks": lambda: _or_none(newest("blocks"), blocks_table),
         "tuning": lambda: _or_none(newest("tuning"), tuning_table),
         "solves": lambda: _or_none(newest("solves"), solves_table),
         "operators": lambda: _or_none(newest("operators"), columns_table),

@@ -1,4 +1,4 @@
-"""Tables of solves, indirect access, column operators and tuning for docs/performance.md."""
+"""Tables of solves, indirect access, column operators, blocks and tuning for the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Any
 import indirect_verdicts
 import solves_figures
 
-__all__ = ["columns_table", "indirect_table", "solves_table", "table", "tuning_table"]
+__all__ = [
+    "blocks_table",
+    "columns_table",
+    "indirect_table",
+    "solves_table",
+    "table",
+    "tuning_table",
+]
 
 Record = Mapping[str, Any]
 
@@ -48,6 +55,32 @@ def indirect_table(record: Record) -> str:
             share = f"{f['share']:.3f}"
             rows.append((part, case, f"{f['milliseconds']:.3f}", share, asked, _best(peers, f)))
     return _with_origin(record, table(("access", "elements", "ms", "share", "must", "peer"), rows))
+
+
+def blocks_table(record: Record) -> str:
+    """Return the shares of blocks in row order and in strips, and of steps that turn."""
+    rows: list[tuple[str, ...]] = []
+    for f in record["figures"]:
+        shares = {int(number): share for number, share in f["strips"].items()}
+        best = max(shares, key=lambda number: shares[number])
+        chosen = "-" if f["chosen"] is None else str(f["chosen"])
+        share = shares[best if f["chosen"] is None else f["chosen"]]
+        place = (f["case"], f["dtype"], " x ".join(map(str, f["domain"])), f["tile"])
+        gain = f"{share / shares[1]:.2f}"
+        rows.append((*place, f"{shares[1]:.3f}", f"{shares[best]:.3f} ({best})", chosen, gain))
+    head = ("work", "type", "size", "tile", "rows", "best (strips)", "chosen", "gain")
+    turns = [
+        (
+            f["case"],
+            f["dtype"],
+            " x ".join(map(str, f["domain"])),
+            f"{f['forward']:.3f}",
+            f"{f['turning']:.3f}",
+        )
+        for f in record["steps"]
+    ]
+    steps = table(("steps of", "type", "size", "one way", "turning"), turns)
+    return f"{_with_origin(record, table(head, rows))}\n\n{steps}"
 
 
 def columns_table(record: Record) -> str:

@@ -34,12 +34,14 @@ def points(
     first = first_whole(i_low, tile)
     wholes = max(i1 - first, 0) // tile.width
     left = i1 - i_low - wholes * tile.width
-    for t, y, bz in product(
+    for x, y, bz in product(
         range(launch.grid[0] * launch.block[0]),
         range(launch.grid[1] * launch.block[1]),
         range(launch.grid[2]),
     ):
-        strip, z = divmod(bz, deep) if tile.strip else (0, bz)
+        part, z = divmod(bz, deep) if tile.strip or tile.column else (0, bz)
+        t = x + (part * launch.grid[0] * launch.block[0] if tile.column else 0)
+        strip = part if tile.strip else 0
         j0 = launch.row + (y + strip * launch.grid[1] * launch.block[1]) * tile.rows
         rows = range(j0, min(j0 + tile.rows, j1))
         columns = range(0)
@@ -60,7 +62,7 @@ def points(
 
 @pytest.mark.parametrize("block", [(1, 1), (7, 3), (32, 4)])
 @pytest.mark.parametrize("share", [(1, 1, 1), (1, 4, 2), (4, 2, 1), (2, 1, 3)])
-@pytest.mark.parametrize("more", [{}, {"strip": 1}, {"strip": 3}, {"planes": 2}])
+@pytest.mark.parametrize("more", [{}, {"strip": 1}, {"strip": 3}, {"column": 2}, {"planes": 2}])
 @pytest.mark.parametrize("extent", [((0, 0), (0, 0)), ((-2, 1), (-1, 3)), ((-5, -1), (1, 2))])
 def test_every_point_is_computed_once(
     block: Block, share: tuple[int, int, int], extent: Horizontal, more: dict[str, Any]

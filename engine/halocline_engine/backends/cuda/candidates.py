@@ -121,6 +121,8 @@ def _points(usual: Tile) -> Iterator[Tile]:
         rest += [replace(usual, strip=n) for n in strips]
         if usual.strip:
             rest.append(replace(usual, zigzag=True))
+    if usual.column:
+        rest += [replace(usual, column=n) for n in (0, usual.column * 2, usual.column // 2)]
     for tile in rest:
         for rows in _ROWS:
             for block in (usual.block, *_BLOCKS):

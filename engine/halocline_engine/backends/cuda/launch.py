@@ -46,8 +46,8 @@ def launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterato
     """Yield the launches that cover the domain widened by the kernel's extent.
 
     `levels` are computed, the last one not included; a column kernel takes no notice of them.
-    There is more than one launch only where a grid would have too many blocks. Strips follow each
-    other along z: those of the first, on level after level, then those of the second.
+    There is more than one launch only where a grid would have too many blocks. Strips and columns
+    follow each other along z: the blocks of the first, on level after level, then the next ones.
     """
     if tile.along:
         yield from _along(domain, tile, levels)
@@ -71,6 +71,9 @@ def launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterato
             if tile.strip:
                 along = min(tile.strip, tiles)
                 grid = (columns, along, deep * -(-tiles // along))
+            elif tile.column:
+                wide = max(min(tile.column, columns), -(-columns // (MAX_BLOCKS // deep)))
+                grid = (wide, tiles, deep * -(-columns // wide))
             yield Launch(
                 grid=grid,
                 block=(*tile.block, 1),

@@ -38,17 +38,17 @@ def points(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     """Return the body of a kernel whose threads compute one tile each."""
     (i_low, i_high), (_, j_high) = entry.kernel.extent
     lines = [
-        *_strips(tile),
+        *_order(tile),
         f"const int i1 = ni{signed(i_high)}, j1 = nj{signed(j_high)};",
-        f"const int k0 = level + {_times('bz' if tile.strip else _block(tile, 'z'), tile.depth)};",
+        f"const int k0 = level + {_times(_number(tile, 'z'), tile.depth)};",
     ]
     if tile.depth > 1:
         lines.append(f"const int k1 = min(k0 + {tile.depth}, top);")
     if tile.planes:
         return [*lines, *_planes(entry, scope, tile)]
     lines += [
-        f"const int t = {_thread_along_i(tile)};",
-        f"const int j_ = row + {_times(_thread_along_j(tile), tile.rows)};",
+        f"const int t = {_thread(tile, 'x')};",
+        f"const int j_ = row + {_times(_thread(tile, 'y'), tile.rows)};",
         "if (j_ >= j1) return;",
     ]
     if tile.width * tile.rows == 1 and tile.depth == 1:
@@ -111,16 +111,17 @@ def _may_repeat(entry: Entry) -> bool:
     return not any(r.name in written for s in entry.kernel.sections for r in reads(s.body))
 
 
-def _strips(tile: Tile) -> list[str]:
-    """Return the block's place along J and K, where strips follow each other along z."""
-    if not tile.strip:
+def _order(tile: Tile) -> list[str]:
+    """Return the block's place where blocks run in strips or columns, which follow along z."""
+    if not (tile.strip or tile.column):
         return []
-    turned = "strip % 2 ? deep - 1 - up : up" if tile.zigzag else "up"
+    turned = "part % 2 ? deep - 1 - up : up" if tile.strip and tile.zigzag else "up"
+    axis = "y" if tile.strip else "x"
     return [
         f"const int deep = min((top - level + {tile.depth - 1}) / {tile.depth}, {MAX_BLOCKS});",
-        f"const int z = {_block(tile, 'z')}, strip = z / deep, up = z - strip * deep;",
+        f"const int z = {_block(tile, 'z')}, part = z / deep, up = z - part * deep;",
         f"const int bz = {turned};",
-        f"const int by = strip * (int)gridDim.y + {_block(tile, 'y')};",
+        f"const int b{axis} = part * (int)gridDim.{axis} + {_block(tile, axis)};",
     ]
 
 
@@ -131,17 +132,18 @@ def _block(tile: Tile, axis: str) -> str:
     return f"(int)blockIdx.{axis}"
 
 
-def _thread_along_i(tile: Tile) -> str:
-    if tile.backward:
-        return f"{_block(tile, 'x')} * (int)blockDim.x + (int)threadIdx.x"
-    return "(int)(blockIdx.x * blockDim.x + threadIdx.x)"
+def _number(tile: Tile, axis: str) -> str:
+    """Return the number of the block along an axis of the domain."""
+    parted = ("y", "z") if tile.strip else ("x", "z") if tile.column else ()
+    return f"b{axis}" if axis in parted else _block(tile, axis)
 
 
-def _thread_along_j(tile: Tile) -> str:
-    if tile.strip or tile.backward:
-        number = "by" if tile.strip else _block(tile, "y")
-        return f"({number} * (int)blockDim.y + (int)threadIdx.y)"
-    return "(int)(blockIdx.y * blockDim.y + threadIdx.y)"
+def _thread(tile: Tile, axis: str) -> str:
+    """Return the number of the thread along an axis of the domain."""
+    number = _number(tile, axis)
+    if number == f"(int)blockIdx.{axis}":
+        return f"(int)(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
+    return f"({number} * (int)blockDim.{axis} + (int)threadIdx.{axis})"
 
 
 def _planes(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
@@ -156,10 +158,10 @@ def _planes(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     cut = TileBody.of(section, entry, within, tile, planes, cut=True)
     tall = tile.rows * tile.block[1]
     return [
-        f"const int i0 = {_times(f'({_thread_along_i(tile)})', tile.width)}{signed(start)};",
-        f"const int j0 = row + {_times(_thread_along_j(tile), tile.rows)};",
-        f"const int ib = {_times(_block(tile, 'x'), tile.width * tile.block[0])}{signed(start)};",
-        f"const int jb = row + {_times('by' if tile.strip else _block(tile, 'y'), tall)};",
+        f"const int i0 = {_times(_thread(tile, 'x'), tile.width)}{signed(start)};",
+        f"const int j0 = row + {_times(_thread(tile, 'y'), tile.rows)};",
+        f"const int ib = {_times(_number(tile, 'x'), tile.width * tile.block[0])}{signed(start)};",
+        f"const int jb = row + {_times(_number(tile, 'y'), tall)};",
         f"const bool whole = i0 >= {i_low} && i0 + {tile.width} <= i1 && j0 + {tile.rows} <= j1;",
         *(f"const int {axis} = {axis}0;" for axis in "ij"),
         *plane_body(whole, cut, entry.kernel.extent, offsets(entry.arrays, scope)),

@@ -9,12 +9,12 @@ point), and by the threads that are left for a small domain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.entries import Entry, Stride, Variant, arrays_of, is_guarded
 from halocline_engine.backends.cuda.plane_tile import with_planes
-from halocline_engine.backends.cuda.strips import Again, evenly, strip_of
+from halocline_engine.backends.cuda.strips import Again, column_of, evenly, strip_of
 from halocline_engine.backends.cuda.tile_body import VECTOR, loaded_offsets, outputs
 from halocline_engine.backends.cuda.tiling import Block, Domain, Tile
 from halocline_engine.backends.cuda.windows import windows
@@ -34,6 +34,8 @@ _MOST_CALLS = 8
 #: Threads that keep a large device busy: 132 processors with 512 each, or one block with planes.
 _BUSY = 132 * 512
 _BUSY_WITH_PLANES = 132 * 256
+#: A tile that is the best where so many threads have one that the last blocks do not matter.
+_IF_MANY, _BUSY_IF_MANY = Tile((64, 2), rows=4, depth=4), 64 * _BUSY
 #: From how many rows along J on blocks keep planes, by the width of a tile.
 _FAR = {2: 5, 4: 9}
 _NEVER = 1 << 30
@@ -57,7 +59,7 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     plain, again = Tile((32, 4)), _again(entry, schedule)
     if not _is_plain(entry, schedule, variant):
         tile = replace(plain, block=_block(plain, entry, domain))
-        return replace(tile, strip=strip_of(tile, again, domain, variant.cache))
+        return _in_order(tile, again, variant, domain)
     shape, width = _shape(entry), _width(entry, schedule, variant)
     tile = next(
         (
@@ -70,7 +72,16 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     if tile.planes:
         return replace(tile, depth=evenly(domain[2], tile.depth))
     tile = replace(tile, block=_block(tile, entry, domain))
-    return replace(tile, strip=strip_of(tile, again, domain, variant.cache))
+    return _in_order(tile, again, variant, domain)
+
+
+def _in_order(tile: Tile, again: Again, variant: Variant, domain: Domain) -> Tile:
+    """Return the tile with the order in which its blocks run."""
+    return replace(
+        tile,
+        strip=strip_of(tile, again, domain, variant.cache),
+        column=column_of(tile, again, domain, variant.cache),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +122,8 @@ def _candidates(shape: _Shape, width: int, *, level_at_hand: bool) -> Iterator[T
             if not level_at_hand:
                 yield replace(best, width=width)
             continue
-        for rows in range(best.rows, 0, -1):
+        least = best.rows if best == _IF_MANY else 1
+        for rows in range(best.rows, least - 1, -1):
             for w in dict.fromkeys((width, 1)):
                 tile = replace(best, width=w, rows=rows)
                 yield replace(tile, depth=1, unroll=0) if level_at_hand else tile
@@ -128,9 +140,10 @@ def _measured(shape: _Shape, width: int) -> Iterator[Tile]:
             yield Tile((32, 8), rows=4, depth=_DEEP, unroll=1, planes=2)
         if shape.rows >= _WIDE:
             yield Tile((32, 4), rows=3, depth=8)
-        if shape.levels <= _LOW and shape.fields == 1 and width == _FEW:
-            yield Tile((64, 2), rows=4, depth=4)
-        yield Tile((32, 4), rows=2, depth=4 if shape.levels <= _LOW else 8)
+        low = shape.levels <= _LOW
+        if low and not streaming and width == _FEW:
+            yield _IF_MANY
+        yield Tile((32, 8 if low and streaming else 4), rows=2, depth=4 if low else 8)
     elif shape.rows >= 4:
         yield Tile((32, 4), rows=3, depth=2, streaming=streaming)
     yield Tile((32, 4), rows=2, streaming=streaming)
@@ -182,25 +195,42 @@ def _fits(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> boo
 def _is_busy(tile: Tile, entry: Entry, domain: Domain) -> bool:
     if tile.rows * tile.depth == 1:
         return True
-    return _threads(tile, entry, domain) >= (_BUSY_WITH_PLANES if tile.planes else _BUSY)
+    threads = _threads(tile, entry, domain)
+    if tile.planes:
+        return threads >= _BUSY_WITH_PLANES
+    same = (tile.rows, tile.depth) == (_IF_MANY.rows, _IF_MANY.depth)
+    return threads >= (_BUSY_IF_MANY if same else _BUSY)
 
 
 def _again(entry: Entry, schedule: Schedule) -> Again:
     """Return what the blocks of other levels read again."""
     sizes = dict(arrays_of(schedule))
-    levels: dict[str, int] = {}
-    rows = [0]
+    places: dict[str, list[Offset]] = {}
     for section in entry.kernel.sections:
         for name, found in loaded_offsets(section, entry).items():
-            heights = [k for _, _, k in found]
-            levels[name] = max(levels.get(name, 0), max(heights) - min(heights))
-            rows += [j for _, j, _ in found]
+            places.setdefault(name, []).extend(found)
+    (i_low, i_high), (j_low, j_high), _ = (
+        (min((0, *along)), max((0, *along))) for along in _along(places)
+    )
+    heights = {name: _reach(found, 2) for name, found in places.items()}
     return Again(
-        levels=max(levels.values(), default=0),
-        rows=(-min(rows), max(rows)),
-        shared=sum(sizes[name].itemsize for name, height in levels.items() if height),
+        levels=max(heights.values(), default=0),
+        rows=(-j_low, j_high),
+        columns=(-i_low, i_high),
+        shared=sum(sizes[name].itemsize for name, height in heights.items() if height),
+        beside=sum(sizes[name].itemsize for name, found in places.items() if _reach(found, 1)),
         all=sum(sizes[name].itemsize for name in entry.arrays),
     )
+
+
+def _along(places: Mapping[str, Sequence[Offset]]) -> list[list[int]]:
+    """Return how far along each axis reads go."""
+    return [[offset[axis] for found in places.values() for offset in found] for axis in range(3)]
+
+
+def _reach(offsets: Sequence[Offset], axis: int) -> int:
+    along = [offset[axis] for offset in offsets]
+    return max(along) - min(along)
 
 
 def _width(entry: Entry, schedule: Schedule, variant: Variant) -> int:

@@ -4,7 +4,8 @@ Blocks of some levels read a few levels of the blocks below them again. The cach
 those still, unless a level is so large that the blocks in between pushed them out; then the domain
 is cut along J into strips of equal height, and each is computed up to the last level. This is the
 column schedule of `schedule/column.py` with levels for rows, and rows of points for cells: a strip
-is a column, as wide as the model of `schedule/column_model.py` says.
+is a column, as wide as the model of `schedule/column_model.py` says. On one level rows of points
+are rows, and columns are cut along I.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.schedule.column_model import Reads, Work, fitting_width
 
-__all__ = ["Again", "evenly", "strip_of", "worth_turning"]
+__all__ = ["Again", "column_of", "evenly", "strip_of", "worth_turning"]
 
 #: Where less than this share of what blocks touch is read again, it may be lost at times.
 _LITTLE = 0.4
@@ -36,19 +37,22 @@ _TURNING, _TURNING_FLAT = (1.0, 4.0), (1.0, 10.0)
 class Again:
     """What blocks read again of the levels below: how many `levels`, and how far along J.
 
-    `shared` are the bytes of a point in arrays that are read at several levels, `all` in all.
+    `columns` is how far along I. `shared` are the bytes of a point in arrays that are read at
+    several levels, `beside` in those read in several rows, `all` in all.
     """
 
     levels: int
     rows: tuple[int, int]
+    columns: tuple[int, int]
     shared: int
+    beside: int
     all: int
 
 
 def strip_of(tile: Tile, again: Again, domain: Domain, cache: int) -> int:
     """Return how many blocks along J make a strip, or 0 for row order.
 
-    >>> tile, two = Tile((32, 4), width=2, rows=2, depth=4), Again(2, (1, 1), 8, 16)
+    >>> tile, two = Tile((32, 4), width=2, rows=2, depth=4), Again(2, (1, 1), (1, 1), 8, 8, 16)
     >>> [strip_of(tile, two, (n, n, 256), 60 << 20) for n in (768, 1024, 2048)]
     [0, 64, 32]
     """
@@ -64,6 +68,23 @@ def strip_of(tile: Tile, again: Again, domain: Domain, cache: int) -> int:
     rows = fitting_width(row, int((_AIM if little else _AIM_IF_MUCH) * cache)) or 1
     strips = -(-domain[1] // rows)
     return max(1, -(-domain[1] // (strips * tile.block[1] * tile.rows)))
+
+
+def column_of(tile: Tile, again: Again, domain: Domain, cache: int) -> int:
+    """Return how many blocks along I make a column, or 0 for row order; for one level.
+
+    >>> tile, two = Tile((32, 4), width=2, rows=2), Again(0, (1, 1), (1, 1), 0, 8, 16)
+    >>> [column_of(tile, two, (n, 256, 1), 60 << 20) for n in (1 << 14, 1 << 20)]
+    [0, 4096]
+    """
+    once = tile.block[1] * tile.rows * again.all
+    twice = sum(again.rows) * again.beside
+    if domain[2] > 1 or twice == 0 or domain[0] * (once + twice) <= _MOST * cache:
+        return 0
+    work = Work(once + twice, Reads((0, 0), again.columns))
+    width = fitting_width(work, int(_AIM * cache)) or 1
+    columns = -(-domain[0] // width)
+    return max(1, -(-domain[0] // (columns * tile.block[0] * tile.width)))
 
 
 def worth_turning(size: int, levels: int, cache: int) -> bool:

@@ -28,7 +28,9 @@ class Tile:
     is not 0, a block keeps levels of what it reads in shared memory, and so many are under way.
     Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
     after level up to the last, before the next ones along J; with `zigzag`, every other strip goes
-    down from the last level. With `backward`, blocks run from the last to the first.
+    down from the last level. Where `column` is not 0 instead, so many along I go along J and up to
+    the last level before the next ones along I. With `backward`, blocks run from the last to the
+    first.
 
     PARALLEL kernels on arrays that lie along K: where `along` is not 0, a thread has a level of
     `rows` columns; a block has `depth` levels, and the columns of its threads are neighbours along
@@ -50,6 +52,7 @@ class Tile:
     planes: int = 0
     strip: int = 0
     zigzag: bool = False
+    column: int = 0
     backward: bool = False
     along: int = 0
     share: int = 0

@@ -14,7 +14,8 @@ and how elements are moved best:
   costs half of what writing them does.
 * COMBINED: a scatter whose duplicates are summed, or the least or largest of them is taken.
 
-A plan travels to workers by pickling. `PlanCache` keeps plans by the content of the indices.
+A plan travels to workers by pickling. `PlanCache` keeps plans by the content of the indices, and
+what else is made from arrays and used again: matrices of weights and of meshes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +47,11 @@ __all__ = [
     "Grouped",
     "IndexFacts",
     "IndexPlan",
+    "Kept",
     "PlanCache",
     "Run",
     "Strategy",
+    "content_key",
     "facts_of",
     "grouped",
     "inverted",
@@ -62,7 +65,7 @@ WINDOW = 32 * 2**10
 #: Bytes from which indices that lie far apart miss a device's cache.
 _CACHE = 2**25
 #: Bytes of a part of the target: it stays in a device's cache beside what is read and written once.
-PART = 2**23
+PART = 2**25
 #: Elements of more bytes are moved in one pass: two of them read and write everything twice.
 _GROUPED_BYTES = 16
 #: Mean distance of successive indices up to which they are near.
@@ -292,21 +295,52 @@ def plan_key(
     return digest.hexdigest()
 
 
+def content_key(what: str, *parts: NDArray[Any] | str | float) -> str:
+    """Return a name for what is made from arrays, texts and numbers, the same everywhere.
+
+    >>> content_key("sum", np.arange(3)) == content_key("sum", np.arange(3), 0)
+    False
+    """
+    digest = hashlib.blake2b(what.encode(), digest_size=20)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(repr((part.dtype.str, part.shape)).encode())
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+        else:
+            digest.update(repr(part).encode())
+    return f"{what}-{digest.hexdigest()}"
+
+
+class Kept(Protocol):
+    """What a cache keeps: it is never changed, and says how large it is."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it holds."""
+        ...
+
+
+_Kept = TypeVar("_Kept", bound=Kept)
+
+
 class PlanCache:
-    """Plans by `plan_key`; those used longest ago go first when all hold more than `most` bytes."""
+    """Plans by `plan_key`, and other things by `content_key`.
+
+    Those used longest ago go first when all hold more than `most` bytes.
+    """
 
     def __init__(self, most: int = 2**30) -> None:
         self._most = most
-        self._plans: OrderedDict[str, IndexPlan] = OrderedDict()
+        self._plans: OrderedDict[str, Kept] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: str, make: Callable[[], IndexPlan]) -> IndexPlan:
-        """Return a plan; it is made where it is missing."""
+    def get(self, key: str, make: Callable[[], _Kept]) -> _Kept:
+        """Return a plan, or what else has that name; it is made where it is missing."""
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
-                return found
+                return cast("_Kept", found)
         made = make()
         with self._lock:
             self._plans[key] = made
