@@ -24,6 +24,7 @@ _LITTLE = 0.4
 _MOST, _AIM = 1.0, 0.7
 _MOST_OF_TALL = 1.5
 _MOST_IF_MUCH, _AIM_IF_MUCH = 0.4, 0.33
+_MOST_FLAT, _AIM_FLAT = 0.6, 0.33
 #: Rows of a thread from which on blocks share little along J.
 _TALL = 4
 #: The least share of traffic that strips must save.
@@ -75,14 +76,14 @@ def column_of(tile: Tile, again: Again, domain: Domain, cache: int) -> int:
 
     >>> tile, two = Tile((32, 4), width=2, rows=2), Again(0, (1, 1), (1, 1), 0, 8, 16)
     >>> [column_of(tile, two, (n, 256, 1), 60 << 20) for n in (1 << 14, 1 << 20)]
-    [0, 4096]
+    [0, 2048]
     """
     once = tile.block[1] * tile.rows * again.all
     twice = sum(again.rows) * again.beside
-    if domain[2] > 1 or twice == 0 or domain[0] * (once + twice) <= _MOST * cache:
+    if domain[2] > 1 or twice == 0 or domain[0] * (once + twice) <= _MOST_FLAT * cache:
         return 0
     work = Work(once + twice, Reads((0, 0), again.columns))
-    width = fitting_width(work, int(_AIM * cache)) or 1
+    width = fitting_width(work, int(_AIM_FLAT * cache)) or 1
     columns = -(-domain[0] // width)
     return max(1, -(-domain[0] // (columns * tile.block[0] * tile.width)))
 
