@@ -15,8 +15,7 @@ from solves_figures import TIMES, USUAL, Figure
 from halocline_engine.datasets.swc import read_swc
 from halocline_engine.kernels.machine import Library, Machine
 from halocline_engine.kernels.tree import cpu
-from halocline_engine.kernels.tree.cuda import AHEAD, WIDTH, CudaTree, marked_parents
-from halocline_engine.kernels.tree.shape import shape_of
+from halocline_engine.kernels.tree.cuda import WIDTH, CudaTree
 from halocline_engine.kernels.tree.storage import flat, interleaved
 from halocline_engine.kernels.tree.topology import Forest, arrange
 
@@ -76,8 +75,8 @@ def uniform_trees(bench: TreeTimer) -> Iterator[Figure]:
             if not bench.time_for(f"uniform {nodes} nodes {dtype}"):
                 continue
             parents = _branching(nodes)
-            shape = shape_of(parents, AHEAD[kind.itemsize])
-            if not solver.uniform_threads(shape, kind.itemsize):
+            shape = solver.uniform_shape(parents, kind)
+            if shape is None:
                 print(f"uniform {nodes} nodes {dtype}: does not fit on the chip")
                 continue
             cells = bench.rows // nodes // 128 * 128
@@ -140,19 +139,13 @@ def ragged_trees(bench: TreeTimer) -> Iterator[Figure]:
     solver = CudaTree(bench.machine, bench.library, bench.shared)
     target = interleaved(layout.sizes, WIDTH)
     packed = [target.pack(layout, array) for array in system]
-    for how, bases, sizes, stride, parents, arrays in (
-        (
-            "interleaved",
-            target.bases(),
-            target.sizes,
-            WIDTH,
-            marked_parents(forest, target),
-            packed,
-        ),
-        ("flat", layout.offsets[:-1], layout.sizes, 1, marked_parents(forest), system),
+    for how, bases, sizes, stride, arrays in (
+        ("interleaved", target.bases(), target.sizes, WIDTH, packed),
+        ("flat", layout.offsets[:-1], layout.sizes, 1, system),
     ):
-        own = _on_device(bench, solver, layout.count, stride, (bases, sizes, parents, *arrays))
-        solution, figures = own
+        marks = solver.marked(forest, system[0].dtype, target if stride > 1 else None)
+        tables = (bases, sizes, marks.words, *arrays)
+        solution, figures = _on_device(bench, solver, stride, marks.slots, tables)
         unpacked = target.unpack(layout, solution) if stride > 1 else solution
         if not np.array_equal(unpacked, found):
             raise AssertionError(f"The bits of the layout '{how}' are others.")
@@ -199,7 +192,7 @@ def _on_processors(forest: Forest, system: tuple[Any, Any, Any]) -> tuple[Any, f
 
 
 def _on_device(
-    bench: TreeTimer, solver: CudaTree, cells: int, stride: int, tables: Sequence[Any]
+    bench: TreeTimer, solver: CudaTree, stride: int, slots: int, tables: Sequence[Any]
 ) -> tuple[Any, tuple[float, float]]:
     """Return the solution, and milliseconds and share of what is on the device already."""
     cupy = bench.cupy
@@ -207,7 +200,7 @@ def _on_device(
     rhs = held[-1]
     room, found = cupy.empty_like(rhs), cupy.full_like(rhs, np.nan)
     places = tuple(np.uint64(array.data.ptr) for array in (*held, room, found))
-    work = partial(solver.strided, cells, stride, np.dtype("float64"), places)
+    work = partial(solver.strided, len(tables[0]), stride, rhs.dtype, places, slots)
     nodes = int(tables[1].sum())
     figures = bench.share(32 * nodes, "float64", work)
     solution = cupy.asnumpy(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,28 @@ def test_what_does_not_fit_is_refused_with_numbers(monkeypatch: pytest.MonkeyPat
     with pytest.raises(he.ArgumentError) as small:
         solved(dataset, chunks={"z": 0})
     assert str(small.value) == "Argument 'chunks' must be at least 1 along 'z', got 0."
+
+
+@pytest.mark.usefixtures("short_pieces")
+def test_what_passes_hand_on_must_fit_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Bands, solution and status; and for each of 320 pieces, 8 numbers, 2 more and a byte."""
+    remote = property(lambda _: True, lambda _, value: None)
+    monkeypatch.setattr(LocalPool, "remote", remote)
+    needed = 5 * 64 * 40 * 8 + 40 + 320 * (8 * 8 + 2 * 8 + 1)
+
+    def usage(_: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=needed - 1)
+
+    monkeypatch.setattr("shutil.disk_usage", usage)
+    with pytest.raises(he.OutputError) as caught:
+        solved(columns(z=64, x=40), output=tmp_path / "x", chunks={"z": 8}, residual=False)
+    assert str(caught.value) == (
+        f"The run needs up to {needed} bytes under '{tmp_path}', but only {needed - 1} are free."
+        " Free some space, or choose another place with output=."
+    )
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_long_system_in_threads_and_in_one_block() -> None:

@@ -52,7 +52,8 @@ __all__ = ["Blockwise", "Output", "Stage", "check_blockwise", "run_blockwise"]
 class Output:
     """A variable that is made. `chunks` are sizes along `dims` such that no chunk has two writers.
 
-    `attributes` must have a form in JSON, or be NumPy arrays.
+    `attributes` must have a form in JSON, or be NumPy arrays. A store holds values as they are
+    unless `compressed`.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Output:
     dtype: str
     chunks: tuple[int, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    compressed: bool = True
 
     @property
     def use(self) -> FieldUse:
@@ -100,6 +102,8 @@ class Blockwise:
     frame: xr.Dataset | None = None
     passes: int = 1
     stages: Callable[[Source, Sink, Path | None], Sequence[Stage]] | None = None
+    note: str = ""
+    between: int = 0
 
     @property
     def grid(self) -> Grid:
@@ -165,10 +169,11 @@ def _stored(
     assert place is not None
     with published(place) as part:
         chunks = {o.name: dict(zip(o.dims, o.chunks, strict=True)) for o in job.outputs}
-        create_result(part, job.opened.dataset, _frame(job), job.uses, job.grid, chunks)
+        plain = [output.name for output in job.outputs if not output.compressed]
+        create_result(part, job.opened.dataset, _frame(job), job.uses, job.grid, chunks, plain)
         for output in job.outputs:
-            plain = {name: _plain(value) for name, value in output.attributes.items()}
-            ZARR.open_array(str(part), path=output.name, mode="r+").attrs.update(plain)
+            attributes = {name: _plain(value) for name, value in output.attributes.items()}
+            ZARR.open_array(str(part), path=output.name, mode="r+").attrs.update(attributes)
         end = _pass(job, pool, telling, source, ZarrSink(str(part)))
         consolidate(part)
     telling.tell(end)
@@ -235,6 +240,8 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
         )
     scratch = job.output.parent if job.output is not None else Path(tempfile.gettempdir())
     needs = [] if job.output is None and not pool.remote else [(scratch, size)]
+    if pool.remote:
+        needs.append((scratch, job.between))
     if pool.remote and isinstance(job.opened.source, InMemory):
         inputs = sum(int(job.opened.dataset[name].nbytes) for name in dict.fromkeys(job.reads))
         needs.append((scratch, inputs))
@@ -244,7 +251,7 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
 def _planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
     return Planned(
         mode="streamed",
-        reason=reason,
+        reason=f"{reason}; {job.note}" if job.note else reason,
         target=job.target,
         workers=pool.workers,
         blocks=len(job.blocks),

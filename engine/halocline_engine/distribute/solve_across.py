@@ -106,6 +106,7 @@ def _across(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> 
     cut = _cut(checked, pieces, pool, target)
     wide, narrow = _blocks(sizes, cut.block), _blocks(sizes, cut.narrow)
     inside = math.prod(list(sizes.values())[dims.index(request.dim) + 1 :])
+    handed_on = math.prod(sizes.values()) * _handed_on(np.dtype(checked.dtype).itemsize)
 
     def stages(source: Source, sink: Sink, folder: Path | None) -> tuple[Stage, ...]:
         kept, keep = _between(checked, cut, pieces, folder)
@@ -148,6 +149,7 @@ def _across(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> 
         output=request.output,
         passes=_PASSES,
         stages=stages,
+        between=handed_on,
     )
 
 

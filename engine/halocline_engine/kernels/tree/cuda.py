@@ -1,8 +1,9 @@
 """Tree systems on a CUDA device, in each of the layouts; the bits of the other targets.
 
-A ragged batch is interleaved: a thread each, cells of a warp of about the same size. Cells that all
-have the same tree are eliminated on the chip where they fit there. A batch of few cells is packed
-by the levels of their branches: a block of threads each.
+A ragged batch is interleaved: a thread each, cells of a warp of about the same size, whose nodes
+come through a ring on the chip. Cells that all have the same tree are eliminated on the chip where
+they fit there, by a thread each, or by three where few cells fit. A batch of few cells is packed by
+the levels of their branches: a block of threads each.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.machine import Library, Machine, Moved
 from halocline_engine.kernels.tree import cpu
+from halocline_engine.kernels.tree.lanes import MOST_PLACES, Lanes, lanes_of
 from halocline_engine.kernels.tree.levels import Levels, by_levels
+from halocline_engine.kernels.tree.marks import Marks, marks_of
 from halocline_engine.kernels.tree.problem import Cable, Solved, check_cells
 from halocline_engine.kernels.tree.shape import Shape, shape_of
 from halocline_engine.kernels.tree.storage import (
@@ -30,13 +33,20 @@ from halocline_engine.kernels.tree.storage import (
 )
 from halocline_engine.kernels.tree.topology import Forest
 
-__all__ = ["AHEAD", "WIDTH", "CudaTree", "marked_parents"]
+__all__ = ["WIDTH", "CudaTree", "marked_parents"]
 
 #: Cells of a block of the interleaved layout: the threads of a warp.
 WIDTH = 32
-#: Nodes of one tree that are loaded ahead, by the bytes of an element.
-AHEAD: Mapping[int, int] = {4: 16, 8: 8}
+# Nodes of one tree that are loaded ahead, by the bytes of an element.
+_AHEAD: Mapping[int, int] = {4: 16, 8: 8}
+# Where fewer bytes of a row are on a processor at once, trees have lanes: at most so many, if their
+# rows have at most so many places for each node. Rows of a round, and bytes of a block's row.
+_FEW_BYTES = 960
+_MOST_LANES, _MOST_ROOM = 3, 1.5
+_ROUND, _ROW = 8, 128
 _DEPTH = 8
+# Nodes of a stage, and stages of the ring on the way up and down; see `ring.cu`.
+_STAGE, _UP, _DOWN = 8, 4, 6
 
 _FOLDER = Path(__file__).parent
 _THREADS = 128
@@ -44,6 +54,8 @@ _TILE = 32
 # Threads of a block that eliminates on the chip, and shared memory that the device keeps of each.
 _WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128)
 _RESERVED = 1024
+# Blocks of trees with lanes: more would have too few registers.
+_MOST_BLOCKS = 6
 _WORDS = {4: "unsigned int", 8: "unsigned long long"}
 _REALS = {"float32": "float", "float64": "double"}
 # Fewer cells than this leave most of a device idle with a thread each.
@@ -78,9 +90,10 @@ class CudaTree:
         places = [moved.put(array) for array in (diagonal, upper, rhs)]
         room, found = (moved.new((1, 1, len(rhs)), rhs.dtype) for _ in range(2))
         places += [moved.address(room), moved.address(found)]
-        tables = (layout.offsets[:-1], layout.sizes, marked_parents(forest))
+        marks = self.marked(forest, rhs.dtype)
+        tables = (layout.offsets[:-1], layout.sizes, marks.words)
         places = [*(moved.put(table) for table in tables), *places]
-        self.strided(layout.count, 1, rhs.dtype, tuple(places))
+        self.strided(layout.count, 1, rhs.dtype, tuple(places), marks.slots)
         return moved.get(found).reshape(-1)
 
     def solve_interleaved(
@@ -92,27 +105,53 @@ class CudaTree:
         moved = Moved(self._machine)
         packed = [self._pack(moved, layout, target, array) for array in (diagonal, upper, rhs)]
         room = [moved.new((1, 1, target.total), rhs.dtype) for _ in range(2)]
-        tables = (target.bases(), target.sizes, marked_parents(forest, target))
+        marks = self.marked(forest, rhs.dtype, target)
+        tables = (target.bases(), target.sizes, marks.words)
         places = [moved.put(table) for table in tables]
         places += [moved.address(array) for array in (*packed, *room)]
-        self.strided(layout.count, width, rhs.dtype, tuple(places))
+        self.strided(layout.count, width, rhs.dtype, tuple(places), marks.slots)
         return self._unpack(moved, layout, target, room[1])
 
+    def marked(
+        self, forest: Forest, dtype: np.dtype[Any], target: Interleaved | None = None
+    ) -> Marks:
+        """Return what `strided` has to know of each node; no slots where parents are marked."""
+        marks = marks_of(forest, target)
+        if marks is None or _ring_bytes(marks.slots, dtype.itemsize) > self._most_shared:
+            return Marks(marked_parents(forest, target), 0)
+        return marks
+
     def strided(
-        self, cells: int, stride: int, dtype: np.dtype[Any], places: tuple[np.uint64, ...]
+        self,
+        cells: int,
+        stride: int,
+        dtype: np.dtype[Any],
+        places: tuple[np.uint64, ...],
+        slots: int,
     ) -> None:
         """Queue the solution by a thread a cell.
 
-        `places` are where each cell's first node is and how many it has (int64), parents as
-        `marked_parents` gives them, diagonal, upper, rhs, room and solution.
+        `places` are where each cell's first node is and how many it has (int64), what `marked`
+        gives, diagonal, upper, rhs, room and solution; `slots` are those of `marked`.
         """
+        arguments = (*places, np.int32(cells), np.int32(stride))
+        real = _REALS[dtype.name]
+        if not slots:
+            self._launch(
+                "strided.cu", "strided", cells, arguments, REAL=real, DEPTH=_DEPTH, THREADS=WIDTH
+            )
+            return
         self._launch(
-            "strided.cu",
-            "strided",
+            "ring.cu",
+            "ring",
             cells,
-            (*places, np.int32(cells), np.int32(stride)),
-            REAL=_REALS[dtype.name],
-            DEPTH=_DEPTH,
+            arguments,
+            shared=_ring_bytes(slots, dtype.itemsize),
+            REAL=real,
+            DEPTH=_STAGE,
+            UP=_UP,
+            DOWN=_DOWN,
+            SLOTS=slots,
             THREADS=WIDTH,
         )
 
@@ -133,11 +172,11 @@ class CudaTree:
     ) -> Values:
         """Solve cells of one tree; arrays are indexed [node, cell], `parents` are local.
 
-        Raises `ValueError` where the cells do not fit on the chip; see `uniform_threads`.
+        Raises `ValueError` where the cells do not fit on the chip; see `uniform_shape`.
         """
         nodes, cells = rhs.shape
-        shape = shape_of(parents, AHEAD[rhs.dtype.itemsize])
-        if not self.uniform_threads(shape, rhs.dtype.itemsize):
+        shape = self.uniform_shape(parents, rhs.dtype)
+        if shape is None:
             raise ValueError(f"Trees of {nodes} nodes do not fit on the chip.")
         moved = Moved(self._machine)
         found = moved.new((1, nodes, cells), rhs.dtype)
@@ -146,14 +185,39 @@ class CudaTree:
         self.uniform(shape, cells, rhs.dtype, tuple(places))
         return moved.get(found)[0]
 
+    def uniform_shape(self, parents: Values, dtype: np.dtype[Any]) -> Shape | Lanes | None:
+        """Return how cells of one tree are eliminated on the chip; None where they do not fit.
+
+        Trees of which few fit have several threads each, if they branch enough for that.
+        """
+        shape = shape_of(parents, _AHEAD[dtype.itemsize])
+        threads = self._uniform_threads(shape, dtype.itemsize)
+        if not threads:
+            return None
+        blocks = self._most_shared // (_uniform_bytes(shape, dtype.itemsize, threads) + _RESERVED)
+        if max(1, blocks) * threads * dtype.itemsize < _FEW_BYTES:
+            for count in range(_MOST_LANES, 1, -1):
+                lanes = lanes_of(parents, _ROUND, count)
+                short = lanes.rows * count <= _MOST_ROOM * lanes.nodes
+                if short and lanes.places <= MOST_PLACES and self._lane_blocks(lanes):
+                    return lanes
+        return shape
+
     def uniform(
-        self, shape: Shape, cells: int, dtype: np.dtype[Any], places: tuple[np.uint64, ...]
+        self,
+        shape: Shape | Lanes,
+        cells: int,
+        dtype: np.dtype[Any],
+        places: tuple[np.uint64, ...],
     ) -> None:
-        """Queue the solution of cells of one tree.
+        """Queue the solution of cells of one tree, whose shape is from `uniform_shape`.
 
         `places` are the shape's table, diagonal, upper, rhs and solution, indexed [node, cell].
         """
-        threads = self.uniform_threads(shape, dtype.itemsize)
+        if isinstance(shape, Lanes):
+            self._lanes(shape, cells, dtype, places)
+            return
+        threads = self._uniform_threads(shape, dtype.itemsize)
         self._launch(
             "uniform.cu",
             "uniform",
@@ -167,7 +231,37 @@ class CudaTree:
             THREADS=threads,
         )
 
-    def uniform_threads(self, shape: Shape, itemsize: int) -> int:
+    def _lanes(
+        self, shape: Lanes, cells: int, dtype: np.dtype[Any], places: tuple[np.uint64, ...]
+    ) -> None:
+        """Queue the solution of cells of one tree by several threads each."""
+        trees = _ROW // dtype.itemsize
+        threads = trees * shape.lanes
+        self._launch(
+            "lanes.cu",
+            "lanes",
+            -(-cells // trees) * threads,
+            (*places, np.int64(cells)),
+            shared=_lane_bytes(shape),
+            REAL=_REALS[dtype.name],
+            NODES=shape.nodes,
+            EXTRA=shape.extra,
+            ROWS=shape.rows,
+            LANES=shape.lanes,
+            DEPTH=shape.depth,
+            TREES=trees,
+            THREADS=threads,
+            BLOCKS=self._lane_blocks(shape),
+        )
+
+    def _lane_blocks(self, shape: Lanes) -> int:
+        """Return how many blocks of trees with lanes a processor has at once."""
+        size = _lane_bytes(shape)
+        if size > self._most_shared:
+            return 0
+        return max(1, min(self._most_shared // (size + _RESERVED), _MOST_BLOCKS))
+
+    def _uniform_threads(self, shape: Shape, itemsize: int) -> int:
         """Return the threads of a block that eliminates on the chip; 0 where it does not fit."""
 
         def resident(width: int) -> int:
@@ -320,8 +414,17 @@ def marked_parents(forest: Forest, target: Interleaved | None = None) -> NDArray
     return (absolute | forks).astype(np.uint32)
 
 
+def _ring_bytes(slots: int, itemsize: int) -> int:
+    up, down = _UP * (3 * itemsize + 4), _DOWN * (2 * itemsize + 4)
+    return WIDTH * (2 * slots * itemsize + _STAGE * max(up, down))
+
+
 def _uniform_bytes(shape: Shape, itemsize: int, threads: int) -> int:
     return 2 * (shape.nodes + shape.extra) * threads * itemsize + shape.table.nbytes
+
+
+def _lane_bytes(shape: Lanes) -> int:
+    return 2 * shape.places * _ROW + shape.table.nbytes
 
 
 def _tables(cells: list[Levels]) -> list[NDArray[np.int64]]:

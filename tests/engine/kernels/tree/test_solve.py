@@ -19,7 +19,10 @@ from halocline_engine.kernels.machine import source_of
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tree import cpu, reference
 from halocline_engine.kernels.tree.cuda import CudaTree
+from halocline_engine.kernels.tree.lanes import Lanes
 from halocline_engine.kernels.tree.levels import by_levels
+from halocline_engine.kernels.tree.marks import MOST_SLOTS, marks_of
+from halocline_engine.kernels.tree.shape import Shape
 from halocline_engine.kernels.tree.storage import flat, interleaved
 from halocline_engine.kernels.tree.topology import Forest, arrange
 
@@ -77,6 +80,7 @@ def test_the_device_has_the_same_bits_in_every_layout(device: CudaTree, dtype: s
     judge = reference.solve(forest, diagonal, upper, rhs)
     for solve in (device.solve_flat, device.solve_interleaved, device.solve_branches):
         assert np.array_equal(solve(forest, diagonal, upper, rhs), judge.solution)
+    assert device.marked(forest, diagonal.dtype).slots
     solved = device.solve(forest, diagonal, upper, rhs)
     assert np.array_equal(solved.solution, judge.solution)
     assert np.array_equal(solved.status, judge.status)
@@ -104,11 +108,52 @@ def test_cells_of_one_tree(device: CudaTree, kind: str) -> None:
     assert np.array_equal(found.T.ravel(), judge.solution)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_large_cells_of_one_tree_have_several_threads(device: CudaTree, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    nodes, cells = 170, 35
+    parents = np.maximum(np.arange(-1, nodes - 1), 0)
+    for node in range(2, nodes):
+        if rng.random() < 0.15:
+            parents[node] = rng.integers(0, node)
+    shape = device.uniform_shape(parents, np.dtype(dtype))
+    assert isinstance(shape, Lanes)
+    assert shape.lanes == 3
+    roots = np.where(np.arange(nodes) > 0, parents, -1)
+    forest = arrange(flat([nodes] * cells), np.tile(roots, cells))
+    diagonal, upper, rhs = rng.uniform(1, 2, (3, cells, nodes)).astype(dtype)
+    diagonal += 200
+    diagonal[7, 0] = 0
+    upper[:, 0] = np.nan
+    judge = reference.solve(forest, diagonal.ravel(), upper.ravel(), rhs.ravel())
+    found = device.solve_uniform(parents, diagonal.T, upper.T, rhs.T)
+    assert np.array_equal(found.T.ravel(), judge.solution)
+
+
+def test_lanes_need_branches(device: CudaTree) -> None:
+    spine = np.maximum(np.arange(-1, 169), 0)
+    assert isinstance(device.uniform_shape(spine, np.dtype("float64")), Shape)
+    assert device.uniform_shape(np.maximum(np.arange(-1, 9999), 0), np.dtype("float64")) is None
+
+
 def test_many_cells_go_interleaved_on_the_device(device: CudaTree) -> None:
     sizes = tuple(int(n) for n in np.random.default_rng(0).integers(0, 7, 600))
     forest, diagonal, upper, rhs = drawn(sizes)
     judge = reference.solve(forest, diagonal, upper, rhs)
     assert np.array_equal(device.solve(forest, diagonal, upper, rhs).solution, judge.solution)
+
+
+def test_cells_that_hold_back_too_much_are_solved_as_well(device: CudaTree) -> None:
+    star, spine = np.zeros(MOST_SLOTS + 3, np.int64), np.arange(-1, 60)
+    star[0] = -1
+    forest = arrange(flat([len(star), len(spine)]), np.concatenate([star, spine]))
+    assert marks_of(forest) is None
+    rng = np.random.default_rng(0)
+    diagonal, upper, rhs = rng.uniform(1, 2, (3, forest.layout.total))
+    diagonal *= 200
+    judge = reference.solve(forest, diagonal, upper, rhs)
+    for solve in (device.solve_flat, device.solve_interleaved):
+        assert np.array_equal(solve(forest, diagonal, upper, rhs), judge.solution)
 
 
 def test_against_sparse_lu() -> None:
@@ -226,11 +271,16 @@ def test_nvidias_compiler_takes_the_kernels() -> None:
     real = {"REAL": "double", "THREADS": 32}
     files: dict[str, dict[str, Any]] = {
         "strided.cu": {**real, "DEPTH": 8},
+        "ring.cu": {**real, "DEPTH": 8, "UP": 4, "DOWN": 6, "SLOTS": 32},
         "uniform.cu": {**real, "NODES": 80, "EXTRA": 1, "DEPTH": 8},
+        "lanes.cu": {
+            "REAL": "double", "NODES": 160, "EXTRA": 3, "ROWS": 72, "LANES": 3, "DEPTH": 8,
+            "TREES": 16, "THREADS": 48, "BLOCKS": 5,
+        },
         "branches.cu": real,
         "assembly.cu": real,
         "convert.cu": {"WORD": "unsigned int", "WIDTH": 32, "TILE": 32, "THREADS": 128},
-    }
+    }  # fmt: skip
     for file, constants in files.items():
         found = resources(compile_source(source_of(folder / file, **constants), "sm_90"))
         assert all(needs.stack == 0 for needs in found.values()), file
