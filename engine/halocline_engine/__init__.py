@@ -40,6 +40,7 @@ if typing.TYPE_CHECKING:
     from halocline_engine.column import column, column_matrix
     from halocline_engine.indirect import gather, scatter
     from halocline_engine.kernels.indirect.plan import PlanCache
+    from halocline_engine.matmul import matmul
     from halocline_engine.meshes import neighbours
     from halocline_engine.regridding import regrid
     from halocline_engine.run import run
@@ -71,6 +72,7 @@ __all__ = [
     "column_matrix",
     "factor",
     "gather",
+    "matmul",
     "neighbours",
     "pentadiagonal",
     "regrid",
@@ -138,6 +140,12 @@ class _Door(types.ModuleType):
         return PlanCache
 
     @property
+    def matmul(self) -> typing.Any:
+        from halocline_engine.matmul import matmul
+
+        return matmul
+
+    @property
     def neighbours(self) -> typing.Any:
         from halocline_engine.meshes import neighbours
 
@@ -181,6 +189,10 @@ class _Door(types.ModuleType):
 
     @column.setter
     def column(self, module: types.ModuleType) -> None:
+        """Let the import of the module pass."""
+
+    @matmul.setter
+    def matmul(self, module: types.ModuleType) -> None:
         """Let the import of the module pass."""
 
     @run.setter

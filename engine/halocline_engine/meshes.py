@@ -24,13 +24,15 @@ it must have the type float32 or float64. The dimension of the mesh is found by 
 for it, else by its size; `dim` names it where that is not plain. Results are named
 `<variable>_<operation>`, that of vectors "divergence". `target`, `chunks`, `cluster`, `output`,
 `on_event` and `cancelled` are those of `run`: blocks are cut along the other dimensions, and the
-result is the same bit for bit whatever they are. Raises a `RequestError` or `CapacityError` before
+result is the same bit for bit whatever they are. Calls that share a `PlanCache` as `plans` look for
+neighbours and fit derivatives once for each mesh. Raises a `RequestError` or `CapacityError` before
 anything is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
@@ -51,6 +53,7 @@ from halocline_engine.distribute.changes import (
 )
 from halocline_engine.distribute.events import Event
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.kernels.indirect.plan import PlanCache, content_key
 from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
 from halocline_engine.kernels.indirect.sphere import (
@@ -100,6 +103,18 @@ _STAGGERED = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Matrices:
+    """What is multiplied with, by what follows the name of a variable in the result's."""
+
+    by_suffix: Mapping[str, Multiplying]
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it holds."""
+        return sum(one.matrix.nbytes for one in self.by_suffix.values())
+
+
 def neighbours(
     dataset: xr.Dataset | str | Path,
     mesh: xr.Dataset | str | Path,
@@ -116,6 +131,7 @@ def neighbours(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset with an operator applied on a mesh; see the head of the module."""
     operator: _Operator = choice(_Operator, "operation", operation)
@@ -129,9 +145,13 @@ def neighbours(
             hint="Name both with variables=.",
         )
     opened, known = open_source(dataset), read_mesh(mesh, check_room)
-    points = _points(known, where)
+    kept, size = plans or PlanCache(), radius or known.radius or _EARTH
+    key = f"{known.key}-{where.value}"
+    points = kept.get(key, lambda: _points(known, where))
     chosen = _chosen(opened, points, variables, dim)
-    matrices = _matrices(operator, known, points, radius or known.radius or _EARTH)
+    name = content_key("operator", key, operator.value, size)
+    found = kept.get(name, lambda: _Matrices(_matrices(operator, known, points, size)))
+    matrices = found.by_suffix
     made = _made(operator, known)
     if operator is _Operator.DIVERGENCE:
         changes = [_vector(opened, chosen, matrices[""])]
@@ -143,8 +163,7 @@ def neighbours(
         ]
     what = f"{operation} on a mesh of {', '.join(chosen)}"
     frame = xr.Dataset(coords=_coordinates(opened, changes))
-    kept = dict.fromkeys(str(d) for change in changes for d in change.batch)
-    sizes = {dim: int(opened.dataset.sizes[dim]) for dim in kept}
+    sizes = {d: int(opened.dataset.sizes[d]) for change in changes for d in change.batch}
     sizes |= {change.made[0]: _rows(change) for change in changes}
     request = Request(
         opened=opened,
@@ -203,7 +222,7 @@ def _made(operator: _Operator, known: Mesh) -> str:
 def _matrices(
     operator: _Operator, known: Mesh, points: Points, radius: float
 ) -> dict[str, Multiplying]:
-    """Return what is multiplied with, by what follows the name of a variable in the result's."""
+    """Return the matrices of an operator on a mesh; see `_Matrices`."""
 
     def by(matrix: Sparse, form: Form) -> Multiplying:
         return Multiplying(matrix, form, Missing.PROPAGATE, 0.0)

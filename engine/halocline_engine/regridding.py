@@ -17,7 +17,8 @@ them, the other coordinates of the variables, and a line in the history. `target
 dimensions of the target grid (default: those of the source where there are as many, else "y" and
 "x", or "cell"). `target`, `chunks`, `cluster`, `output`, `on_event` and `cancelled` are those of
 `run`: blocks are cut along the other dimensions and have the whole grid, and the result is the
-same bit for bit whatever they are. Raises a `RequestError` or `CapacityError` before anything is
+same bit for bit whatever they are. Calls that share a `PlanCache` as `plans` put equal weights in
+order once. Raises a `RequestError` or `CapacityError` before anything is
 written.
 """
 
@@ -44,6 +45,7 @@ from halocline_engine.distribute.changes import (
 )
 from halocline_engine.distribute.events import Event
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.kernels.indirect.plan import PlanCache
 from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing
 
@@ -71,12 +73,14 @@ def regrid(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset on the target grid of the weights; see the head of the module."""
     rule: Missing = choice(Missing, "missing", missing)
     if not 0 <= least <= 1:
         raise ArgumentError(f"Argument 'least' must be a number from 0 to 1, got {least!r}.")
-    opened, known = open_source(dataset), read_weights(weights, check_room)
+    opened = open_source(dataset)
+    known = read_weights(weights, check_room, plans or PlanCache())
     chosen = _chosen(opened.dataset, known, variables, dims)
     first = next(iter(chosen.values()))
     named = _target_dims(first, known, target_dims)

@@ -22,7 +22,10 @@ The program is run `steps` times. `feedback` maps an output to the input that ge
 before the next step; the output keeps the input's values where nothing is written. Fields that
 are written in place go on by themselves. Any other output holds what the last step wrote.
 
-`chunks` are block sizes by dimension (default: planned from memory; K is never split).
+`chunks` are block sizes by dimension (default: planned from memory; K is never split). `order` is
+how blocks follow each other: in "row"s, down "column"s of them, in columns that turn ("zigzag") or
+in "tiles", while a cache of decoded chunks keeps what they share; "auto" takes columns as wide as
+the memory allows.
 `cluster` is None for this process, a number of worker processes to start on this machine, the
 address of a Dask scheduler, or a `distributed.Client`; workers on other machines must see the
 paths. `output` is where a Zarr store is made: it appears when it is complete, or not at all;
@@ -86,6 +89,7 @@ def run(
     target: str = "auto",
     mode: str = "auto",
     chunks: Mapping[str, int] | None = None,
+    order: str = "auto",
     cluster: int | str | Client | None = None,
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
@@ -107,6 +111,7 @@ def run(
         output=None if output is None else Path(output).expanduser().absolute(),
         workspace=None if workspace is None else Path(workspace).expanduser().absolute(),
         attempt=attempt,
+        order=order,
     )
     opened = open_source(dataset)
     with ExitStack() as stack:
@@ -114,7 +119,7 @@ def run(
         chosen = resolve(target) if existing is None else existing.resolve(target)
         compiled = _compile(program, name, externals, dtypes, chosen)
         checked = check(request, opened, compiled)
-        pool = existing or _new_pool(cluster, chosen, stack)
+        pool = existing or _new_pool(cluster, chosen, stack, options)
         return launch(checked, pool, on_event or _ignore, cancelled, options, reason)
 
 
@@ -131,10 +136,10 @@ def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
     return stack.enter_context(connect(cluster))
 
 
-def _new_pool(cluster: _Cluster, target: str, stack: ExitStack) -> Pool:
+def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options) -> Pool:
     """Return this process, or new processes on this machine; the latter end with the stack."""
     if not isinstance(cluster, int):
-        return LocalPool()
+        return LocalPool() if options.threads is None else LocalPool(threads=options.threads)
     from halocline_engine.distribute.cluster import start
 
     return stack.enter_context(start(_count("cluster", cluster), target))

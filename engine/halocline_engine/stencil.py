@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from halocline_engine.backends.base import (
     Adjustable,
+    Drawable,
     Executable,
     Tunable,
     TuneMode,
@@ -210,12 +211,13 @@ class Stencil:
         """Return the program as it is after one stage of the compiler, as text.
 
         On "cuda" the schedule says how kernels are cut, for each kind of call that was made, and
-        whether that is as usual or as it was measured, with the gain.
+        whether that is as usual or as it was measured, with the gain. On "cpu" it draws in which
+        order loops go through points that others read again, and what a cache holds on the way.
         """
         if stage == "ir":
             return show(self.compiled.program)
         if stage == "schedule":
-            lines = "".join(f"{line}\n" for line in self._tilings())
+            lines = "".join(f"{line}\n" for line in (*self._tilings(), *self._walks()))
             return show_schedule(self.compiled.schedule) + lines
         if stage == "kernel":
             return self.source
@@ -239,6 +241,10 @@ class Stencil:
         found = self._executable.tilings() if isinstance(self._executable, Tunable) else ()
         artifact = self.compiled.artifact
         return found or (artifact.tilings() if isinstance(artifact, Adjustable) else ())
+
+    def _walks(self) -> tuple[str, ...]:
+        artifact = self.compiled.artifact
+        return artifact.walks() if isinstance(artifact, Drawable) else ()
 
     def _load(self) -> Executable:
         if self._executable is None:

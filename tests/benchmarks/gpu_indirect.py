@@ -23,144 +23,33 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import numpy as np
+from indirect_bench import Bench, parts_of, same, taken
+from indirect_regrid import regrids
 from indirect_verdicts import USUAL, Figure, verdicts
 
 from halocline_engine.device.machine import current_machine
-from halocline_engine.kernels.indirect.apply import PRODUCT_LEVELS
-from halocline_engine.kernels.indirect.cuda import Ends, Movers, variant_for, window_for
+from halocline_engine.kernels.indirect.cuda import Ends, variant_for, window_for
 from halocline_engine.kernels.indirect.emit import (
     Direct,
     Packed,
     Pipelined,
-    Product,
     Scheme,
     SharedIndex,
     Variant,
     Window,
     emit,
-    emit_product,
     emit_window,
 )
 from halocline_engine.kernels.indirect.plan import PART
 from halocline_engine.kernels.indirect.problem import Direction, Knowledge, Transfer, alignment_of
-from halocline_engine.kernels.indirect.sparse import Form, Sparse, sliced, sparse
-from halocline_engine.kernels.machine import Library
 
 GATHER, SCATTER = Direction.GATHER, Direction.SCATTER
 SIZES = (4, 8, 16, 32, 64, 256, 1024)
-ROUNDS = 5
-
-
-class Bench:
-    """What all parts need: the device, the kernels, how much is moved, and how long it may take."""
-
-    def __init__(self, *, mib: float, seconds: float) -> None:
-        self.cupy: Any = importlib.import_module("cupy")
-        self.bytes = int(mib * 2**20)
-        copied = min(2**30, self.bytes)
-        self.copied = self.cupy.ones(copied // 4, self.cupy.int32)
-        self.copy = self.cupy.empty_like(self.copied)
-        self._machine = current_machine()
-        self._code: dict[str, bytes] = {}
-        self.movers = Movers(Library(self._machine, self._kept))
-        self._end = time.monotonic() + seconds
-        self.skipped: list[str] = []
-
-    def _kept(self, name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
-        source = name[0]
-        return self._code[source] if source in self._code else make()
-
-    def compile(self, sources: Sequence[str]) -> None:
-        """Compile several translation units at once, each in a process of its own."""
-        with ThreadPoolExecutor(8) as pool:
-            compiled = pool.map(self._machine.compile, sources)
-            self._code.update(zip(sources, compiled, strict=True))
-
-    def time_for(self, case: str) -> bool:
-        """Return whether there is time for one more case; what is left out is remembered."""
-        left = time.monotonic() < self._end
-        if not left:
-            self.skipped.append(case)
-        return left
-
-    def ends(self, source: Any, target: Any, size: int, **indices: Any) -> Ends:
-        """Return the ends of a transfer between device arrays."""
-        arrays = {name: array.data.ptr for name, array in indices.items()}
-        bits = {8 * array.dtype.itemsize for array in indices.values()}
-        return Ends(
-            source=source.data.ptr,
-            target=target.data.ptr,
-            source_elements=source.nbytes // size,
-            target_elements=target.nbytes // size,
-            index_bits=bits.pop(),
-            **arrays,
-        )
-
-    def seconds(self, work: Callable[[], object], calls: int = 2) -> float:
-        """Return the time of a call; several are queued one behind the other."""
-        start, end = self.cupy.cuda.Event(), self.cupy.cuda.Event()
-        start.record()
-        for _ in range(calls):
-            work()
-        end.record()
-        end.synchronize()
-        return float(self.cupy.cuda.get_elapsed_time(start, end)) / 1e3 / calls
-
-    def share(self, moved: int, work: Callable[[], object]) -> tuple[float, float]:
-        """Return the milliseconds of some work and its share of the copy bandwidth."""
-
-        def copied() -> None:
-            self.cupy.copyto(self.copy, self.copied)
-
-        work()
-        copied()
-        pairs = [(self.seconds(work), self.seconds(copied, 3)) for _ in range(ROUNDS)]
-        shares = [moved / own / (2 * self.copy.nbytes / copy) for own, copy in pairs]
-        return median(own for own, _ in pairs) * 1e3, median(shares)
-
-    def random_bytes(self, count: int) -> Any:
-        return self.cupy.random.randint(0, 2**31 - 1, count // 4, dtype=self.cupy.int32)
-
-    def order(self, name: str, count: int) -> Any:
-        """Return indices: a random permutation, or each at most 64 places off."""
-        cupy = self.cupy
-        if name == "random":
-            return cupy.random.permutation(count).astype(cupy.int32)
-        around = cupy.arange(count, dtype=cupy.int64) + cupy.random.randint(-64, 64, count)
-        return around.clip(0, count - 1).astype(cupy.int32)
-
-    def free(self) -> None:
-        self.cupy.get_default_memory_pool().free_all_blocks()
-
-
-def taken(bench: Bench, table: Any, index: Any) -> Any:
-    """Return the rows that indices name, by CuPy's own indexing."""
-    out = bench.cupy.empty((index.size, table.shape[1]), table.dtype)
-    for part in parts_of(index.size, table.shape[1]):
-        out[part] = table[index[part]]
-    return out
-
-
-def parts_of(rows: int, values: int) -> Iterator[slice]:
-    """Yield slices of some million values: each makes temporary arrays of its size."""
-    step = max(1, 2**26 // values)
-    for first in range(0, rows, step):
-        yield slice(first, min(first + step, rows))
-
-
-def same(got: Any, wanted: Any) -> None:
-    """Compare two arrays of rows."""
-    for part in parts_of(*got.shape):
-        if not bool((got[part] == wanted[part]).all()):
-            raise AssertionError(f"Wrong elements in rows {part.start} to {part.stop}.")
 
 
 def schemes(size: int, alignment: int) -> Iterator[tuple[Scheme, int]]:
@@ -280,7 +169,7 @@ def grouped(bench: Bench) -> Iterator[Figure]:
         index = bench.order("random", count)
         rows = target.reshape(count, size // 4)
         wanted = taken(bench, source.reshape(count, size // 4), index)
-        for part_mib in (4, 8, 16):
+        for part_mib in (8, 16, 24, 32):
             case = f"random {size} B"
             if not bench.time_for(f"grouped {case}, parts of {part_mib} MiB"):
                 continue
@@ -423,87 +312,6 @@ def scatters(bench: Bench) -> Iterator[Figure]:
         yield Figure("scatter", f"random {size} B", f"{USUAL}, as a gather", *shares)
         del index, ends, inverse, turned
         bench.free()
-
-
-def conservative(fine: int, coarse: int) -> Sparse:
-    """Return conservative weights between regular grids whose cells divide each other."""
-    ratio = fine // coarse
-    lat = np.diff(np.sin(np.radians(np.linspace(-90, 90, fine + 1))))
-    rows: list[Any] = []
-    for row in range(coarse):
-        share = lat[row * ratio : (row + 1) * ratio]
-        rows.append(share / share.sum() / ratio)
-    weight = np.repeat(np.stack(rows)[:, None, :, None], 2 * coarse, axis=1)
-    weight = np.repeat(weight, ratio, axis=3)
-    j, i, a, b = np.ogrid[:coarse, : 2 * coarse, :ratio, :ratio]
-    row = np.broadcast_to(j * 2 * coarse + i, weight.shape)
-    column = (j * ratio + a) * 2 * fine + i * ratio + b
-    cells = (2 * coarse * coarse, 2 * fine * fine)
-    return sparse(row.ravel(), column.ravel(), weight.ravel(), *cells)
-
-
-def regrids(bench: Bench) -> Iterator[Figure]:
-    """0.25 degree to 1 degree with 100 levels."""
-    cupy, small = bench.cupy, bench.bytes < 2**28
-    matrix = conservative(24, 6) if small else conservative(720, 180)
-    batch = 9 if small else 100
-    parts = [cupy.asarray(a) for a in (matrix.starts, matrix.columns, matrix.weights)]
-    for dtype in ("float32", "float64"):
-        if not bench.time_for(f"regrid {dtype}"):
-            continue
-        field = cupy.random.uniform(200, 300, (batch, matrix.cells)).astype(dtype)
-        out = cupy.zeros((batch, matrix.rows), dtype)
-        moved = field.nbytes + out.nbytes + sum(part.nbytes for part in parts)
-        wanted, seconds = of_scipy(matrix, cupy.asnumpy(field))
-        shape = (matrix.rows, matrix.cells, batch)
-        inside = sliced(matrix, 16 // field.itemsize)
-        assert inside is not None
-        own = Product(dtype, Form.PLAIN, False, 32, PRODUCT_LEVELS[dtype], block=inside.block)
-        apart = (inside.offsets, inside.lengths, inside.columns, inside.weights)
-        held = {0: parts, inside.block: [cupy.asarray(array) for array in apart]}
-        shapes = [(0, 4, 128), (0, 8, 128), (0, 16, 64)]
-        shapes += [(inside.block, n, threads) for n in (2, 4, 8, 16) for threads in (64, 128, 256)]
-        products = [
-            replace(own, renormalise=renormalise, levels=count, threads=threads, block=block)
-            for block, count, threads in shapes
-            for renormalise in (False, True)
-        ]
-        bench.compile([emit_product([one]) for one in products])
-        for one in products:
-            addresses = [array.data.ptr for array in (field, out, *held[one.block])]
-
-            def work(
-                one: Product = one,
-                addresses: list[int] = addresses,
-                shape: tuple[int, int, int] = shape,
-            ) -> None:
-                bench.movers.product(one, addresses, shape, 0.0)
-
-            work()
-            error = float(np.abs(cupy.asnumpy(out) - wanted).max() / 300)
-            assert error < (1e-14 if dtype == "float64" else 1e-7), error
-            how = f"block {one.block}, levels {one.levels}, threads {one.threads}"
-            how += ", renormalised" if one.renormalise else ""
-            how = f"{USUAL}, {how}" if replace(one, renormalise=False) == own else how
-            yield Figure("regrid", dtype, how, *bench.share(moved, work))
-        yield Figure("regrid", dtype, "SciPy on the host", seconds * 1e3, 0.0)
-        del field, out, held
-        bench.free()
-
-
-def of_scipy(matrix: Sparse, field: Any) -> tuple[Any, float]:
-    """Return SciPy's product and its best time of three."""
-    scipy_sparse: Any = importlib.import_module("scipy.sparse")
-    shape = (matrix.rows, matrix.cells)
-    whole = scipy_sparse.csr_matrix((matrix.weights, matrix.columns, matrix.starts), shape)
-    turned = np.ascontiguousarray(field.T)
-    times: list[float] = []
-    found: Any = None
-    for _ in range(3):
-        start = time.perf_counter()
-        found = whole @ turned
-        times.append(time.perf_counter() - start)
-    return found.T, min(times)
 
 
 PARTS: dict[str, Callable[[Bench], Iterator[Figure]]] = {

@@ -10,10 +10,10 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
-import iris_sample_data  # pyright: ignore[reportMissingTypeStubs] - it has none
 import numpy as np
 import pytest
 import xarray as xr
+from hybrid_height import FIELDS, SAMPLE, TEXT, by_numpy, by_xgcm, missing
 
 import halocline.accessor  # noqa: F401 # pyright: ignore[reportUnusedImport] - for its effect
 import halocline_engine as he
@@ -23,10 +23,6 @@ from halocline.errors import JobFailed, ProgramError, RequestError
 # A request to a Zarr store leaves its connection pool to the interpreter's end.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
-SAMPLE = Path(iris_sample_data.path) / "hybrid_height.nc"
-TEXT = """gradient = GradientC2F(bottom=SetGradient(g), top=SetGradient(0.0))(theta)
-tendency = DivergenceF2C(bottom=SetValue(0.0), top=SetValue(0.0))(2.5 * GradientC2F()(theta))"""
-
 
 @pytest.fixture
 def client(service: str) -> Generator[Client]:
@@ -35,25 +31,38 @@ def client(service: str) -> Generator[Client]:
 
 
 def test_potential_temperature_on_hybrid_height(client: Client) -> None:
-    """The result is that of the engine, which is checked against NumPy and xgcm."""
+    """What the service makes of real data is what NumPy and xgcm make of it; holes stay holes."""
     options: dict[str, Any] = {
-        "fields": {"theta": "air_potential_temperature"},
-        "scalars": {"g": 0.01},
+        "fields": FIELDS,
+        "scalars": {"k": 2.5},
         "dtype": "float64",
         "target": "reference",
         "chunks": {"grid_latitude": 40, "grid_longitude": 100},
     }
     with xr.open_dataset(SAMPLE) as opened:
         dataset = opened.load()
-    dataset["air_potential_temperature"][6, 40:60, 30] = np.nan
-    job = cast("Any", dataset).halocline.column(TEXT, client=client, **options)
-    result, here = job.result(progress=False), he.column(TEXT, dataset, **options)
-    for name in ("gradient", "tendency"):
+    holed = dataset.copy(deep=True)
+    holed["air_potential_temperature"][6, 40:60, 30] = np.nan
+    jobs = [
+        cast("Any", each).halocline.column(TEXT, client=client, **options)
+        for each in (dataset, holed)
+    ]
+    assert jobs[0].plan()["blocks"] == 3
+    assert "computed in 3 kernels: 'gradient', 'tendency'; " in jobs[0].plan()["reason"]
+    result, with_holes = (job.result(progress=False) for job in jobs)
+    for name, values in by_numpy(dataset, 2.5).items():
+        np.testing.assert_allclose(result[name], values, rtol=1e-9, atol=1e-14)
+    expected = by_xgcm(dataset, result, 2.5)
+    inner = result["gradient"].isel(model_level_number_face=slice(1, -1))
+    np.testing.assert_allclose(inner, expected["gradient"], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(result["tendency"], expected["tendency"], rtol=1e-9, atol=1e-14)
+    here = he.column(TEXT, dataset, **options)
+    for name, there in missing().items():
         assert result[name].dims == here[name].dims
-        assert np.array_equal(result[name].values, here[name].values, equal_nan=True)
-    assert int(np.isnan(result["gradient"].values).sum()) == 40
+        assert np.array_equal(result[name].values, here[name].values)
+        assert np.array_equal(np.isnan(with_holes[name].values), there)
+        assert np.array_equal(with_holes[name].values[~there], result[name].values[~there])
     assert np.array_equal(result["level_height_face"].values, here["level_height_face"].values)
-    assert job.plan()["blocks"] == 3
 
 
 def test_arguments_of_every_kind_arrive(client: Client) -> None:

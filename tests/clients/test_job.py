@@ -55,7 +55,7 @@ class Fake:
         self.slept: list[float] = []
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
-        self.paths.append(f"{request.method} {request.url.path}")
+        self.paths.append(f"{request.method} {request.url.raw_path.decode()}")
         if request.url.path.endswith("/events"):
             self.after.append(request.headers.get("Last-Event-ID"))
             return self.stream(int(self.after[-1] or 0))
@@ -175,7 +175,7 @@ def test_a_dismissed_job_has_no_result() -> None:
 def test_cancelling_sends_a_delete_only_if_the_job_is_alive() -> None:
     alive = Fake("dismissed", running_for=1)
     assert alive.job().cancel() == "dismissed"
-    assert alive.paths == ["GET /jobs/17", "DELETE /jobs/17", "GET /jobs/17"]
+    assert alive.paths == ["GET /jobs/17", "DELETE /jobs/17?ended=keep", "GET /jobs/17"]
     ended = Fake("successful")
     assert ended.job().cancel() == "successful"
     assert ended.paths == ["GET /jobs/17"]

@@ -302,6 +302,8 @@ def test_submit_then_look_at_it(
         *("id", "process", "status", "done", "created", "started", "finished", "message"),
         "results",
     ]
+    code, out, _ = command(service, capsys, "show", identity, "--schedule")
+    assert (code, out.splitlines()[1].split()[:3]) == (0, ["order", "of", "work"])
     code, out, _ = command(service, capsys, "logs", identity[-10:])
     assert " planned " in out
     code, out, _ = command(service, capsys, "open", identity)
@@ -327,6 +329,8 @@ def test_everything_speaks_json(
     assert identity in [each["jobID"] for each in json.loads(out)]
     _, out, _ = command(service, capsys, "show", identity, "--json")
     assert json.loads(out)["jobID"] == identity
+    _, out, _ = command(service, capsys, "show", identity, "--schedule", "--json")
+    assert json.loads(out)["order"] == "row"
     _, out, _ = command(service, capsys, "logs", identity, "--json")
     assert "finished" in [json.loads(line)["kind"] for line in out.splitlines()]
     _, out, _ = command(service, capsys, "open", identity, "--json")

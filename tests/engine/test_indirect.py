@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import xarray as xr
+from counting_plans import CountingPlans
 from numpy.typing import NDArray
 
 import halocline_engine as he
@@ -236,17 +237,7 @@ def test_wrong_arguments_of_scatter(dataset: xr.Dataset) -> None:
 
 
 def test_indices_are_analysed_once(dataset: xr.Dataset) -> None:
-    class Counting(he.PlanCache):
-        made = 0
-
-        def get(self, key: str, make: Any) -> Any:
-            def counted() -> Any:
-                self.made += 1
-                return make()
-
-            return super().get(key, counted)
-
-    plans = Counting()
+    plans = CountingPlans()
     for _ in range(2):
         he.gather(dataset, source="t", index="index", dim="cell", target="cpu", plans=plans)
         he.scatter(dataset, source="t", index="back", dim="w", size=40, target="cpu", plans=plans)

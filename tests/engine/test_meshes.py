@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from counting_plans import CountingPlans
 from numpy.typing import NDArray
 
 import halocline_engine as he
+from halocline_engine import meshes
 from halocline_engine.datasets.untyped import XARRAY
+from halocline_engine.kernels.indirect.sphere import gradient
 
 MESHES = Path(__file__).parents[3] / "shared/data/meshes"
 MPAS, CUBED, LAYERED = "mesh.QU.1920km.151026.nc", "outCSne30.ug", "geoflow_grid.nc"
@@ -338,3 +341,27 @@ def test_wrong_requests() -> None:
         "The coordinates ['lon', 'lat'] of the mesh are not a longitude and a latitude. They need"
         " the units 'degrees_east' and 'degrees_north'."
     )
+
+
+def test_a_mesh_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits: list[float] = []
+
+    def counted(*arguments: Any) -> Any:
+        fits.append(arguments[-1])
+        return gradient(*arguments)
+
+    monkeypatch.setattr(meshes, "gradient", counted)
+    plans, mesh = CountingPlans(), cubed_sphere(6)
+    data = fields(middles(mesh))
+    options: dict[str, Any] = {"variables": ["f"], "target": "reference", "plans": plans}
+    first = he.neighbours(data, mesh, "gradient", **options)
+    again = he.neighbours(data, mesh.copy(deep=True), "gradient", **options)
+    assert again.equals(first)
+    assert len(fits) == 1
+    assert plans.made == 2  # who is around whom, and the fits
+    he.neighbours(data, mesh, "mean", **options)
+    assert plans.made == 3
+    half = he.neighbours(data, mesh, "gradient", radius=2 * fits[0], **options)
+    np.testing.assert_allclose(half["f_eastward"], 0.5 * first["f_eastward"], rtol=1e-12)
+    he.neighbours(data, cubed_sphere(6, start=1), "mean", **options)
+    assert (len(fits), plans.made) == (2, 4)

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from counting_plans import CountingPlans
 from numpy.typing import NDArray
 
 import halocline_engine as he
+from halocline_engine.datasets import weights as weights_module
+from halocline_engine.kernels.indirect.sparse import Sparse, sparse
 
 # SciPy has no annotations.
 scipy_sparse: Any = import_module("scipy.sparse")
@@ -221,3 +224,24 @@ def test_wrong_requests(dataset: xr.Dataset, tmp_path: Path) -> None:
     assert message(broken) == (
         "Weight 5 has the row 105, counted from 0, but there are 105 of them."
     )
+
+
+def test_equal_weights_are_put_in_order_once(
+    dataset: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordered: list[int] = []
+
+    def counted(*terms: Any) -> Sparse:
+        ordered.append(terms[0].size)
+        return sparse(*terms)
+
+    monkeypatch.setattr(weights_module, "sparse", counted)
+    plans, weights = CountingPlans(), esmf()
+    first = he.regrid(dataset, weights, target="reference", plans=plans)
+    again = he.regrid(dataset, weights.copy(deep=True), target="reference", plans=plans)
+    assert again.equals(first)
+    assert len(ordered) == plans.made == 1
+    weights["S"][3] *= 0.5
+    other = he.regrid(dataset, weights, target="reference", plans=plans)
+    assert len(ordered) == plans.made == 2
+    assert not other.equals(first)

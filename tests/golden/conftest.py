@@ -7,10 +7,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from emulation.machine import ABSENT, compiler
+from column_cases import Loader
+from emulation.machine import ABSENT, EmulatedArtifact, compiler
 from nvidia import compiled_everywhere, table
 
+from halocline_engine.backends.base import Executable
 from halocline_engine.cache import key_of
+from halocline_engine.schedule.nodes import Schedule
 
 #: Bytes of stack that a thread may have: what a few values and slow paths of functions take.
 MOST_STACK = 64
@@ -29,6 +32,18 @@ def emulation_folder(golden_folder: Path) -> Path:
     if compiler() is None:
         pytest.skip(ABSENT)
     return golden_folder
+
+
+@pytest.fixture(scope="session")
+def emulated_columns(emulation_folder: Path) -> Loader:
+    """Return what makes column programs run as emulated CUDA; equal sources are compiled once."""
+    known: dict[str, Executable] = {}
+
+    def load(schedule: Schedule) -> Executable:
+        artifact = EmulatedArtifact(schedule, emulation_folder)
+        return known.setdefault(artifact.source, artifact.load())
+
+    return load
 
 
 @pytest.fixture(scope="session")

@@ -1,101 +1,109 @@
-"""Analytic columns that go on for longer, or differ from column to column.
+"""Analytic columns in time, to their end, and boundary values that vary over the horizontal.
 
-Transport and diffusion together, air at rest, and boundary values that vary over the horizontal.
+Where a target takes too long in the suite, `tests/benchmarks/columns_in_full.py` went to the end
+and wrote what came out. Here a short run of the same code must lead to the states that it wrote.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
 
 import numpy as np
-from column_cases import Array, Column, Prepared, norm, run_column, runge_kutta, stretched, uniform
+import pytest
+from column_cases import Loader, norm, run_column, stretched
+from column_runs import CASES, Case, heat, run_case
 
 from halocline_engine.ir.columns_table import At
 
 PI = math.pi
-#: A wind of 1 and a diffusivity of 5 carry and spread what is at -1/2 when time is -1.
-START, WIDTH, AGE = -0.5, 5.0, 1.0
-CARRIED = """dT = DivergenceF2C()(
-    5.0 * GradientC2F(bottom=SetGradient(below), top=SetValue(above))(T)
-    - InterpolateC2F(bottom=SetValue(under), top=SetValue(above))(T))"""
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+#: What was run to the end, with the name of the target.
+WRITTEN = {
+    record["target"]: record
+    for path in sorted(RESULTS.glob("*-column-cases.json"))
+    for record in (json.loads(path.read_text()),)
+}
+#: Steps to the states that were written beside the figures.
+EARLY = 40
+#: Cases that are run to their end here.
+WHOLE = {
+    "cpu": [name for name in CASES if name != "rest"],
+    "reference": ["heat", "wave"],
+}
 
 
-def bell(z: Array | float, time: float) -> Any:
-    """Return a solution of T_t + T_z = 5 T_zz."""
-    age = AGE + time
-    return np.exp(-((z - START - time) ** 2) / (4 * WIDTH * age)) / math.sqrt(age / AGE)
+def judged(case: Case, target: str | Loader) -> dict[str, float]:
+    """Run a case to its end; return its figures."""
+    return case.judge(dict(run_case(case, target)))
 
 
-def bell_slope(z: float, time: float) -> float:
-    away = z - START - time
-    return float(-away / (2 * WIDTH * (AGE + time)) * bell(z, time))
+def check(case: Case, figures: dict[str, float]) -> None:
+    for name, bound in case.bounds.items():
+        assert abs(figures[name]) < bound, name
+    for name, (expected, share) in case.near.items():
+        assert figures[name] == pytest.approx(expected, rel=share), name
 
 
-def carried(levels: int, until: float) -> float:
-    """Return the error of transport and diffusion, with steps that are stable and small."""
-    column = uniform(levels, 0.0, 10.0)
-    steps = round(until / (0.5 / levels**2 * 16))
-    state = {"T": bell(column.centres, 0.0)[None]}
-    names = ("below", "under", "above")
-    rate = Prepared(CARRIED, column, state, target="cpu", scalars=names)
-
-    def slopes(now: dict[str, Array], time: float) -> dict[str, Array]:
-        ends = (bell_slope(0.0, time), float(bell(0.0, time)), float(bell(10.0, time)))
-        return {"T": rate(now, dict(zip(names, ends, strict=True)))["dT"]}
-
-    step = until / steps
-    for number in range(steps):
-        state = runge_kutta(slopes, state, number * step, step)
-    return norm(state["T"][0] - bell(column.centres, until), column, At.CENTRE)
-
-
-def test_transport_and_diffusion_together_converge() -> None:
-    errors = [carried(levels, 0.25) for levels in (32, 64, 128)]
+def check_orders(errors: list[float]) -> None:
+    assert len(errors) == 3
     for coarse, fine in pairwise(errors):
         assert 1.4 < math.log2(coarse / fine) < 2.6
 
 
-GAS, HEAT, GRAVITY, SURFACE = 287.0, 1004.0, 9.81, 1e5
-#: Air in flux form, with the pressure of an ideal gas; it stays inside.
-AIR = f"""_p = {SURFACE} * ({GAS / SURFACE} * m) ** {HEAT / (HEAT - GAS)}
-dr = -DivergenceF2C()(w * InterpolateC2F(bottom=Extrapolate(), top=Extrapolate())(r))
-dm = -DivergenceF2C()(w * InterpolateC2F(bottom=Extrapolate(), top=Extrapolate())(m))
-dw = SetBoundaryOperator(bottom=SetValue(0.0), top=SetValue(0.0))(
-    -GradientC2F()(_p) / InterpolateC2F()(r) - {GRAVITY})"""
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [(target, name) for target in WHOLE for name in WHOLE[target] if "carried" not in name],
+)
+def test_columns_to_their_end(target: str, name: str) -> None:
+    case = CASES[name]()
+    check(case, judged(case, target))
 
 
-def at_rest(column: Column) -> dict[str, Array]:
-    """Return air of 250 K whose pressure carries its weight, from level to level."""
-    kelvin = 250.0
-    pressures = [0.93 * SURFACE]
-    for width in column.face_widths[1:-1]:
-        half = 0.5 * GRAVITY * width / (GAS * kelvin)
-        pressures.append(pressures[-1] * (1.0 - half) / (1.0 + half))
-    p = np.array(pressures)[None]
-    return {
-        "r": p / (GAS * kelvin),
-        "m": SURFACE / GAS * (p / SURFACE) ** ((HEAT - GAS) / HEAT),
-        "w": np.zeros((1, column.levels + 1)),
-    }
+def test_transport_and_diffusion_together_converge() -> None:
+    cases = [make() for name, make in CASES.items() if "carried" in name]
+    check_orders([judged(case, "cpu")["error"] for case in cases])
 
 
-def test_air_at_rest_stays_at_rest() -> None:
-    column = uniform(30, 0.0, 30e3)
-    state = at_rest(column)
-    mass = float((state["r"] * column.centre_widths).sum())
-    rates = Prepared(AIR, column, state, target="cpu")
+def test_heat_converges_in_space() -> None:
+    coarse, fine = (judged(heat(n, 0.005, 0.2), "cpu")["error"] for n in (10, 20))
+    assert coarse / fine == pytest.approx(4.0, rel=0.05)
 
-    def slopes(now: dict[str, Array], time: float) -> dict[str, Array]:
-        found = rates(now)
-        return {name: found[f"d{name}"] for name in now}
 
-    for number in range(400):
-        state = runge_kutta(slopes, state, float(number), 1.0)
-    assert float(abs(state["w"]).max()) < 1e-8
-    drift = float((state["r"] * column.centre_widths).sum()) / mass - 1.0
-    assert abs(drift) < 1e-10
+@pytest.mark.parametrize("target", tuple(WRITTEN))
+def test_what_was_written_is_within_its_bounds(target: str) -> None:
+    cases = WRITTEN[target]["cases"]
+    assert tuple(cases) == tuple(CASES)
+    for name, make in CASES.items():
+        case, found = make(), cases[name]
+        check(case, found["figures"])
+        assert (found["steps"], found["step"]) == (case.steps, case.step)
+        # What the last state alone says is no worse than what all states say.
+        start, last = case.start, {n: np.array(v) for n, v in found["last"].items()}
+        ended = case.judge({0.0: start, case.steps * case.step: last})
+        assert all(abs(ended[n]) <= abs(v) * (1 + 1e-12) for n, v in found["figures"].items())
+    check_orders([found["figures"]["error"] for n, found in cases.items() if "carried" in n])
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if name not in ("carried_32", "carried_128")]
+)
+@pytest.mark.parametrize("target", ["reference", "cpu", "cuda-emulated"])
+def test_a_short_run_leads_to_the_states_that_were_written(
+    target: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    case = CASES[name]()
+    on = request.getfixturevalue("emulated_columns") if target == "cuda-emulated" else target
+    states = dict(run_case(case, on, steps=EARLY, every=EARLY))
+    assert WRITTEN
+    for record in WRITTEN.values():
+        for variable, values in record["cases"][name]["early"].items():
+            got = states[EARLY * case.step][variable]
+            # Speeds of air at rest are sums of rounding errors, beside a sound of 300 m/s.
+            room = 1e-9 if variable == "w" else 1e-14
+            np.testing.assert_allclose(got, values, rtol=1e-12, atol=room)
 
 
 VARYING = """g = GradientC2F(bottom=SetGradient(s), top=SetValue(e))(x)

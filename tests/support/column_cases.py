@@ -32,6 +32,7 @@ __all__ = [
     "Column",
     "Loader",
     "Prepared",
+    "executable_of",
     "lowered",
     "norm",
     "run_column",
@@ -145,7 +146,7 @@ class Prepared:
         self.views = {f.name: self._view(f, arrays) for f in self.program.fields}
         self.touched = touched_levels(self.program, column.shape.domain)
         _check_inside(self.touched, self.views)
-        self.executable = _executable(self.program, target)
+        self.executable = executable_of(self.program, target)
         self.origins = dict.fromkeys(self.views, (0, 0, 0))
 
     def __call__(
@@ -235,7 +236,8 @@ def _loaded(program: Program, target: str) -> Executable:
     return find(target).build(plan(program, analyse(program))).load()
 
 
-def _executable(program: Program, target: str | Loader) -> Executable:
+def executable_of(program: Program, target: str | Loader) -> Executable:
+    """Return a program that is alive on a target; equal ones are compiled once."""
     if isinstance(target, str):
         return _loaded(program, target)
     return target(plan(program, analyse(program)))

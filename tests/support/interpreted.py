@@ -11,8 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from halocline_engine.backends.cpu import build
 from halocline_engine.backends.cpu import run as cpu
 from halocline_engine.backends.cpu.builtins import SCOPES
+from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.emit import Module, emit
 from halocline_engine.backends.cpu.layout import Layout
 from halocline_engine.ir.types import DType
@@ -95,7 +97,7 @@ def _emit(schedule: Schedule, layout: Layout) -> Module:
 def patch(monkeypatch: Any) -> None:
     """Let CPU executables interpret their text from here on, cut into many small pieces."""
     monkeypatch.setattr(cpu, "SERIAL_POINTS", 1)
-    monkeypatch.setattr(cpu, "SLAB_BYTES", 512)
+    monkeypatch.setattr(build, "read_caches", lambda: Caches(level2=512))
     monkeypatch.setattr(cpu, "_jit", compile_nothing)
     monkeypatch.setattr(cpu, "emit", _emit)
     monkeypatch.setattr(cpu, "namespace", namespace)

@@ -75,5 +75,9 @@ class HaloclineAccessor:
         """Submit an operator on a mesh; the rest is that of `Client.neighbours`."""
         return (client or Client()).neighbours(self._dataset, mesh, operation, **options)
 
+    def matmul(self, *, client: Client | None = None, **options: Any) -> Job:
+        """Submit a matrix product; `options` are those of `Client.matmul`."""
+        return (client or Client()).matmul(self._dataset, **options)
+
 
 cast("Any", xr).register_dataset_accessor("halocline")(HaloclineAccessor)

@@ -26,6 +26,7 @@ from halocline.errors import (
     ProgramError,
     RequestError,
 )
+from halocline.inputs import read_inputs
 from halocline.job import Job
 from halocline.options import boundaries, join, numbers, pairs
 from halocline.render import render_error, render_job, render_jobs
@@ -33,7 +34,7 @@ from halocline.render import render_error, render_job, render_jobs
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Send stencil programs to a Halocline service and fetch what it computes.",
+    help="Send jobs to a Halocline service and fetch what it computes.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,6 +46,20 @@ _Identity = Annotated[
     str, typer.Argument(metavar="ID", help="The job's id, or how it begins or ends.")
 ]
 _Program = Annotated[str, typer.Argument(help="A '.py' file with a stencil.")]
+_What = Annotated[
+    str, typer.Argument(help="A '.py' file with a stencil, or '.json' with a process's inputs.")
+]
+_Process = Annotated[
+    str | None,
+    typer.Option(help="Another process, such as 'column'; its inputs are in the '.json' file."),
+]
+_Given = Annotated[
+    str | None,
+    typer.Argument(
+        help="A local file or Zarr store, or upload:ID, job:ID, file:PATH; with --process it may"
+        " stand in the file."
+    ),
+]
 _Dataset = Annotated[
     str, typer.Argument(help="A local file or Zarr store, or upload:ID, job:ID, file:PATH.")
 ]
@@ -73,8 +88,9 @@ _Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 @app.command()
 def submit(
-    program: _Program,
-    dataset: _Dataset,
+    program: _What,
+    dataset: _Given = None,
+    process: _Process = None,
     name: _Name = None,
     field: _Fields = None,
     scalar: _Scalars = None,
@@ -95,12 +111,23 @@ def submit(
     url: _Url = None,
     as_json: _Json = False,
 ) -> None:
-    """Submit a job and print its id; with --wait or --output, see it through."""
+    """Submit a job and print its id; with --wait or --output, see it through.
+
+    With --process it is one of any process, and all its inputs are in a file of JSON.
+    """
     options = _options(name, field, scalar, external, dtype, axes, boundary, feedback, chunk)
+    given = bool([value for value in options.values() if value])
+    plain = not given and (steps, target, mode) == (1, "auto", "auto")
     options |= {"steps": steps, "target": target, "mode": mode}
     _refuse_existing(output)
     with Client(url) as client:
-        job = client.stencil(program, dataset, **options)
+        if process is not None:
+            inputs = _inputs(Path(program), dataset, plain=plain)
+            job = client.submit(process, inputs)
+        elif dataset is None:
+            raise typer.BadParameter("A stencil needs one.", param_hint="DATASET")
+        else:
+            job = client.stencil(program, dataset, **options)
         if wait or output:
             _finish(job, output, show=not (quiet or as_json))
         _print_job(job, as_json, short=not (wait or output))
@@ -155,10 +182,23 @@ def list_jobs(
 
 
 @app.command()
-def show(identity: _Identity, url: _Url = None, as_json: _Json = False) -> None:
-    """Show a job's state."""
+def show(
+    identity: _Identity,
+    schedule: Annotated[
+        bool, typer.Option("--schedule", help="Draw in which order blocks are computed.")
+    ] = False,
+    url: _Url = None,
+    as_json: _Json = False,
+) -> None:
+    """Show a job's state, or the order of its work."""
     with Client(url) as client:
-        _print_job(_found(client, identity), as_json)
+        job = _found(client, identity)
+        if not schedule:
+            _print_job(job, as_json)
+        elif as_json:
+            typer.echo(json.dumps(job.plan()))
+        else:
+            typer.echo(job.picture(), nl=False)
 
 
 @app.command()
@@ -266,6 +306,16 @@ def _options(
         "feedback": pairs("--feedback", feedback),
         "chunks": numbers("--chunk", join(chunk)),
     }
+
+
+def _inputs(path: Path, dataset: str | None, *, plain: bool) -> dict[str, Any]:
+    """Return the inputs of any process; options that are a stencil's belong into the file."""
+    if not plain:
+        raise typer.BadParameter(
+            "The options of a stencil do not go with it; write its inputs into the file.",
+            param_hint="--process",
+        )
+    return read_inputs(path, dataset)
 
 
 def _refuse_existing(output: Path | None) -> None:

@@ -11,15 +11,19 @@ import numpy as np
 
 from halocline.config import load
 from halocline.connection import Connection
-from halocline.errors import ArgumentError, ProgramError
+from halocline.errors import ProgramError
 from halocline.job import Job
 from halocline.sources import ProgramLike, parameters, program_source, with_place
 from halocline.uploads import DatasetLike, reference, upload
+from halocline.values import dtype_name, numbers, plain_externals
 
 __all__ = ["Boundary", "Client", "Number"]
 
 Number: TypeAlias = "bool | int | float | np.number[Any] | np.bool_"
 Boundary: TypeAlias = str | Mapping[str, Any]
+
+#: Inputs of any process that name datasets.
+_DATASETS = ("dataset", "factors", "mesh", "weights")
 
 
 class Client:
@@ -78,6 +82,7 @@ class Client:
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        order: str | None = None,
     ) -> Job:
         """Submit a stencil program on a dataset and return its Job at once.
 
@@ -93,7 +98,7 @@ class Client:
         `fields` maps parameters to variables (default: the same name), `scalars` gives scalar
         parameters, `externals` compile-time values, `dtypes` types by name, `axes` maps I, J and K
         to dimensions, `boundary` says per dimension what lies beyond its ends, `feedback` which
-        output becomes which input in the next of `steps` steps.
+        output becomes which input in the next of `steps` steps, `order` which block comes next.
 
         Raises a ProgramError or a RequestError if the service refuses the job at once.
         """
@@ -102,14 +107,15 @@ class Client:
         wanted = [(fields or {}).get(p, p) for p in parameters(source, name)]
         options: dict[str, Any] = {
             "fields": dict(fields) if fields else None,
-            "scalars": _numbers("scalars", scalars),
-            "externals": _externals(externals),
-            "dtypes": {k: _dtype(v) for k, v in dtypes.items()} if dtypes else None,
+            "scalars": numbers("scalars", scalars),
+            "externals": plain_externals(externals),
+            "dtypes": {k: dtype_name(v) for k, v in dtypes.items()} if dtypes else None,
             "name": name,
             "axes": dict(axes) if axes else None,
             "boundary": dict(boundary) if boundary else None,
             "feedback": dict(feedback) if feedback else None,
             "chunks": dict(chunks) if chunks else None,
+            "order": order,
         }
         inputs = {k: v for k, v in options.items() if v is not None}
         inputs |= {"program": source.text, "steps": steps, "target": target, "mode": mode}
@@ -149,7 +155,7 @@ class Client:
         """
         options: dict[str, Any] = {
             "fields": dict(fields) if fields else None,
-            "scalars": _numbers("scalars", scalars),
+            "scalars": numbers("scalars", scalars),
             "axis": dict(axis) if isinstance(axis, Mapping) else axis,
             "heights": heights,
             "boundary": dict(boundary) if boundary else None,
@@ -405,6 +411,27 @@ class Client:
         others["mesh"] = reference(self._connection, mesh, ())
         return self._solve("neighbours", dataset, {}, others, chunks, variables or ())
 
+    def matmul(
+        self,
+        dataset: DatasetLike,
+        *,
+        left: str,
+        right: str,
+        dim: str,
+        name: str = "product",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit a matrix product summed over `dim` and return the Job at once.
+
+        `left` and `right` name variables of `dataset`, which is what `stencil` takes. Dimensions
+        that both have besides `dim` are taken pairwise; the result has all but `dim`, in the order
+        in which they appear. Raises a RequestError if the service refuses the job at once.
+        """
+        others = {"dim": dim, "name": name, "target": target, "mode": mode}
+        return self._solve("matmul", dataset, {"left": left, "right": right}, others, chunks)
+
     def _solve(
         self,
         process: str,
@@ -421,6 +448,19 @@ class Client:
         inputs["dataset"] = reference(self._connection, dataset, needs)
         document = self.execute(process, inputs)
         return Job(self._connection, str(document["jobID"]))
+
+    def submit(self, process: str, inputs: Mapping[str, Any]) -> Job:
+        """Submit any process of the service by its inputs, and return the Job at once.
+
+        `inputs` are those of the process's description, as JSON. Its datasets ('dataset',
+        'factors', 'mesh', 'weights') may be whatever `stencil` takes, and go to the service whole.
+        Raises a ProgramError or a RequestError if the service refuses the job at once.
+        """
+        sent = {
+            name: reference(self._connection, value, ()) if name in _DATASETS else value
+            for name, value in inputs.items()
+        }
+        return Job(self._connection, str(self.execute(process, sent)["jobID"]))
 
     def execute(self, process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Start a process of the service with inputs as JSON; return its first status document."""
@@ -447,40 +487,3 @@ class Client:
         """Return the status documents of the newest jobs, the newest first."""
         answer = self._connection.get("/jobs", limit=limit)
         return cast("list[dict[str, Any]]", answer["jobs"])
-
-
-def _numbers(
-    argument: str, values: Mapping[str, Any] | None
-) -> dict[str, bool | int | float] | None:
-    """Turn NumPy numbers into Python's; raise ArgumentError for what is no number."""
-    plain: dict[str, bool | int | float] = {}
-    for key, value in (values or {}).items():
-        number = cast("Any", value).item() if isinstance(value, np.generic) else value
-        if not isinstance(number, bool | int | float):
-            raise ArgumentError(
-                f"The value of '{key}' in '{argument}' must be a number, got "
-                f"'{type(cast('object', value)).__name__}'."
-            )
-        plain[key] = number
-    return plain or None
-
-
-def _externals(values: Mapping[str, Any] | None) -> dict[str, bool | int | float] | None:
-    """Like `_numbers`, but refuse numbers whose type would be lost and change the program."""
-    for key, value in (values or {}).items():
-        kind = str(cast("Any", value).dtype) if isinstance(value, np.generic) else "float64"
-        if kind not in ("bool", "int64", "float64"):
-            raise ArgumentError(
-                f"The value of '{key}' in 'externals' is '{kind}', a type that JSON "
-                "does not carry.",
-                hint="Write it as a constant in the program, such as 'HALF = np.float32(0.5)'.",
-            )
-    return _numbers("externals", values)
-
-
-def _dtype(value: Any) -> str:
-    """Return a type's NumPy name."""
-    try:
-        return cast("Any", np.dtype(value)).name
-    except TypeError as error:
-        raise ArgumentError(f"'{value}' in 'dtypes' is not the type of a number.") from error

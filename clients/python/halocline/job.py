@@ -127,13 +127,10 @@ class Job:
         return str(document["result"]["href"])
 
     def cancel(self) -> Status:
-        """Dismiss the job and return its state; one that has ended is left as it is.
-
-        By the standard's rule, dismissing a job that ends in the same moment removes its result.
-        """
+        """Dismiss the job and return its state; one that has ended, even now, is left as it is."""
         if (status := self.status) in ENDED:
             return status
-        self._connection.send("DELETE", f"/jobs/{self.id}")
+        self._connection.send("DELETE", f"/jobs/{self.id}", params={"ended": "keep"})
         return self.status
 
     def remove(self) -> None:
@@ -148,6 +145,13 @@ class Job:
     def plan(self) -> dict[str, Any]:
         """Return how the job is cut up and run, once it has been planned."""
         return cast("dict[str, Any]", self._connection.get(f"/jobs/{self.id}/plan"))
+
+    def picture(self) -> str:
+        """Return a drawing of the order of work as lines of text, once it has been planned.
+
+        The service has it as SVG too, at `/jobs/{id}/plan.svg`.
+        """
+        return self._connection.text(f"/jobs/{self.id}/plan.txt")
 
     def _open(self, url: str) -> xr.Dataset:
         import xarray as xr

@@ -17,6 +17,7 @@ __all__ = [
     "Array",
     "Artifact",
     "Backend",
+    "Drawable",
     "Executable",
     "HostArray",
     "Memory",
@@ -165,6 +166,15 @@ class Adjustable(Protocol):
 
     def tilings(self) -> tuple[str, ...]:
         """Return lines that say how kernels will be cut."""
+        ...
+
+
+@runtime_checkable
+class Drawable(Protocol):
+    """An artifact of loops that go through points in an order."""
+
+    def walks(self) -> tuple[str, ...]:
+        """Return lines that say in which order, and draw it."""
         ...
 
 

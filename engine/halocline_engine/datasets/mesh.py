@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.source import open_source
 from halocline_engine.errors import DatasetError
+from halocline_engine.kernels.indirect.plan import content_key
 from halocline_engine.kernels.indirect.sphere import Around, around
 from halocline_engine.kernels.indirect.staggered import Edges
 
@@ -47,6 +48,11 @@ class Points:
     surroundings: Around
     dim: str
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it holds."""
+        return self.xyz.nbytes + self.neighbours.nbytes + self.surroundings.nbytes
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mesh:
@@ -64,6 +70,14 @@ class Mesh:
     node_dim: str
     edges: Edges | None = None
     edge_dim: str = ""
+
+    @property
+    def key(self) -> str:
+        """A name for the mesh, the same wherever its content is."""
+        arrays = [self.corners, self.faces, self.nodes]
+        if self.edges is not None:
+            arrays += [self.edges.ends, self.edges.sides, self.edges.xyz]
+        return content_key("mesh", *arrays, self.face_dim, self.node_dim, self.edge_dim)
 
     def on_faces(self) -> Points:
         """Return the points of values on faces."""

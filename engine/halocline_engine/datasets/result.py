@@ -98,11 +98,12 @@ def create_result(
     uses: Sequence[FieldUse],
     grid: Grid,
     chunks: Mapping[str, Mapping[str, int]],
+    plain: Sequence[str] = (),
 ) -> None:
     """Create a Zarr store with everything but the values of the results, which come later.
 
     Encodings of the source are dropped, but for the units and calendars of times; the values are
-    stored as they were computed.
+    stored as they were computed, and those of the results that `plain` names are not compressed.
     """
     results = [use for use in uses if use.result]
     lazy = {
@@ -113,6 +114,7 @@ def create_result(
         use.variable: {
             "chunks": tuple(chunks[use.name][dim] for dim in use.dims),
             "_FillValue": None,
+            **({"compressors": ()} if use.name in plain else {}),
         }
         for use in results
     }

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.source import open_source
 from halocline_engine.errors import DatasetError
+from halocline_engine.kernels.indirect.plan import PlanCache, content_key
 from halocline_engine.kernels.indirect.sparse import Sparse, sparse
 
 __all__ = ["Weights", "read_weights"]
@@ -57,10 +58,13 @@ class Weights:
     longitude: NDArray[np.float64] | None
 
 
-def read_weights(weights: xr.Dataset | str | Path, check: Callable[[str, int], None]) -> Weights:
+def read_weights(
+    weights: xr.Dataset | str | Path, check: Callable[[str, int], None], plans: PlanCache
+) -> Weights:
     """Read weights from a dataset or a file; raises `DatasetError` where they make no sense.
 
-    `check` is told what needs how many bytes before anything is read, and may raise.
+    `check` is told what needs how many bytes before anything is read, and may raise. Equal weights
+    have one matrix in `plans`.
     """
     opened = open_source(weights)
     dataset = opened.dataset
@@ -79,13 +83,14 @@ def read_weights(weights: xr.Dataset | str | Path, check: Callable[[str, int], N
     row, column, values = (_values(dataset, name) for name in names[:3])
     if values.ndim == 2:
         values = values[:, 0]
-    matrix = sparse(
-        _whole(row, names[0]) - 1,
-        _whole(column, names[1]) - 1,
-        values.astype(np.float64),
-        math.prod(target),
-        math.prod(source),
-    )
+    rows, cells = math.prod(target), math.prod(source)
+    key = content_key("weights", row, column, values, rows, cells)
+
+    def make() -> Sparse:
+        whole = (_whole(row, names[0]) - 1, _whole(column, names[1]) - 1)
+        return sparse(*whole, values.astype(np.float64), rows, cells)
+
+    matrix = plans.get(key, make)
     latitude, longitude = _centres(dataset, matrix.rows)
     return Weights(matrix, source, target, latitude, longitude)
 

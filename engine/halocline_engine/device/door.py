@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from halocline_engine.errors import DeviceError
 
 __all__ = [
+    "Cublas",
     "Cupy",
     "DeviceArray",
     "Event",
@@ -28,6 +30,7 @@ __all__ = [
     "Module",
     "Pinned",
     "Stream",
+    "cublas",
     "cupy",
 ]
 
@@ -75,6 +78,8 @@ class Stream(Protocol):
     def ptr(self) -> int: ...
 
     def synchronize(self) -> None: ...
+
+    def wait_event(self, event: Event) -> None: ...
 
     def begin_capture(self, mode: int) -> None: ...
 
@@ -143,7 +148,11 @@ class _Runtime(Protocol):
 
     def getDeviceProperties(self, device: int) -> Mapping[str, Any]: ...
 
+    def setDevice(self, device: int) -> None: ...
+
     def memGetInfo(self) -> tuple[int, int]: ...
+
+    def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None: ...
 
     def memcpy2DAsync(
         self,
@@ -176,6 +185,14 @@ class _EventKind(Protocol):
     def __call__(self, *, disable_timing: bool) -> Event: ...
 
 
+class _PinnedKind(Protocol):
+    def __call__(self, size: int) -> object: ...
+
+
+class _PinnedPointerKind(Protocol):
+    def __call__(self, mem: object, offset: int) -> Pinned: ...
+
+
 class _Cuda(Protocol):
     runtime: _Runtime
     memory: _MemoryModule
@@ -184,6 +201,8 @@ class _Cuda(Protocol):
     Stream: _StreamKind
     Event: _EventKind
     MemoryPool: type[MemoryPool]
+    PinnedMemory: _PinnedKind
+    PinnedMemoryPointer: _PinnedPointerKind
 
     def alloc(self, size: int) -> MemoryPointer: ...
 
@@ -196,6 +215,21 @@ class _Cuda(Protocol):
     def using_allocator(
         self, allocator: Callable[[int], MemoryPointer]
     ) -> AbstractContextManager[None]: ...
+
+
+class Cublas(Protocol):
+    """The module `cupy.cublas`."""
+
+    def gemm(
+        self,
+        transa: str,
+        transb: str,
+        a: DeviceArray,
+        b: DeviceArray,
+        out: DeviceArray,
+        alpha: float,
+        beta: float,
+    ) -> DeviceArray: ...
 
 
 class Cupy(Protocol):
@@ -229,3 +263,9 @@ def cupy() -> Cupy:
             hint="Install 'halocline[cuda13]' or 'halocline[cuda12]', or use target='cpu'.",
         ) from error
     return cast("Cupy", module)
+
+
+def cublas() -> Cublas:
+    """Return the module `cupy.cublas`; raises `DeviceError` where CuPy cannot be imported."""
+    cupy()
+    return cast("Cublas", import_module("cupy.cublas"))

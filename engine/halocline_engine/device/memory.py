@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Pinned, cupy
 from halocline_engine.errors import CapacityError
 
-__all__ = ["Staging", "download", "reserve", "size_class", "slabs", "upload"]
+__all__ = ["Staging", "copy_rows", "download", "reserve", "size_class", "slabs", "upload"]
 
 #: Bytes that one staging copy moves at most, if a single plane is not larger.
 _SLAB = 32 * 2**20
@@ -100,7 +100,7 @@ def upload(host: NDArray[Any], into: DeviceArray, staging: Staging) -> None:
         staged = _staged(buffer, part.shape, host.dtype)
         np.copyto(staged, part, casting="no")
         if _has_rows(target):
-            _copy_rows(target, staged, buffer.ptr, to_device=True)
+            copy_rows(target, staged, to_device=True)
         else:
             target[...] = cupy().asarray(staged)
         event = cuda.Event(disable_timing=True)
@@ -122,7 +122,7 @@ def download(array: DeviceArray, staging: Staging) -> NDArray[Any]:
             continue
         buffer = staging.take(part.nbytes)
         staged = _staged(buffer, part.shape, host.dtype)
-        _copy_rows(source, staged, buffer.ptr, to_device=False)
+        copy_rows(source, staged, to_device=False)
         event = cuda.Event(disable_timing=True)
         event.record(cuda.get_current_stream())
         event.synchronize()
@@ -151,8 +151,14 @@ def _has_rows(array: DeviceArray) -> bool:
     return i == array.dtype.itemsize and j >= row and k >= row
 
 
-def _copy_rows(array: DeviceArray, staged: NDArray[Any], buffer: int, *, to_device: bool) -> None:
-    """Queue the copy of a device array with rows from or to a dense staging buffer."""
+def copy_rows(array: DeviceArray, staged: NDArray[Any], *, to_device: bool) -> None:
+    """Queue the copy of a 3-D device array from or to a dense one in page-locked memory.
+
+    Points along I stand side by side in both; the work is queued on the current stream.
+    """
+    if staged.size == 0:
+        return
+    buffer: int = staged.__array_interface__["data"][0]
     runtime = cupy().cuda.runtime
     stream = cupy().cuda.get_current_stream().ptr
     kind = runtime.memcpyHostToDevice if to_device else runtime.memcpyDeviceToHost

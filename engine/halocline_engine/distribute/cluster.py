@@ -12,7 +12,8 @@ import logging
 import os
 import queue
 import time
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import distributed
@@ -29,6 +30,7 @@ from halocline_engine.distribute.pool import (
 )
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import BlockWork, Report
+from halocline_engine.distribute.visiting import shares
 from halocline_engine.errors import CancelledError, DeviceError, HaloclineError
 
 __all__ = ["ClusterPool", "connect", "local_gpu_cluster", "start"]
@@ -103,14 +105,14 @@ class ClusterPool:
 
     def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
         """Compute blocks on the workers."""
-        left = iter(blocks)
+        left = _Shares(blocks, sorted(self._chosen.now()))
         back: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        running: set[Any] = set()
+        running: dict[Any, str] = {}
         try:
             while True:
-                for block in self._allowed(left, running):
-                    future = self._submit(_somewhere, work, block)
-                    running.add(future)
+                for block, address in self._allowed(left, running):
+                    future = self._submit(_somewhere, work, block, rather=address)
+                    running[future] = address
                     future.add_done_callback(back.put)
                 if not running:
                     return
@@ -118,27 +120,38 @@ class ClusterPool:
                     raise CancelledError("The run was cancelled.")
                 with contextlib.suppress(queue.Empty):
                     future = back.get(timeout=POLL)
-                    running.discard(future)
+                    running.pop(future)
                     yield Done(*self._result(future))
         finally:
             self._settle(running)
 
-    def _allowed(self, left: Iterator[Block], running: Collection[Any]) -> Iterator[Block]:
-        """Yield blocks as long as the workers may have more."""
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function once on every worker that answers; wait for none, as one may be gone."""
+        with contextlib.suppress(Exception):
+            self.client.run(function, wait=False, on_error="ignore")
+
+    def _allowed(self, left: _Shares, running: Mapping[Any, str]) -> Iterator[tuple[Block, str]]:
+        """Yield blocks as long as the workers may have more, and who should rather have each."""
         most = _AT_HAND * max(1, self.workers)
         while len(running) < most:
-            block = next(left, None)
+            busy = Counter(running.values())
+            address = min(self._chosen.now(), key=lambda one: (busy[one], one))
+            block = left.next(address)
             if block is None:
                 return
-            yield block
+            yield block, address
 
-    def _submit(self, function: Any, *arguments: Any) -> Any:
+    def _submit(self, function: Any, *arguments: Any, rather: str = "") -> Any:
         """Send work to the workers that may be used, and leave the choice to the scheduler.
 
         Workers are named by what they offer where that tells them apart: an address is a trap, as a
-        worker that is started again has another one, and Dask lets work wait for the old one.
+        worker that is started again has another one, and Dask lets work wait for the old one. Where
+        any worker will do, `rather` is the one that has the neighbours of this work.
         """
-        return self.client.submit(function, *arguments, pure=False, **self._chosen.demand())
+        demand = self._chosen.demand()
+        if rather and "workers" not in demand:
+            demand |= {"workers": [rather], "allow_other_workers": True}
+        return self.client.submit(function, *arguments, pure=False, **demand)
 
     def _ask(self, function: Any, *arguments: Any) -> dict[str, Any]:
         """Run a function once on every worker."""
@@ -158,12 +171,7 @@ class ClusterPool:
                 "Several workers died, one after the other, while they computed the same block.",
                 hint="They may lack memory: give smaller 'chunks'.",
             ) from error
-        except (
-            _dd.CommClosedError,
-            _dd.CancelledError,
-            TimeoutError,
-            OSError,
-        ) as error:
+        except (_dd.CancelledError, OSError) as error:
             raise DeviceError(
                 f"The cluster was lost during the run: {type(error).__name__}: {error}.",
                 hint="Start it again, and run the job with the same workspace.",
@@ -175,6 +183,25 @@ class ClusterPool:
         for future in running:
             with contextlib.suppress(Exception):
                 future.exception(timeout=max(POLL, until - time.monotonic()))
+
+
+class _Shares:
+    """Blocks that are not yet sent out: each worker has its own part, in which neighbours follow.
+
+    Who has none left takes from the end of the longest part.
+    """
+
+    def __init__(self, blocks: Sequence[Block], addresses: Sequence[str]) -> None:
+        parts = shares(blocks, len(addresses))
+        self._parts = {a: deque(part) for a, part in zip(addresses, parts, strict=True)}
+
+    def next(self, address: str) -> Block | None:
+        """Return a block for a worker; None where all are sent out."""
+        part = self._parts.get(address)
+        if part:
+            return part.popleft()
+        longest = max(self._parts.values(), key=len)
+        return longest.pop() if longest else None
 
 
 class _Workers:

@@ -32,10 +32,13 @@ from halocline_engine.ir.columns_nodes import Columns, Input, Leaf
 from halocline_engine.ir.columns_table import At
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.types import DType, Order
+from halocline_engine.ir.walk import targets_of
 from halocline_engine.language.columns import parse_columns
 from halocline_engine.language.columns_syntax import ColumnSyntax, names_in
 from halocline_engine.language.source import locate
 from halocline_engine.program import Compiled, compile_lowered
+from halocline_engine.schedule.nodes import Kernel
+from halocline_engine.schedule.temporaries import kernels_of
 
 __all__ = ["CheckedColumn", "ColumnRequest", "check_column", "column_job"]
 
@@ -303,7 +306,26 @@ def column_job(checked: CheckedColumn, pool: Pool, target: str) -> Blockwise:
         target=target,
         projected=cut.projected,
         output=request.output,
+        note=_kernels(compiled),
     )
+
+
+def _kernels(compiled: Compiled) -> str:
+    """Return in words in how many kernels a program is computed, and what each of them makes.
+
+    Values on the same levels share one; a scan, or what is kept for several, has its own.
+    """
+    kernels = kernels_of(compiled.schedule.steps)
+    results = {field.name for field in compiled.program.fields if field.written}
+    made = [
+        ", ".join(repr(name) for name in _written(kernel) if name in results) or "what others read"
+        for kernel in kernels
+    ]
+    return f"computed in {len(kernels)} kernel{'s' * (len(kernels) > 1)}: {'; '.join(made)}"
+
+
+def _written(kernel: Kernel) -> tuple[str, ...]:
+    return targets_of(statement for section in kernel.sections for statement in section.body)
 
 
 def _is_upright(checked: CheckedColumn, inputs: Sequence[ColumnInput]) -> bool:

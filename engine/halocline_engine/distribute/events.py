@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 __all__ = ["BlockFinished", "Event", "Finished", "PassFinished", "Planned", "Resumed"]
 
-_Json: TypeAlias = str | int | float
+_Json: TypeAlias = str | int | float | None
 
 
 class _Event:
@@ -38,6 +38,11 @@ class Planned(_Event):
     `mode` is how it runs and `reason` why. `blocks` are those of one pass; each of the `passes`
     makes `steps_per_pass` of the `steps` (the last one perhaps fewer). `projected_bytes` is the
     memory that all workers together will need at once.
+
+    `order` is how `rows` rows of `length` blocks follow each other: in rows, or in columns or tiles
+    that are `width` blocks wide and `height` high. `cache_bytes` are the decoded chunks that a
+    worker keeps; with them `predicted_fetches` chunks of stores are fetched in all passes (None:
+    too many to foretell), of which the source of the first pass has `chunks`.
     """
 
     kind: ClassVar[str] = "planned"
@@ -51,6 +56,14 @@ class Planned(_Event):
     steps: int
     steps_per_pass: int
     projected_bytes: int
+    order: str = "row"
+    width: int = 1
+    cache_bytes: int = 0
+    chunks: int = 0
+    predicted_fetches: int | None = 0
+    height: int = 1
+    rows: int = 1
+    length: int = 1
 
     @property
     def progress(self) -> float:
@@ -118,7 +131,8 @@ class Finished(_Event):
     """The result is there.
 
     `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
-    `peak_bytes` is the largest resident size of any one process that computed.
+    `peak_bytes` is the largest resident size of any one process that computed; `fetches` is how
+    many chunks of stores were fetched, where blocks share them.
     """
 
     kind: ClassVar[str] = "finished"
@@ -127,6 +141,7 @@ class Finished(_Event):
     bytes_read: int
     bytes_written: int
     peak_bytes: int
+    fetches: int = 0
 
     @property
     def progress(self) -> float:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 
 from halocline_engine.datasets.result import in_memory_copy
 from halocline_engine.datasets.source import InMemory, Source, spool
+from halocline_engine.distribute.direct import is_raw
 from halocline_engine.distribute.events import Planned
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.places import check_space, field_bytes
@@ -26,6 +29,10 @@ __all__ = ["launch"]
 
 # Two finished passes are kept while a third one is written.
 _PASSES = 3
+#: Blocks that overlap on a device: one is sent, one computed, one fetched.
+_SLOTS = 3
+#: Bytes of a block below which sending it alone is mostly waiting.
+_LEAST_SENT = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,9 @@ def launch(
             workspace=places.workspace,
             attempt=checked.request.attempt,
             fingerprint=fingerprint_of(checked) if checked.request.workspace else "",
+            stored=not isinstance(checked.opened.source, InMemory),
+            target=checked.compiled.target,
+            compressed=options.compressed,
         )
         result = stream(job, pool, tell, asked)
         return result if checked.request.output or not pool.remote else in_memory_copy(result)
@@ -117,6 +127,7 @@ def _plan(
             needed=here,
             available=memory,
         )
+    slots = _slots(checked, pool, options)
     demand = Demand(
         layout=checked.layout,
         temporaries=temporaries_of(checked.compiled),
@@ -125,9 +136,51 @@ def _plan(
         block=request.chunks,
         steps_per_pass=options.steps_per_pass,
         in_memory=in_memory,
+        order=request.order,
+        stored=not isinstance(checked.opened.source, InMemory),
+        cache=0 if options.cache is None and slots and _all_raw(checked) else options.cache,
+        slots=slots,
     )
-    device = pool.device_memory(checked.compiled.target)
+    device = _device_memory(checked, pool, options)
     return make_plan(demand, Supply(pool.workers, pool.threads, memory - here, device))
+
+
+def _slots(checked: Checked, pool: Pool, options: Options) -> int:
+    """Return how many blocks overlap on the device of this process; 0 where there is none.
+
+    Points of other dimensions are sent one by one, which is only of use where they are large and
+    no chunk has several of them.
+    """
+    if pool.remote:
+        return 0
+    if options.slots is not None:
+        return options.slots
+    grid = checked.match.grid
+    loaded = [use for use in checked.match.uses if use.loaded]
+    alone = all(
+        size == 1 or dim not in use.dims or not use.chunks or use.chunks[use.dims.index(dim)] == 1
+        for use in loaded
+        for dim, size in zip(grid.extra, grid.extra_sizes, strict=True)
+    )
+    plane = math.prod(grid.sizes) * sum(np.dtype(use.dtype).itemsize for use in loaded)
+    many = math.prod(grid.extra_sizes) > 1
+    fits = alone and (plane >= _LEAST_SENT if many else True)
+    return _SLOTS if checked.compiled.target == "cuda" and fits else 0
+
+
+def _all_raw(checked: Checked) -> bool:
+    """Whether all that is loaded lies in plain files, which nothing needs to be kept of."""
+    grid, source = checked.match.grid, checked.opened.source
+    loaded = [use for use in checked.match.uses if use.loaded]
+    return all(is_raw(source, use.variable, use, grid) for use in loaded)
+
+
+def _device_memory(checked: Checked, pool: Pool, options: Options) -> int | None:
+    """Return the bytes that blocks may take on a device: what there is, or less if so granted."""
+    device = pool.device_memory(checked.compiled.target)
+    if device is None or options.device_memory is None:
+        return device
+    return min(device, options.device_memory)
 
 
 def _check_disk(checked: Checked, pool: Pool, sizes: _Bytes, *, in_memory: bool) -> None:
@@ -148,6 +201,8 @@ def _temporary() -> Path:
 
 
 def _planned(checked: Checked, pool: Pool, plan: Plan, reason: str) -> Planned:
+    sizes = zip(plan.layout.grid.sizes, plan.block, strict=True)
+    counts = [-(-size // block) for size, block in sizes]
     return Planned(
         mode="streamed",
         reason=reason,
@@ -158,6 +213,14 @@ def _planned(checked: Checked, pool: Pool, plan: Plan, reason: str) -> Planned:
         steps=checked.request.steps,
         steps_per_pass=plan.steps_per_pass,
         projected_bytes=plan.projected,
+        order=plan.order.name,
+        width=plan.order.width,
+        cache_bytes=plan.cache,
+        chunks=plan.chunks,
+        predicted_fetches=plan.predicted_fetches,
+        height=plan.order.height,
+        rows=counts[plan.order.along],
+        length=counts[1 - plan.order.along],
     )
 
 

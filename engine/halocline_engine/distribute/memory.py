@@ -28,7 +28,8 @@ class Cost:
 
     `host` is memory of the process while the block is at hand, `target` memory where it is
     computed. `read` is what the block gets and `fetched` what the store's chunks hold that it
-    touches; `cell_steps` is how many cells its steps compute, over all dimensions.
+    touches; `cell_steps` is how many cells its steps compute, over all dimensions. `frames` are the
+    bytes of its fields in `target`.
     """
 
     host: int
@@ -37,6 +38,7 @@ class Cost:
     fetched: int
     written: int
     cell_steps: int
+    frames: int = 0
 
 
 def cost_of(
@@ -71,6 +73,7 @@ def cost_of(
         fetched=fetched,
         written=written,
         cell_steps=outer * steps_cells,
+        frames=frames,
     )
 
 

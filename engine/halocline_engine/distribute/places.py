@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import functools
+import hashlib
 import math
 import os
+import platform
+import re
 import shutil
 import uuid
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -70,14 +74,59 @@ def field_bytes(uses: Sequence[FieldUse], grid: Grid) -> int:
 def published(output: Path) -> Generator[Path]:
     """Give a place beside `output` to write to, which becomes `output` at the end.
 
-    Where the body raises, nothing is left of it.
+    Where the body raises, nothing is left of it. What a process left that was killed meanwhile is
+    removed when the next one on its machine writes to the same place.
     """
-    part = output.with_name(f".{output.name}.{uuid.uuid4().hex[:12]}.part")
+    _remove_leftovers(output)
+    owner = f"{_machine()}-{os.getpid()}-{_started(os.getpid())}"
+    part = output.with_name(f".{output.name}.{owner}.{uuid.uuid4().hex[:12]}.part")
     try:
         yield part
         _rename(part, output)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _remove_leftovers(output: Path) -> None:
+    """Remove what processes of this machine that are gone wrote beside `output`."""
+    name = re.compile(rf"\.{re.escape(output.name)}\.([0-9a-f]+)-(\d+)-(\d*)\.[0-9a-f]+\.part")
+    for path in output.parent.iterdir():
+        found = name.fullmatch(path.name)
+        if found and found[1] == _machine() and _started(int(found[2])) != found[3]:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+@functools.cache
+def _machine() -> str:
+    """Return a name for where process numbers are those of this process, since it was started."""
+    parts = [platform.node()]
+    with suppress(OSError):
+        parts += [Path("/proc/sys/kernel/random/boot_id").read_text("ascii")]
+        parts += [os.readlink("/proc/self/ns/pid")]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _started(process: int) -> str:
+    """Return a number for when a process began, "" where there is none any more."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return "" if Path("/proc/self/stat").exists() else _alive(process)
+    except OSError:
+        return ""
+    # The name in brackets may hold anything; the state comes behind it, and the start 19 later.
+    state, *fields = stat.rpartition(")")[2].split()
+    return "" if state == "Z" else fields[18]
+
+
+def _alive(process: int) -> str:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "0"
 
 
 def _rename(part: Path, output: Path) -> None:

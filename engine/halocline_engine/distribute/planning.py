@@ -18,7 +18,9 @@ from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.distribute.boundary import Line, local
 from halocline_engine.distribute.layout import Layout
 from halocline_engine.distribute.memory import Cost, Temporaries, cost_of, sample_blocks
+from halocline_engine.distribute.order import Order
 from halocline_engine.distribute.partition import Block, block_count, partition
+from halocline_engine.distribute.visiting import Visiting, visit
 from halocline_engine.errors import ArgumentError, CapacityError
 
 __all__ = [
@@ -51,7 +53,10 @@ class Demand:
     """What is to be done.
 
     `lines` are the axes of the whole data; `block` are the sizes that the caller wants, by
-    dimension; `in_memory` says that passes hand over arrays and not stores.
+    dimension; `in_memory` says that passes hand over arrays and not stores. `order` is how blocks
+    shall follow each other; `stored` says that the source is a store, whose chunks may be kept in
+    a cache of `cache` bytes (None: as many as are of use and fit). With `slots`, so many blocks are
+    at once on their way through a device.
     """
 
     layout: Layout
@@ -61,6 +66,10 @@ class Demand:
     block: Mapping[str, int]
     steps_per_pass: int | None
     in_memory: bool
+    order: str = "auto"
+    stored: bool = False
+    cache: int | None = None
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,13 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job cut up. `projected` are the bytes that all processes together need at once."""
+    """A job cut up. `projected` are the bytes that all processes together need at once.
+
+    `blocks` follow each other in the order `order`. `cache` are the bytes of decoded chunks that a
+    process keeps; with them `predicted_fetches` chunks are fetched in all passes, or None where
+    there are too many to foretell. `chunks` is how many the source of the first pass has. `slots`
+    is how many blocks overlap on their way through a device, 0 where each is computed by itself.
+    """
 
     layout: Layout
     block: tuple[int, int, int]
@@ -87,6 +102,11 @@ class Plan:
     steps_per_pass: int
     passes: int
     projected: int
+    order: Order = Order()  # noqa: RUF009 - frozen
+    cache: int = 0
+    chunks: int = 0
+    predicted_fetches: int | None = 0
+    slots: int = 0
 
     def block_of(self, dim: str) -> int:
         """Return the size of a block along a dimension."""
@@ -111,15 +131,66 @@ def make_plan(demand: Demand, supply: Supply) -> Plan:
     _check_sizes(demand)
     steps, cut = _cheapest(demand, supply)
     grid = cut.layout.grid
-    return Plan(
+    plan = Plan(
         layout=cut.layout,
         block=cut.block,
         extra_block=cut.extra,
         blocks=partition(grid.sizes, grid.extra_sizes, cut.block, cut.extra),
         steps_per_pass=steps,
         passes=-(-demand.steps // steps),
-        projected=min(supply.workers, cut.count) * sum(_process_bytes(cut.cost, supply, cut.count)),
+        slots=demand.slots if cut.count > 1 else 0,
+        projected=min(supply.workers, cut.count)
+        * sum(_process_bytes(cut.cost, supply, cut.count, demand.slots)),
     )
+    return _ordered(
+        plan, demand, supply, _process_bytes(cut.cost, supply, cut.count, demand.slots)[0]
+    )
+
+
+def _ordered(plan: Plan, demand: Demand, supply: Supply, host: int) -> Plan:
+    """Return the plan with its blocks in order, and the cache that the order needs."""
+    layouts = [plan.layout if demand.stored else _without_chunks(plan.layout)]
+    if plan.passes > 1:
+        layouts.append(_between(plan, demand))
+    visiting = Visiting(
+        tuple(layouts),
+        plan.blocks,
+        demand.steps,
+        plan.steps_per_pass,
+        min(supply.workers, len(plan.blocks)),
+        supply.threads,
+        carried=plan.slots > 0,
+    )
+    found = visit(visiting, demand.order, demand.cache, supply.memory - host)
+    return replace(
+        plan,
+        blocks=found.blocks,
+        order=found.order,
+        cache=found.cache,
+        chunks=found.chunks,
+        predicted_fetches=found.fetches,
+        projected=plan.projected + visiting.workers * found.cache,
+    )
+
+
+def _between(plan: Plan, demand: Demand) -> Layout:
+    """Return the layout as later passes read it: what is kept is in new stores, or in memory."""
+    layout = plan.layout if demand.stored else _without_chunks(plan.layout)
+    uses = [
+        replace(use, chunks=() if demand.in_memory else _pass_chunks(plan, use))
+        if use.kept
+        else use
+        for use in layout.uses
+    ]
+    return replace(layout, uses=tuple(uses))
+
+
+def _pass_chunks(plan: Plan, use: FieldUse) -> tuple[int, ...]:
+    return tuple(chunks_for(plan, use, PASS_CHUNK).values())
+
+
+def _without_chunks(layout: Layout) -> Layout:
+    return replace(layout, uses=tuple(replace(use, chunks=()) for use in layout.uses))
 
 
 def _cheapest(demand: Demand, supply: Supply) -> tuple[int, _Cut]:
@@ -226,22 +297,26 @@ def _cut(demand: Demand, supply: Supply, steps: int) -> _Cut:
     grid = demand.layout.grid
     sizes = {dim: _wished(dim, demand, grid) for dim in (*grid.dims, *grid.extra) if dim}
     free = [dim for dim in _split_order(demand.layout) if dim not in demand.block]
+    # What a pipeline reads stays in long runs: sizes that were asked for are cut no further.
+    enough = not free or bool(demand.slots and demand.block)
     while True:
         cut = _measure(demand, sizes, steps)
-        fits = _fits(cut, supply)
+        fits = _fits(cut, supply, demand.slots)
         busy = cut.count >= supply.workers or cut.cost.cell_steps * 8 < _LARGE_TASK // 16
-        if fits and (not free or (busy and cut.cost.read + cut.cost.written <= _LARGE_TASK)):
+        if fits and (enough or (busy and cut.cost.read + cut.cost.written <= _LARGE_TASK)):
             return cut
         smaller = _split(demand, sizes, free, steps, force=not fits)
         if smaller is None:
             if fits:
                 return cut
-            raise _too_big(cut, supply)
+            raise _too_big(cut, supply, demand.slots)
         sizes = smaller
 
 
 def _wished(dim: str, demand: Demand, grid: Grid) -> int:
-    return min(demand.block.get(dim, grid.size_of(dim)), grid.size_of(dim))
+    # Through a pipeline points go one by one, so that neighbours follow each other there.
+    most = 1 if demand.slots and dim in grid.extra else grid.size_of(dim)
+    return min(demand.block.get(dim, most), grid.size_of(dim))
 
 
 def _split_order(layout: Layout) -> list[str]:
@@ -314,19 +389,24 @@ def _seen(line: Line, size: int) -> Line:
     return local(line, size)
 
 
-def _process_bytes(cost: Cost, supply: Supply, count: int) -> tuple[int, int]:
+def _process_bytes(cost: Cost, supply: Supply, count: int, slots: int) -> tuple[int, int]:
     """Return the bytes of one process, and those of its device where that is another memory."""
+    if slots:
+        # Buffers to send from and to write from, the chunk in work, arrays, what blocks hand on.
+        at_hand = slots * (cost.read + cost.written) + cost.host - cost.read - cost.written
+        there = slots * cost.frames + cost.target - cost.frames + cost.read
+        return (at_hand + there, 0) if supply.device is None else (at_hand, there)
     at_hand = min(supply.threads, count) * cost.host
     return (at_hand + cost.target, 0) if supply.device is None else (at_hand, cost.target)
 
 
-def _fits(cut: _Cut, supply: Supply) -> bool:
-    host, device = _process_bytes(cut.cost, supply, cut.count)
+def _fits(cut: _Cut, supply: Supply, slots: int) -> bool:
+    host, device = _process_bytes(cut.cost, supply, cut.count, slots)
     return host <= supply.memory and (supply.device is None or device <= supply.device)
 
 
-def _too_big(cut: _Cut, supply: Supply) -> CapacityError:
-    host, device = _process_bytes(cut.cost, supply, cut.count)
+def _too_big(cut: _Cut, supply: Supply, slots: int) -> CapacityError:
+    host, device = _process_bytes(cut.cost, supply, cut.count, slots)
     needed, available, place = host, supply.memory, "of a worker's memory"
     if supply.device is not None and host <= supply.memory:
         needed, available, place = device, supply.device, "of a device's memory"

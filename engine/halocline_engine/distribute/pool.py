@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import psutil
 from halocline_engine.device.probe import device_facts
 from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork, Report
+from halocline_engine.distribute.task import BlockWork, Report, StreamWork
 from halocline_engine.errors import CancelledError
 
 __all__ = ["POLL", "Done", "LocalPool", "Pool", "host_memory", "usable_device_memory"]
@@ -70,6 +70,10 @@ class Pool(Protocol):
         """
         ...
 
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function once in each process that can be reached."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LocalPool:
@@ -89,9 +93,13 @@ class LocalPool:
         return usable_device_memory(target)
 
     def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
-        """Compute blocks in threads."""
+        """Compute blocks in threads, or as they come through a pipeline."""
         left = iter(blocks)
         name = f"process {os.getpid()}"
+        if isinstance(work, StreamWork):
+            for report in work.stream(blocks, asked):
+                yield Done(report, name)
+            return
         with ThreadPoolExecutor(self.threads, thread_name_prefix="halocline") as executor:
             running: set[Future[Report]] = set()
 
@@ -108,6 +116,10 @@ class LocalPool:
                     running.discard(future)
                     yield Done(future.result(), name)
                 start(len(finished))
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function here."""
+        function()
 
 
 def usable_device_memory(target: str) -> int | None:

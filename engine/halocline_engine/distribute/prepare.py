@@ -23,6 +23,7 @@ from halocline_engine.datasets.tables import check_points, with_columns
 from halocline_engine.distribute.conditions import lines_of
 from halocline_engine.distribute.layout import Layout, reaches_of
 from halocline_engine.distribute.memory import Temporaries
+from halocline_engine.distribute.order import check_order
 from halocline_engine.distribute.places import check_output
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
@@ -46,6 +47,7 @@ class Request:
     output: Path | None
     workspace: Path | None
     attempt: int
+    order: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +74,7 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
 
     Reads no values but those of tables, and writes nothing.
     """
+    check_order(request.order)
     if request.output is not None:
         check_output(request.output, opened.path)
     scalars = scalars_of(compiled.program, request.scalars)

@@ -27,6 +27,8 @@ Asked = Callable[[], bool]
 
 #: Steps that are made one by one before others are repeated: each field has had each of its arrays.
 _EAGER = 2
+#: Steps beyond which repeating alike ones is worth waiting for them.
+_MANY = 32
 _NOWHERE: Reaches = ((0, 0), (0, 0), (0, 0))
 
 
@@ -81,6 +83,25 @@ class Bench:
             if step + 1 >= _EAGER and self._alike(step + 1):
                 return self._repeat(now, scalars, step + 1, asked)
         return now
+
+    def queue(self, scalars: Mapping[str, Value], asked: Asked | None) -> Mapping[str, Array]:
+        """Queue all steps as `advance` does, and wait for nothing.
+
+        Only where very many steps compute the same cells they are made as `advance` makes them, and
+        are complete then: queuing each would take longer than it does.
+        """
+        steps = len(self.cells.domains)
+        if steps > _MANY and self._alike(_EAGER):
+            return self.advance(scalars, asked)
+        now = dict(self.arrays)
+        for step in range(steps):
+            _look(asked)
+            now = self._step(now, scalars, step)
+        return now
+
+    def part(self, name: str, box: Box) -> Array:
+        """Return the view of some cells of a field."""
+        return self.arrays[name][_within(box, self.cells.frames[name])]
 
     def _step(
         self, now: Mapping[str, Array], scalars: Mapping[str, Value], step: int

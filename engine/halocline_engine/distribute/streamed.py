@@ -8,14 +8,17 @@ which is a checkpoint, or in arrays of this process where there is no workspace.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import xarray as xr
 
 from halocline_engine.backends.base import Value
+from halocline_engine.datasets.chunks import CachedSource, clear_cache
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.result import (
     assemble,
@@ -31,7 +34,9 @@ from halocline_engine.datasets.sink import (
     create_store,
 )
 from halocline_engine.datasets.source import Arrays, ArrayStore, Source
+from halocline_engine.distribute.belt import Belt, open_belt
 from halocline_engine.distribute.checkpoint import begin_pass, finish_pass, newest_pass, prune
+from halocline_engine.distribute.conveyor import PipelinedWork
 from halocline_engine.distribute.events import (
     BlockFinished,
     Event,
@@ -39,9 +44,10 @@ from halocline_engine.distribute.events import (
     PassFinished,
     Resumed,
 )
+from halocline_engine.distribute.order import stored_variables
 from halocline_engine.distribute.places import published
 from halocline_engine.distribute.planning import PASS_CHUNK, RESULT_CHUNK, Plan, chunks_for
-from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.pool import Done, Pool
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import Code, Work
 
@@ -57,7 +63,8 @@ class Job:
 
     `frame` is the result without its variables. `output` None asks for a result in memory;
     `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
-    a pass of this job.
+    a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
+    is where a pipeline computes, if the plan has one; `compressed` is how results are stored.
     """
 
     dataset: xr.Dataset
@@ -71,6 +78,9 @@ class Job:
     workspace: Path | None
     attempt: int
     fingerprint: str
+    stored: bool = False
+    target: str = ""
+    compressed: bool = True
 
     @property
     def uses(self) -> tuple[FieldUse, ...]:
@@ -99,6 +109,9 @@ class _Progress:
     bytes_read: int = 0
     bytes_written: int = 0
     peak_bytes: int = 0
+    fetches: int = 0
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    belt: Belt | None = None
 
 
 def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
@@ -108,9 +121,11 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
     """
     progress, states = _begin(job, tell)
     per_pass = job.plan.steps_per_pass
-    while job.steps - progress.steps_done > per_pass:
-        states = _pass_between(job, pool, tell, asked, progress, states)
     with ExitStack() as stack:
+        if job.plan.slots:
+            progress.belt = stack.enter_context(open_belt(job.target))
+        while job.steps - progress.steps_done > per_pass:
+            states = _pass_between(job, pool, tell, asked, progress, states)
         if job.output is None:
             arrays = create_arrays({use.variable: use for use in job.uses if use.result}, job.grid)
             _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=True)
@@ -127,6 +142,7 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
             bytes_read=progress.bytes_read,
             bytes_written=progress.bytes_written,
             peak_bytes=progress.peak_bytes,
+            fetches=progress.fetches,
         )
     )
     if result is not None:
@@ -174,7 +190,8 @@ def _pass_between(
 def _create(job: Job, part: Path) -> None:
     results = [use for use in job.uses if use.result]
     chunks = {use.name: chunks_for(job.plan, use, RESULT_CHUNK) for use in results}
-    create_result(part, job.dataset, job.frame, job.uses, job.grid, chunks)
+    plain = () if job.compressed else tuple(use.name for use in results)
+    create_result(part, job.dataset, job.frame, job.uses, job.grid, chunks, plain)
 
 
 def _pass(
@@ -191,11 +208,12 @@ def _pass(
     """Run all blocks of one pass and tell of each."""
     started = time.perf_counter()
     work = _work(job, progress, states, sink, last=last)
-    for done, finished in enumerate(pool.run(work, job.plan.blocks, asked), 1):
+    for done, finished in enumerate(_computed(job, pool, work, asked, progress), 1):
         report = finished.report
         progress.bytes_read += report.bytes_read
         progress.bytes_written += report.bytes_written
         progress.peak_bytes = max(progress.peak_bytes, report.peak_bytes)
+        progress.fetches += report.fetches
         tell(
             BlockFinished(
                 pass_index=progress.pass_index,
@@ -219,13 +237,25 @@ def _pass(
     progress.pass_index += 1
 
 
+def _computed(
+    job: Job, pool: Pool, work: Work, asked: Asked | None, progress: _Progress
+) -> Iterator[Done]:
+    """Yield blocks as they finish; afterwards the chunks that were kept are forgotten."""
+    slots, belt = job.plan.slots, progress.belt
+    whole = work if belt is None else PipelinedWork(work, slots, belt)
+    try:
+        yield from pool.run(whole, job.plan.blocks, asked)
+    finally:
+        if job.plan.cache:
+            pool.everywhere(partial(clear_cache, progress.run, job.plan.cache))
+
+
 def _work(
     job: Job, progress: _Progress, states: Mapping[str, Source], sink: Sink, *, last: bool
 ) -> Work:
+    shared = _shared(job, progress, states)
     sources = tuple(
-        (use.name, states[use.name], use.name)
-        if use.name in states
-        else (use.name, job.source, use.variable)
+        (use.name, shared[use.name], use.name if use.name in states else use.variable)
         for use in job.uses
         if use.loaded
     )
@@ -243,3 +273,30 @@ def _work(
         saved=tuple(saved),
         steps=min(job.plan.steps_per_pass, job.steps - progress.steps_done),
     )
+
+
+def _shared(
+    job: Job, progress: _Progress, states: Mapping[str, Source]
+) -> dict[str, Source | CachedSource]:
+    """Return where each loaded field is read: through the cache of a process, where that is known.
+
+    What blocks share is counted even where nothing is kept.
+    """
+    first = {use.name: use.variable for use in job.uses if use.loaded and use.name not in states}
+    kept = [
+        replace(use, chunks=tuple(chunks_for(job.plan, use, PASS_CHUNK).values()))
+        for use in job.kept
+    ]
+    names = {use.name: use.name for use in kept if use.name in states}
+    known = stored_variables(job.uses if job.stored else (), job.grid, first)
+    known |= stored_variables(kept if job.workspace is not None else (), job.grid, names)
+    found: dict[str, Source | CachedSource] = {}
+    for use in job.uses:
+        source = states.get(use.name, job.source)
+        if use.name in known:
+            # Each pass reads what the one before it wrote: chunks of the same place, other values.
+            place = f"pass {progress.pass_index}" if use.name in states else "source"
+            variables = (known[use.name],)
+            source = CachedSource(source, place, variables, job.plan.cache, progress.run)
+        found[use.name] = source
+    return found

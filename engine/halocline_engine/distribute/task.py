@@ -12,14 +12,15 @@ import itertools
 import resource
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Artifact, Executable, Value
+from halocline_engine.datasets.chunks import Tally, counted
 from halocline_engine.datasets.match import FieldUse, Role
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
@@ -28,7 +29,17 @@ from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.steps import Asked, Bench, nothing
 from halocline_engine.distribute.transfer import read_box, write_box
 
-__all__ = ["COMPUTE", "BlockWork", "Code", "Report", "Work", "peak_bytes", "run_block"]
+__all__ = [
+    "COMPUTE",
+    "BlockWork",
+    "Code",
+    "Report",
+    "StreamWork",
+    "Work",
+    "executable_of",
+    "peak_bytes",
+    "run_block",
+]
 
 #: One computation at a time in a process: kernels use all of its threads and all of its device.
 #: Other threads read and write meanwhile.
@@ -42,6 +53,18 @@ class BlockWork(Protocol):
         """Compute a block from the source to the sink; running it again writes the same again.
 
         `asked` is looked at from time to time; where it says True, `CancelledError` is raised.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamWork(BlockWork, Protocol):
+    """Work whose blocks overlap, in one process that computes all of them."""
+
+    def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
+        """Compute blocks in order, and yield them as they are written.
+
+        Raises what a block raised, and then nothing is under way any more.
         """
         ...
 
@@ -77,13 +100,17 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a block: `seconds` from the first read to the last write."""
+    """What became of a block: `seconds` from the first read to the last write.
+
+    `fetches` is how many chunks were fetched for it, where they are counted.
+    """
 
     index: int
     seconds: float
     bytes_read: int
     bytes_written: int
     peak_bytes: int
+    fetches: int = 0
 
 
 def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
@@ -94,8 +121,16 @@ def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
     started = time.perf_counter()
     cells = geometry(work.layout, block, work.steps)
     uses = {use.name: use for use in work.layout.uses}
+    tally = Tally()
     loaded = {
-        name: read_box(source, variable, uses[name], work.layout.grid, block, cells.inner[name])
+        name: read_box(
+            counted(source, tally),
+            variable,
+            uses[name],
+            work.layout.grid,
+            block,
+            cells.inner[name],
+        )
         for name, source, variable in work.sources
         if not cells.idle or uses[name].kept
     }
@@ -114,6 +149,7 @@ def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
         bytes_read=sum(values.nbytes for values in loaded.values()),
         bytes_written=written,
         peak_bytes=peak_bytes(),
+        fetches=tally.fetches,
     )
 
 
@@ -144,7 +180,7 @@ def _compute(
     asked: Asked | None,
 ) -> dict[str, NDArray[Any]]:
     """Return the block's own cells of every saved field, indexed [others..., i, j, k]."""
-    bench = Bench.of(work.layout, cells, _executable(work.code))
+    bench = Bench.of(work.layout, cells, executable_of(work.code))
     roles = {use.name: use.role for use in work.layout.uses}
     outer = tuple(span.size for span in block.extra)
     results: dict[str, NDArray[Any]] = {}
@@ -166,6 +202,6 @@ def _compute(
 
 
 @functools.lru_cache(maxsize=8)
-def _executable(code: Code) -> Executable:
+def executable_of(code: Code) -> Executable:
     """Load a program once in each process."""
     return code.artifact.load()

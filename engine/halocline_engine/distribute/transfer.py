@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Region, Source
 from halocline_engine.distribute.partition import Block, Box, Span
 
-__all__ = ["read_box", "segments", "write_box"]
+__all__ = ["pieces_of", "read_box", "regions_of", "segments", "write_box"]
 
 
 def segments(span: Span, size: int) -> list[slice]:
@@ -29,6 +31,28 @@ def segments(span: Span, size: int) -> list[slice]:
         parts.append(slice(start, start + length))
         at += length
     return parts
+
+
+def regions_of(use: FieldUse, grid: Grid, block: Block, box: Box) -> Iterator[Region]:
+    """Yield the regions of a variable that `read_box` reads, in that order."""
+    return itertools.product(*(_dim_segments(dim, grid, block, box) for dim in use.dims))
+
+
+def pieces_of(use: FieldUse, grid: Grid, block: Block, box: Box) -> Iterator[tuple[Region, Region]]:
+    """Yield the regions of a variable that a box is made of, and where each lies in the box.
+
+    Both have the variable's dimensions in its own order.
+    """
+    places: list[list[tuple[slice, slice]]] = []
+    for dim in use.dims:
+        at, along = 0, list[tuple[slice, slice]]()
+        for part in _dim_segments(dim, grid, block, box):
+            size = part.stop - part.start
+            along.append((part, slice(at, at + size)))
+            at += size
+        places.append(along)
+    for piece in itertools.product(*places):
+        yield tuple(part for part, _ in piece), tuple(there for _, there in piece)
 
 
 def read_box(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from halocline_engine.ir.nodes import (
     Assign,
@@ -14,6 +14,7 @@ from halocline_engine.ir.nodes import (
     Expr,
     If,
     Number,
+    Offset,
     Parameter,
     Program,
     Read,
@@ -23,6 +24,8 @@ from halocline_engine.ir.nodes import (
 )
 
 __all__ = [
+    "Access",
+    "accesses_of",
     "assignments",
     "children",
     "expressions",
@@ -34,8 +37,12 @@ __all__ = [
     "rewrite_body",
     "rewrite_statement",
     "statements",
+    "targets_of",
     "walk",
 ]
+
+#: A name and the offset it is read at.
+Access: TypeAlias = tuple[str, Offset]
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -113,6 +120,16 @@ def reads(body: Iterable[Statement]) -> Iterator[Read]:
     return (read for expr in expressions(body) for read in reads_of(expr))
 
 
+def accesses_of(body: Iterable[Statement]) -> tuple[Access, ...]:
+    """Return the distinct reads of a body, nested ones included, in order of appearance."""
+    return tuple({(read.name, read.offset): None for read in reads(body)})
+
+
+def targets_of(body: Iterable[Statement]) -> tuple[str, ...]:
+    """Return the distinct names that a body assigns, nested ones included, in order."""
+    return tuple({assign.target: None for assign in assignments(body)})
+
+
 def is_entangled(statement: Statement, temporaries: Set[str]) -> bool:
     """Whether one `If` assigns a temporary and reads it at a horizontal offset.
 
@@ -120,7 +137,7 @@ def is_entangled(statement: Statement, temporaries: Set[str]) -> bool:
     """
     if isinstance(statement, Assign):
         return False
-    targets = {assign.target for assign in assignments((statement,))} & temporaries
+    targets = set(targets_of((statement,))) & temporaries
     return any(r.name in targets and r.offset[:2] != (0, 0) for r in reads((statement,)))
 
 

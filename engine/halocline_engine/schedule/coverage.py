@@ -12,7 +12,7 @@ from typing import TypeAlias
 from halocline_engine.ir.extent import Horizontal, shift
 from halocline_engine.ir.nodes import Assign, Bound, If, Interval, Offset, Statement
 from halocline_engine.ir.types import Order
-from halocline_engine.schedule.access import reads_of
+from halocline_engine.ir.walk import accesses_of
 from halocline_engine.schedule.stages import Part, Stage, is_within, joined
 
 __all__ = ["assigns", "exposed", "holds", "is_defined", "moved"]
@@ -94,11 +94,11 @@ def exposed(body: Iterable[Statement], name: str) -> tuple[Offset, ...]:
     provided = False
     for statement in body:
         if isinstance(statement, If):
-            head = reads_of((Assign("", statement.condition),))
+            head = accesses_of((Assign("", statement.condition),))
             inner = (*exposed(statement.then, name), *exposed(statement.otherwise, name))
             offsets = [*(offset for read, offset in head if read == name), *inner]
         else:
-            offsets = [offset for read, offset in reads_of((statement,)) if read == name]
+            offsets = [offset for read, offset in accesses_of((statement,)) if read == name]
         found.update(dict.fromkeys(o for o in offsets if not provided or o != (0, 0, 0)))
         provided = provided or assigns((statement,), name)
     return tuple(found)

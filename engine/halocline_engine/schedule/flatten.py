@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Assign, Binary, Expr, If, Read, Select, Statement, Unary
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.stages import Draft, Names, Part, Stage
 
 __all__ = ["flatten"]
@@ -48,7 +48,7 @@ def _must_go(stage: Stage, statement: If, order: Order, draft: Draft) -> bool:
         or (bool(fields) and stage.extent != CENTRE)
         or any(
             name in targets and (i, j, k if parallel else 0) != (0, 0, 0)
-            for name, (i, j, k) in reads_of((statement,))
+            for name, (i, j, k) in accesses_of((statement,))
         )
     )
 
@@ -94,7 +94,7 @@ def _chosen(statement: If) -> list[Assign] | None:
         return None
     old = Read(target, (0, 0, 0), then.dtype)
     value = Select(statement.condition, then, otherwise or old, then.dtype)
-    reads = reads_of((Assign(target, value),))
+    reads = accesses_of((Assign(target, value),))
     if any(name == target and offset != (0, 0, 0) for name, offset in reads):
         return None
     return [Assign(target, value, statement.location)]

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from halocline_engine.ir.extent import Facts, Horizontal
 from halocline_engine.ir.nodes import Interval, Program, Statement, Temporary
 from halocline_engine.ir.types import DType, Order
+from halocline_engine.schedule.walks import AS_FITS, Walk
 
 __all__ = [
     "Buffer",
@@ -122,7 +123,7 @@ class Staging:
 class Schedule:
     """Steps in order, and the temporaries that live in memory between them.
 
-    Those that `staging` names need no memory where blocks run the steps.
+    Those that `staging` names need no memory where blocks run the steps. `walk` is for loops.
     """
 
     program: Program
@@ -130,3 +131,4 @@ class Schedule:
     buffers: tuple[Buffer, ...]
     steps: tuple[Step, ...]
     staging: tuple[Staging, ...] = ()
+    walk: Walk = AS_FITS

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from halocline_engine.schedule.walks import AS_FITS, Walk
+
 __all__ = ["Options", "Temporaries"]
 
 #: Where temporaries go that more than one kernel would need: 'recompute' computes them again
@@ -28,7 +30,8 @@ class Options:
     make, because the compilers' time grows faster than their number.
 
     `temporaries` says where temporaries go; `recompute=False` keeps 'auto' from recomputing.
-    `alignment` is that of a block's own memory, in bytes: 1 for none.
+    `alignment` is that of a block's own memory, in bytes: 1 for none. `walk` is the order in which
+    loops go through points, where a target has caches.
     """
 
     fuse: bool = True
@@ -39,3 +42,4 @@ class Options:
     statement_limit: int = 2000
     temporaries: Temporaries = "auto"
     alignment: int = 128
+    walk: Walk = AS_FITS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Program
 from halocline_engine.schedule.flatten import flatten
@@ -33,4 +35,4 @@ def plan(program: Program, facts: Facts, options: Options | None = None) -> Sche
     schedule = place(stages, fuse(stages, merge=options.fuse))
     schedule = share(schedule) if options.share else schedule
     schedule = sink(schedule) if options.sink else schedule
-    return stage(schedule, options)
+    return stage(replace(schedule, walk=options.walk), options)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from halocline_engine.ir.nodes import Assign, If, Statement, Unary
 from halocline_engine.ir.types import DType
-from halocline_engine.schedule.access import reads_of
+from halocline_engine.ir.walk import accesses_of
 from halocline_engine.schedule.stages import Draft, Part, Stage
 
 __all__ = ["needed", "prune"]
@@ -48,10 +48,10 @@ def needed(draft: Draft) -> Set[str]:
 def _flows(statement: Statement, outer: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each target with the names that its value depends on, conditions included."""
     if isinstance(statement, Assign):
-        names = tuple(name for name, _ in reads_of((statement,)))
+        names = tuple(name for name, _ in accesses_of((statement,)))
         yield statement.target, (*outer, *names)
         return
-    head = reads_of((Assign("", statement.condition),))
+    head = accesses_of((Assign("", statement.condition),))
     names = (*outer, *(name for name, _ in head))
     for inner in (*statement.then, *statement.otherwise):
         yield from _flows(inner, names)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from halocline_engine.ir.types import Order
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section, Step
 from halocline_engine.schedule.temporaries import kernels_of
 
@@ -66,7 +66,7 @@ class _Use:
     def of(kernel: Kernel) -> _Use:
         registers = {register.name for register in kernel.registers}
         written = {name for section in kernel.sections for name in targets_of(section.body)}
-        reads = [read for section in kernel.sections for read in reads_of(section.body)]
+        reads = [read for section in kernel.sections for read in accesses_of(section.body)]
         return _Use(
             names=frozenset((written | {name for name, _ in reads}) - registers),
             written=frozenset(written - registers),

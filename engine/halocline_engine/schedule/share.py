@@ -27,8 +27,7 @@ from halocline_engine.ir.nodes import (
     Temporary,
     Unary,
 )
-from halocline_engine.ir.walk import children, rewrite
-from halocline_engine.schedule.access import targets_of
+from halocline_engine.ir.walk import children, rewrite, targets_of
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.stages import Names
 from halocline_engine.schedule.temporaries import map_kernels

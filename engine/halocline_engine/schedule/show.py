@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.show import show_body, show_interval
 from halocline_engine.ir.types import Order
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule
 from halocline_engine.schedule.prune import needed
 from halocline_engine.schedule.shafts import private
@@ -55,7 +55,7 @@ def _buffer(buffer: Buffer, schedule: Schedule) -> Iterator[str]:
         offset
         for kernel in kernels
         for section in kernel.sections
-        for name, offset in reads_of(section.body)
+        for name, offset in accesses_of(section.body)
         if name == buffer.name and offset != (0, 0, 0)
     ]
     reasons: list[str] = []
@@ -81,7 +81,8 @@ def _uses(kernel: Kernel, name: str) -> bool:
 
 def _sections_with(name: str, kernel: Kernel) -> int:
     return sum(
-        name in targets_of(section.body) or any(read == name for read, _ in reads_of(section.body))
+        name in targets_of(section.body)
+        or any(read == name for read, _ in accesses_of(section.body))
         for section in kernel.sections
     )
 

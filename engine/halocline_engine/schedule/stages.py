@@ -13,7 +13,7 @@ from itertools import count
 from halocline_engine.ir.extent import CENTRE, Facts, Horizontal
 from halocline_engine.ir.nodes import Assign, Bound, Interval, Program, Statement
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.schedule.access import Access, reads_of, targets_of
+from halocline_engine.ir.walk import Access, accesses_of, targets_of
 
 __all__ = ["WHOLE", "Draft", "Names", "Part", "Stage", "draft", "follows", "is_within", "joined"]
 
@@ -31,7 +31,7 @@ class Stage:
     targets: tuple[str, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reads", reads_of((self.statement,)))
+        object.__setattr__(self, "reads", accesses_of((self.statement,)))
         object.__setattr__(self, "targets", targets_of((self.statement,)))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from halocline_engine.ir.extent import CENTRE, Horizontal, enclose, shift
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import Axis, Order
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.coverage import holds
 from halocline_engine.schedule.nodes import Buffer, Home, Kernel, Schedule, Staging, Step
 from halocline_engine.schedule.options import Options
@@ -84,7 +84,7 @@ class _Touched:
         bodies = [statement for section in kernel.sections for statement in section.body]
         return _Touched(
             kernel.extent,
-            tuple((name, offset) for name, offset in reads_of(bodies) if name not in own),
+            tuple((name, offset) for name, offset in accesses_of(bodies) if name not in own),
             frozenset(targets_of(bodies)) - own,
         )
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from halocline_engine.ir.extent import Horizontal, enclose, shift
 from halocline_engine.ir.nodes import Assign, Statement, Temporary
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.coverage import assigns, exposed, is_defined
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule, Section, Step
 from halocline_engine.schedule.rename import zero
@@ -73,7 +73,7 @@ def _registers(types: Mapping[str, DType], kernels: tuple[Kernel, ...]) -> dict[
     away: set[str] = set()
     for number, kernel in enumerate(kernels):
         bodies = [statement for section in kernel.sections for statement in section.body]
-        reads = reads_of(bodies)
+        reads = accesses_of(bodies)
         away |= {name for name, offset in reads if offset != (0, 0, 0)}
         for name in {name for name, _ in reads} | set(targets_of(bodies)):
             users.setdefault(name, []).append(number)
@@ -90,7 +90,7 @@ def _buffers(
     extents: dict[str, Horizontal] = {}
     for kernel in kernels:
         bodies = [statement for section in kernel.sections for statement in section.body]
-        touched = [*reads_of(bodies), *((name, (0, 0, 0)) for name in targets_of(bodies))]
+        touched = [*accesses_of(bodies), *((name, (0, 0, 0)) for name in targets_of(bodies))]
         for name, (i, j, _) in touched:
             if name in types and name not in registers:
                 around = shift(kernel.extent, i, j)
@@ -102,7 +102,7 @@ def _kernel_with_registers(kernel: Kernel, registers: Mapping[str, DType]) -> Ke
     own = {
         name: registers[name]
         for section in kernel.sections
-        for name in (*targets_of(section.body), *(n for n, _ in reads_of(section.body)))
+        for name in (*targets_of(section.body), *(n for n, _ in accesses_of(section.body)))
         if name in registers
     }
     sections = tuple(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
+from halocline_engine.schedule.pictures import draw_svg, draw_text
 from halocline_service.api.context import Here, Owner, OwnJob, base_url
+from halocline_service.api.pictures import scene_of
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import JobList, Link, StatusInfo
 from halocline_service.api.status import event_line, status_info
@@ -143,10 +145,25 @@ def job(request: Request, job: OwnJob) -> StatusInfo:
     response_model_exclude_none=True,
     summary="Dismiss a job",
 )
-def dismiss(request: Request, job: OwnJob, here: Here, owner: Owner) -> StatusInfo:
-    """Stop an unfinished job, or remove a finished one with its results."""
+def dismiss(
+    request: Request,
+    job: OwnJob,
+    here: Here,
+    owner: Owner,
+    ended: Annotated[
+        Literal["remove", "keep"],
+        Query(description="What becomes of a job that has ended: 'keep' only stops jobs."),
+    ] = "remove",
+) -> StatusInfo:
+    """Stop an unfinished job, or remove a finished one with its results.
+
+    A job may end while a request to stop it is on its way, and a request whose answer was lost is
+    sent again; with `ended=keep` neither takes the results away.
+    """
     base = base_url(request)
     stopped = here.store.jobs.cancel(job.id, owner=owner)
+    if stopped is None and ended == "keep":
+        stopped = here.store.jobs.get(job.id, owner=owner)
     if stopped is not None:
         return status_info(stopped, base)
     removed = here.store.jobs.remove(job.id, owner=owner)
@@ -174,12 +191,42 @@ def _lines(store: JobStore, job: Job) -> Any:
 
 @router.get("/jobs/{job_id}/plan", summary="How it is computed")
 def plan(job: OwnJob, here: Here) -> Mapping[str, Any]:
-    """Give the plan that the engine made: mode, target, blocks, passes, memory."""
-    planned = here.store.jobs.events(job.id, kind="planned")
+    """Give the plan that the engine made: mode, target, blocks, passes, memory, order, fetches."""
+    return _plan(job, here.store.jobs)
+
+
+@router.get(
+    "/jobs/{job_id}/plan.svg",
+    summary="A picture of the order of work",
+    response_class=Response,
+    responses={200: {"content": {"image/svg+xml": {}}}},
+)
+def plan_picture(job: OwnJob, here: Here) -> Response:
+    """Draw in which order blocks are computed, and what is in the cache when, as SVG."""
+    scene = scene_of(_plan(job, here.store.jobs))
+    return Response(draw_svg(scene), media_type="image/svg+xml")
+
+
+@router.get(
+    "/jobs/{job_id}/plan.txt",
+    summary="The order of work as text",
+    response_class=PlainTextResponse,
+)
+def plan_text(job: OwnJob, here: Here) -> PlainTextResponse:
+    """Draw in which order blocks are computed, and what is in the cache on the way, as text."""
+    return PlainTextResponse(draw_text(scene_of(_plan(job, here.store.jobs))))
+
+
+def _plan(job: Job, store: JobStore) -> Mapping[str, Any]:
+    """Return the plan, and what was fetched in the end."""
+    planned = store.events(job.id, kind="planned")
     if not planned:
         raise ProblemError(
             "result-not-ready",
             f"Job '{job.id}' has no plan: it is {ogc_status(job.state)}.",
             hint="A plan is made when a job of the engine starts.",
         )
-    return planned[-1].data
+    plan = dict(planned[-1].data)
+    for event in store.events(job.id, kind="finished")[-1:]:
+        plan["fetches"] = event.data.get("fetches")
+    return plan

@@ -34,15 +34,15 @@ class EngineEvent(Protocol):
 
 
 Runner = Callable[..., object]  # `halocline_engine.run`, or another function of the engine
-# Processes whose functions take a cache of analysed indices.
-_WITH_PLANS = ("gather", "scatter")
+# Processes whose functions take a cache of analysed indices, weights and meshes.
+_WITH_PLANS = ("gather", "scatter", "regrid", "neighbours")
 Scan = Callable[[Path], None]  # raises DatasetError for a file that reads other files
 
 
 class EngineFunctions:
     """The engine's functions by the names of processes, loaded when they are first asked for.
 
-    Indices that were analysed for one job are kept for later ones, as long as this object lives.
+    What was analysed for one job is kept for later ones, as long as this object lives.
     """
 
     def __init__(self) -> None:

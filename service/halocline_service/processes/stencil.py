@@ -108,6 +108,10 @@ class StencilInputs(DatasetInputs):
         dict[_Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
         Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
     ] = None
+    order: Annotated[
+        Literal["auto", "row", "column", "zigzag", "tiles"],
+        Field(title="Order", description="How blocks follow each other, to share what they read."),
+    ] = "auto"
 
     def arguments(self) -> dict[str, Any]:
         """Give the keyword arguments of `run` that were asked for, but program and dataset."""

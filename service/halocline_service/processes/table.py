@@ -10,6 +10,7 @@ from halocline_service.processes.column import COLUMN
 from halocline_service.processes.echo import ECHO
 from halocline_service.processes.factor import FACTOR
 from halocline_service.processes.gather import GATHER
+from halocline_service.processes.matmul import MATMUL
 from halocline_service.processes.neighbours import NEIGHBOURS
 from halocline_service.processes.pentadiagonal import PENTADIAGONAL
 from halocline_service.processes.regrid import REGRID
@@ -36,6 +37,7 @@ PROCESSES: Mapping[str, Process] = MappingProxyType(
             SCATTER,
             REGRID,
             NEIGHBOURS,
+            MATMUL,
             ECHO,
         )
     }

@@ -1,19 +1,18 @@
 """Potential temperature on hybrid height, real data: NumPy, xgcm and the engine agree."""
 
-# xarray's own annotations are partial; xgcm has none.
-# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+# xarray's own annotations are partial.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import iris_sample_data
 import numpy as np
 import pytest
 import xarray as xr
-import xgcm
 from emulation.machine import EmulatedArtifact
+from hybrid_height import FIELDS, SAMPLE, TEXT, by_numpy, by_xgcm, missing
 
 import halocline_engine as he
 from halocline_engine.datasets.sink import ArraySink
@@ -22,12 +21,6 @@ from halocline_engine.distribute.column_jobs import ColumnRequest, check_column,
 from halocline_engine.distribute.pool import LocalPool
 from halocline_engine.distribute.task import Code
 from halocline_engine.program import compile_lowered
-
-SAMPLE = Path(iris_sample_data.path) / "hybrid_height.nc"
-TEXT = """gradient = GradientC2F(bottom=SetGradient(0.0), top=SetGradient(0.0))(theta)
-tendency = DivergenceF2C(bottom=SetValue(0.0), top=SetValue(0.0))(k * GradientC2F()(theta))
-heat = column_integral_definite(theta)"""
-FIELDS = {"theta": "air_potential_temperature"}
 
 
 @pytest.fixture(scope="module")
@@ -41,58 +34,18 @@ def evaluated(dataset: Any, **options: Any) -> xr.Dataset:
     return he.column(TEXT, dataset, **{**arguments, **options})
 
 
-def heights(dataset: xr.Dataset) -> tuple[Any, Any]:
-    """Return the heights of centres and faces, indexed [level, y, x]."""
-    surface = dataset["surface_altitude"].values.astype("f8")
-    found: list[Any] = []
-    for a, b in (("level_height", "sigma"), ("level_height_bnds", "sigma_bnds")):
-        own, scale = (dataset[name].values.astype("f8") for name in (a, b))
-        if own.ndim == 2:
-            own, scale = (np.append(t[:, 0], t[-1, 1]) for t in (own, scale))
-        found.append(own[:, None, None] + scale[:, None, None] * surface)
-    return found[0], found[1]
-
-
-def bare(array: Any) -> xr.DataArray:
-    return xr.DataArray(array.values.astype("f8"), dims=array.dims)
-
-
 def test_numpy_agrees(dataset: xr.Dataset) -> None:
     result = evaluated(SAMPLE, target="reference")
-    theta = dataset["air_potential_temperature"].values.astype("f8")
-    centres, faces = heights(dataset)
-    gradient = np.zeros((16, 100, 100))
-    gradient[1:-1] = np.diff(theta, axis=0) / np.diff(centres, axis=0)
-    widths = np.diff(faces, axis=0)
-    np.testing.assert_allclose(result["gradient"], gradient, rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(
-        result["tendency"], np.diff(2.5 * gradient, axis=0) / widths, rtol=1e-9, atol=1e-14
-    )
-    np.testing.assert_allclose(result["heat"], (theta * widths).sum(0), rtol=1e-12)
+    for name, values in by_numpy(dataset, 2.5).items():
+        np.testing.assert_allclose(result[name], values, rtol=1e-9, atol=1e-14)
 
 
 def test_xgcm_agrees(dataset: xr.Dataset) -> None:
     result = evaluated(dataset, target="reference")
-    centre, face = "model_level_number", "model_level_number_face"
-    theta = bare(dataset["air_potential_temperature"])
-    surface = bare(dataset["surface_altitude"])
-    middles = bare(dataset["level_height"]) + bare(dataset["sigma"]) * surface
-    edges = bare(result["level_height_face"]) + bare(result["sigma_face"]) * surface
-    points = xr.Dataset(coords={centre: np.arange(15), face: np.arange(16)})
-    grid: Any = xgcm.Grid(
-        points,
-        coords={"Z": {"center": centre, "outer": face}},
-        padding="fill",
-        autoparse_metadata=False,
-    )
-    inside = {face: slice(1, -1)}
-    gradient = grid.diff(theta, "Z", to="outer") / grid.diff(middles, "Z", to="outer")
-    got, inner = result["gradient"].isel(inside), gradient.isel(inside)
-    np.testing.assert_allclose(got, inner.transpose(*got.dims), rtol=1e-9, atol=1e-14)
-    flux = 2.5 * bare(result["gradient"])
-    tendency = grid.diff(flux, "Z", to="center") / grid.diff(edges, "Z", to="center")
-    got = result["tendency"]
-    np.testing.assert_allclose(got, tendency.transpose(*got.dims), rtol=1e-9, atol=1e-14)
+    expected = by_xgcm(dataset, result, 2.5)
+    inner = result["gradient"].isel(model_level_number_face=slice(1, -1))
+    np.testing.assert_allclose(inner, expected["gradient"], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(result["tendency"], expected["tendency"], rtol=1e-9, atol=1e-14)
 
 
 def test_results_know_where_they_are(dataset: xr.Dataset) -> None:
@@ -147,11 +100,9 @@ def test_missing_cells_stay_missing(dataset: xr.Dataset) -> None:
     holed = dataset.copy(deep=True)
     holed["air_potential_temperature"][6, 40:60, 30] = np.nan
     result, whole = (evaluated(each, target="reference") for each in (holed, dataset))
-    faces, cells = np.zeros((16, 100, 100), bool), np.zeros((15, 100, 100), bool)
-    faces[6:8, 40:60, 30], cells[5:8, 40:60, 30] = True, True
-    for name, missing in (("gradient", faces), ("tendency", cells), ("heat", cells[6])):
-        np.testing.assert_array_equal(np.isnan(result[name].values), missing)
-        np.testing.assert_array_equal(result[name].values[~missing], whole[name].values[~missing])
+    for name, there in missing().items():
+        np.testing.assert_array_equal(np.isnan(result[name].values), there)
+        np.testing.assert_array_equal(result[name].values[~there], whole[name].values[~there])
 
 
 def test_emulated_kernels_agree(dataset: xr.Dataset, emulation_folder: Path) -> None:

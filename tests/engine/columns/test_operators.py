@@ -1,16 +1,23 @@
-"""What operators of the column language promise, on the reference: every one at every end."""
+"""What operators of the column language promise: every one at every end, on every target."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from column_cases import Array, Column, Prepared, run_column, stretched, uniform
+from emulation.machine import EmulatedArtifact
+from interpreted import patch
 
+from halocline_engine.backends.base import Executable
+from halocline_engine.backends.registry import find
 from halocline_engine.ir.columns_table import CONDITIONS, OPERATORS, At, Operator
+from halocline_engine.schedule.nodes import Schedule
 
 SIZED = {At.CENTRE: "c", At.FACE: "f", At.FLAT: "k", None: "c"}
 #: They have no value on the outermost faces, which an outer operator must set.
@@ -88,6 +95,43 @@ def test_even_and_odd_columns_stay_so(name: str) -> None:
     one = run_column(text, column, fields)["result"]
     two = run_column(text, column, mirrored)["result"][:, ::-1]
     np.testing.assert_allclose(two, MIRRORED[name] * one, rtol=1e-12, atol=1e-12)
+
+
+#: The same for operators with a velocity or a flux, which turns as well: a sign, and its places.
+TURNED = {
+    "UpwindBiasedProductC2F": (-1, (0,)),
+    "Upwind3rdOrderBiasedProductC2F": (-1, (0,)),
+    "LinVanLeerC2F": (-1, (0,)),
+    "FCTBorisBook": (-1, (0,)),
+    "FCTZalesak": (-1, (0,)),
+    "TVDLimitedFluxC2F": (-1, (0, 2)),
+    "AdvectionC2C": (1, (0,)),
+    "AdvectionF2F": (1, (0,)),
+    "FluxCorrectionC2C": (1, (0,)),
+    "FluxCorrectionF2F": (1, (0,)),
+    "UpwindBiasedGradient": (-1, (0,)),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_flows_that_turn_around_turn_their_results(name: str) -> None:
+    operator, (sign, flows) = OPERATORS[name], TURNED[name]
+    column = uniform(20, -1.0, 1.0)
+    fields = fields_for(operator, column)
+    turned = {n: values[..., ::-1] for n, values in fields.items()}
+    arguments = [f"{SIZED[at]}{n}" for n, at in enumerate(operator.arguments)]
+    turned |= {arguments[n]: -turned[arguments[n]] for n in flows}
+    mirrored = {**turned, "b": fields["t"], "t": fields["b"]}
+    for condition in operator.bottom or ("",):
+        for word in operator.words or ("",):
+            text = spelled(operator, condition, condition, word)
+            one = run_column(text, column, fields)["result"]
+            two = run_column(text, column, mirrored)["result"][:, ::-1]
+            if word == "PositiveDefiniteAsCoded":
+                # It limits with the mean of the cell above, whichever way the wind blows.
+                assert not np.allclose(two, sign * one)
+                continue
+            np.testing.assert_allclose(two, sign * one, rtol=1e-11, atol=1e-11, err_msg=text)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4, 5, 9, 70])
@@ -192,12 +236,35 @@ def test_a_step_stays_between_its_values(method: str) -> None:
     assert abs(x[0] - exact).sum() < 4.0, "no sharper than upwind"
 
 
-@pytest.mark.parametrize("word", OPERATORS["LinVanLeerC2F"].words)
-def test_constants_are_kept(word: str) -> None:
+_SIDED = "bottom=FirstOrderOneSided(), top=FirstOrderOneSided()"
+_UPWIND = "UpwindBiasedProductC2F(bottom=SetValue(k), top=SetValue(k))(one, x)"
+_MEAN = "InterpolateC2F(bottom=Extrapolate(), top=Extrapolate())(x)"
+#: Fluxes of a wind of 1 that carries x; limited ones are corrections of the upwind flux.
+FLUXES = {
+    "upwind": _UPWIND,
+    "upwind, copied": "UpwindBiasedProductC2F(bottom=Extrapolate(), top=Extrapolate())(one, x)",
+    "third order": f"Upwind3rdOrderBiasedProductC2F({_SIDED})(one, x)",
+    "third order at ends": "Upwind3rdOrderBiasedProductC2F("
+    "bottom=ThirdOrderOneSided(), top=ThirdOrderOneSided())(one, x)",
+    "mean": _MEAN,
+    "weighted mean": "WeightedInterpolateC2F(bottom=Extrapolate(), top=Extrapolate())(x, x)",
+    "BorisBook": f"{_UPWIND} + FCTBorisBook({_SIDED})(0.3 * one, x)",
+    "Zalesak": f"{_UPWIND} + FCTZalesak({_SIDED})(0.3 * one, x, x)",
+    **{
+        word: f"LinVanLeerC2F({_SIDED}, constraint={word})(one, x, 0.01)"
+        for word in OPERATORS["LinVanLeerC2F"].words
+    },
+    **{
+        word: f"{_UPWIND} + TVDLimitedFluxC2F({_SIDED}, method={word})({_MEAN} - {_UPWIND}, x, one)"
+        for word in OPERATORS["TVDLimitedFluxC2F"].words
+    },
+}
+
+
+@pytest.mark.parametrize("name", FLUXES)
+def test_constants_are_kept(name: str) -> None:
     column = stretched(14, 0.0, 1.0, 0.5)
-    ends = "bottom=FirstOrderOneSided(), top=FirstOrderOneSided()"
-    text = f"""DivergenceF2C(bottom=SetValue(k), top=SetValue(k))(
-        LinVanLeerC2F({ends}, constraint={word})(one, x, 0.01))"""
+    text = f"DivergenceF2C(bottom=SetValue(k), top=SetValue(k))({FLUXES[name]})"
     fields = {"one": np.ones((1, 15)), "x": np.full((1, 14), 7.3)}
     got = run_column(text, column, fields, scalars={"k": 7.3})["result"]
     scale = 7.3 / column.centre_widths.min()
@@ -295,3 +362,44 @@ def test_large_values_are_kept_in_temporaries() -> None:
         faces = np.hstack([want[:, :1], 0.5 * (want[:, 1:] + want[:, :-1]), want[:, -1:]])
         want = 0.5 * (faces[:, 1:] + faces[:, :-1])
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+
+
+def interpreted(schedule: Schedule) -> Executable:
+    """Return a program that Python interprets as the target 'cpu' compiles it."""
+    return find("cpu").build(schedule).load()
+
+
+@pytest.mark.parametrize(("operator", "text"), list(every()))
+def test_the_cpu_target_gives_the_bits_of_the_reference(
+    operator: Operator, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch(monkeypatch)
+    column = stretched(7, 0.0, 2.0, 0.7)
+    fields = fields_for(operator, column)
+    judged = run_column(text, column, fields)["result"]
+    np.testing.assert_array_equal(
+        run_column(text, column, fields, target=interpreted)["result"], judged
+    )
+
+
+def test_generated_cuda_gives_the_bits_of_the_reference(emulation_folder: Path) -> None:
+    """All operators with all conditions are one program here, so that it is compiled once."""
+    column = stretched(7, 0.0, 2.0, 0.7)
+    fields: dict[str, Any] = {}
+    lines: list[str] = []
+    for number, case in enumerate(every()):
+        operator, text = case.values
+        own = fields_for(operator, column)
+        kind = "p" if operator.name.startswith("Weighted") else "n"
+        for name, values in own.items():
+            fields[f"{kind}_{name}"] = values
+            text = re.sub(rf"\b{name}\b", f"{kind}_{name}", text)
+        lines.append(f"r{number} = {text}")
+    program = "\n".join(lines)
+    judged = run_column(program, column, fields)
+    made = run_column(
+        program, column, fields, target=lambda s: EmulatedArtifact(s, emulation_folder).load()
+    )
+    assert len(judged) == len(lines)
+    for name, values in judged.items():
+        np.testing.assert_array_equal(made[name], values, err_msg=lines[int(name[1:])])

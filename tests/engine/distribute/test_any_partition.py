@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.order import ORDERS
 from halocline_engine.run import run
 
 Offset = tuple[int, int, int]
@@ -35,6 +36,8 @@ class Case:
     fed: bool
     chunks: dict[str, int]
     per_pass: int
+    order: str
+    slots: int
     seed: int
 
     @property
@@ -88,6 +91,8 @@ def cases(draw: st.DrawFn) -> Case:
             "member": draw(st.integers(1, 3)),
         },
         per_pass=draw(st.integers(1, 4)),
+        order=draw(st.sampled_from(ORDERS)),
+        slots=draw(st.integers(0, 3)),
         seed=draw(st.integers(0, 2**31)),
     )
     # Where a boundary cannot be made, the nearest one that can takes its place.
@@ -191,7 +196,8 @@ def test_blocks_and_steps_do_not_change_a_bit(case: Case) -> None:
         feedback={"out": "inp"} if case.fed else None,
         target="reference",
         chunks=case.chunks,
-        options=Options(steps_per_pass=case.per_pass),
+        order=case.order,
+        options=Options(steps_per_pass=case.per_pass, slots=case.slots),
     )
     got = result["out"].transpose("member", "x", "y", "z").values
     np.testing.assert_array_equal(got, expected(ds, case))

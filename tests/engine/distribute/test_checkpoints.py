@@ -194,6 +194,14 @@ def test_events_tell_of_progress(ocean: xr.Dataset) -> None:
         "steps": 9,
         "steps_per_pass": 2,
         "projected_bytes": events[0].projected_bytes,
+        "order": "row",
+        "width": 1,
+        "cache_bytes": 0,
+        "chunks": 0,
+        "predicted_fetches": 0,
+        "height": 4,
+        "rows": 4,
+        "length": 1,
     }
     progress = [event.progress for event in events]
     assert progress == sorted(progress)

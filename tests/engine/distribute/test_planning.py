@@ -120,6 +120,16 @@ def test_what_cannot_fit_is_refused_with_numbers() -> None:
     assert caught.value.needed == 24_000_000 + 16_000_000
 
 
+def test_rows_stay_whole_in_a_pipeline_unless_memory_forbids() -> None:
+    wanted = demand({"y": 4000, "x": 30000}, block={"y": 1000}, target="cuda", slots=3)
+    plan = make_plan(wanted, Supply(1, 2, 10**10, 10**10))
+    assert (plan.block, plan.slots, len(plan.blocks)) == ((30000, 1000, 1), 3, 4)
+    scarce = make_plan(wanted, Supply(1, 2, 10**10, 10**9))
+    assert scarce.block[0] < 30000
+    assert scarce.projected > 3 * 2 * 8 * 1000 * scarce.block[0]
+    assert make_plan(replace(wanted, slots=0), Supply(1, 2, 10**10, 10**10)).block[0] < 30000
+
+
 def test_a_device_has_its_own_limit() -> None:
     wanted = demand({"y": 1000, "x": 1000}, block={"y": 1000, "x": 1000}, target="cuda")
     with pytest.raises(CapacityError, match="of a device's memory, but only 1 MB are free"):

@@ -20,6 +20,7 @@ from halocline_engine.ir.nodes import (
 )
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.walk import (
+    accesses_of,
     assignments,
     children,
     expressions,
@@ -29,6 +30,7 @@ from halocline_engine.ir.walk import (
     rewrite_body,
     rewrite_statement,
     statements,
+    targets_of,
     walk,
 )
 
@@ -116,3 +118,10 @@ def test_rewrite_changes_operands_first() -> None:
     new = rewrite(Unary("-", Cast(F, ONE), F), note)
     assert seen == ["Number", "Cast", "Unary"]
     assert new == Unary("-", Cast(F, Number(F, 2.0)), F)
+
+
+def test_what_a_body_touches_is_told_once_and_in_order() -> None:
+    here = (0, 0, 0)
+    assert accesses_of(BODY) == (("a", here), ("b", here), ("c", here))
+    assert accesses_of(rewrite_body(BODY[:1], shifted))[-1] == ("c", (1, 0, 0))
+    assert targets_of((*BODY, BODY[0])) == ("t", "u", "v", "w")

@@ -13,13 +13,14 @@ from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.errors import ProgramError
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
+from halocline_engine.schedule.walks import Walk
 
 OPTIONS = (
     Options(),
     Options(recompute_limit=10_000, statement_limit=300),
-    Options(recompute=False),
+    Options(recompute=False, walk=Walk("column", 200)),
     Options(share=False, statement_limit=100),
-    Options(fuse=False, recompute=False, share=False),
+    Options(fuse=False, recompute=False, share=False, walk=Walk("zigzag", 100)),
 )
 DOMAINS = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(LEVELS, LEVELS + 1))
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]

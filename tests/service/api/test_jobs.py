@@ -64,11 +64,24 @@ def test_the_log_and_the_plan(service: Running) -> None:
     assert (plan["mode"], plan["blocks"], plan["target"]) == ("streamed", 4, "reference")
 
 
+def test_the_plan_is_drawn(service: Running) -> None:
+    job = service.submit()
+    service.wait(job)
+    svg = service.client.get(f"/jobs/{job}/plan.svg")
+    assert (svg.status_code, svg.headers["content-type"]) == (200, "image/svg+xml")
+    assert svg.text.startswith("<svg ")
+    text = service.client.get(f"/jobs/{job}/plan.txt")
+    assert text.headers["content-type"] == "text/plain; charset=utf-8"
+    assert text.text.startswith("row order, 1 rows of 4\n")
+
+
 def test_a_job_that_has_not_started_has_no_plan(idle: Running) -> None:
     job = idle.submit()
     answer = idle.client.get(f"/jobs/{job}/plan")
     assert answer.status_code == 404
     assert answer.json()["detail"] == f"Job '{job}' has no plan: it is accepted."
+    for form in ("svg", "txt"):
+        assert idle.client.get(f"/jobs/{job}/plan.{form}").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -124,6 +137,21 @@ def test_dismissing_a_running_job_stops_it(service: Running) -> None:
     assert (results.status_code, results.json()["code"]) == (410, "cancelled")
     assert service.client.delete(f"/jobs/{job}").json()["status"] == "dismissed"
     assert service.client.get(f"/jobs/{job}").status_code == 404
+
+
+def test_stopping_a_job_that_has_just_ended_keeps_its_result(service: Running) -> None:
+    job = service.submit()
+    service.wait(job)
+    for _ in range(2):  # a request whose answer is lost is sent again
+        info = service.client.delete(f"/jobs/{job}", params={"ended": "keep"}).json()
+        assert info["status"] == "successful"
+    assert service.client.get(f"/jobs/{job}/results/result.zarr/zarr.json").status_code == 200
+    assert service.client.delete(f"/jobs/{job}", params={"ended": "?"}).status_code == 400
+    waiting = service.submit(scalars={"blocks": 1000, "seconds": 0.02})
+    for _ in range(2):
+        info = service.client.delete(f"/jobs/{waiting}", params={"ended": "keep"}).json()
+        assert info["status"] == "dismissed"
+    assert service.client.get(f"/jobs/{waiting}").status_code == 200
 
 
 def test_dismissing_a_waiting_job_keeps_it_from_starting(idle: Running) -> None:

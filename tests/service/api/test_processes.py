@@ -17,7 +17,7 @@ def test_the_list_obeys_its_limit(idle: Running) -> None:
     everything = idle.client.get("/processes").json()
     assert [each["id"] for each in everything["processes"]] == [
         *("stencil", "column", "tridiagonal", "pentadiagonal", "factor", "solve", "tree"),
-        *("gather", "scatter", "regrid", "neighbours", "echo"),
+        *("gather", "scatter", "regrid", "neighbours", "matmul", "echo"),
     ]
     assert everything["links"][0]["rel"] == "self"
     assert len(idle.client.get("/processes?limit=1").json()["processes"]) == 1
@@ -44,6 +44,7 @@ def test_stencil_is_async_only_and_echo_both(idle: Running) -> None:
         "scatter": ["async-execute", "dismiss"],
         "regrid": ["async-execute", "dismiss"],
         "neighbours": ["async-execute", "dismiss"],
+        "matmul": ["async-execute", "dismiss"],
         "echo": ["sync-execute", "async-execute", "dismiss"],
     }
 
@@ -54,7 +55,7 @@ def test_a_description_has_schemas_that_stand_alone(idle: Running) -> None:
     inputs = described["inputs"]
     assert set(inputs) == {
         *("program", "dataset", "fields", "scalars", "externals", "dtypes", "name", "axes"),
-        *("boundary", "steps", "feedback", "target", "mode", "chunks"),
+        *("boundary", "steps", "feedback", "target", "mode", "chunks", "order"),
     }
     assert {name for name, each in inputs.items() if each["minOccurs"] == 1} == {
         "program",

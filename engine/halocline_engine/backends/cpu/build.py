@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from halocline_engine.backends.cpu.caches import read_caches
 from halocline_engine.backends.cpu.emit import emit
 from halocline_engine.backends.cpu.layout import contiguous
 from halocline_engine.backends.cpu.run import CpuExecutable
+from halocline_engine.backends.cpu.show import walk_lines
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["CpuArtifact", "CpuBackend"]
@@ -25,7 +27,11 @@ class CpuArtifact:
 
     def load(self) -> CpuExecutable:
         """Make it run in this process; what a call needs is compiled at the first such call."""
-        return CpuExecutable(self.schedule)
+        return CpuExecutable(self.schedule, read_caches())
+
+    def walks(self) -> tuple[str, ...]:
+        """Return how loops go through points; see `backends.base.Drawable`."""
+        return tuple(walk_lines(self.schedule))
 
 
 @dataclass(frozen=True, slots=True)

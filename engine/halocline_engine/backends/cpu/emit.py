@@ -1,10 +1,11 @@
 """Schedule -> text: one function for each kernel, plain loops over a box of points.
 
 The functions take a box `i0, i1, j0, j1, k0, k1` relative to the domain's first point, so the same
-code serves any split over threads; the number of levels `nk`; how many `rows` along J to finish in
-all planes before the next ones are begun; for each array the address of the domain's first point
-and its three strides in bytes; and the scalars. The innermost loop runs along the layout's inner
-axis, where offsets are constants for arrays that are adjacent along it.
+code serves any split over threads; the number of levels `nk`; how many `rows` along J, and of them
+how many points along the inner axis (`width`), to finish in all planes before the next ones are
+begun; for each array the address of the domain's first point and its three strides in bytes; and
+the scalars. The innermost loop runs along the layout's inner axis, where offsets are constants for
+arrays that are adjacent along it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.backends.cpu.builtins import SCOPES
+from halocline_engine.backends.cpu.columns import Reuse, reuse_of
 from halocline_engine.backends.cpu.layout import Layout
 from halocline_engine.backends.cpu.spell import spell
 from halocline_engine.ir.nodes import (
@@ -22,13 +24,11 @@ from halocline_engine.ir.nodes import (
     Expr,
     If,
     Parameter,
-    Program,
     Read,
     Statement,
 )
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.ir.walk import expressions, walk
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.walk import accesses_of, expressions, targets_of, walk
 from halocline_engine.schedule.nodes import Kernel, Schedule, Section
 from halocline_engine.schedule.temporaries import kernels_of
 
@@ -37,16 +37,12 @@ __all__ = ["Function", "Module", "emit"]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A generated function: its name, and the arrays and scalars it takes, in order.
-
-    `window` is what it reads again one plane later, in bytes for each point of a plane: 0 where no
-    plane is read twice. A plane lies across the outermost loop of PARALLEL kernels.
-    """
+    """A generated function: its name, the arrays and scalars it takes, and what it reads again."""
 
     name: str
     arrays: tuple[str, ...]
     scalars: tuple[str, ...]
-    window: int
+    reuse: Reuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +71,8 @@ def emit(schedule: Schedule, layout: Layout) -> Module:
     functions: list[Function] = []
     lines: list[str] = []
     for number, kernel in enumerate(kernels_of(schedule.steps)):
-        function = _function(f"kernel{number}", kernel, arrays, schedule.program, layout.inner)
-        writer = _Writer(kernel, layout, arrays, scalars)
+        function = _function(f"kernel{number}", kernel, arrays, schedule, layout.inner)
+        writer = _Writer(kernel, layout, arrays, scalars, zigzag=schedule.walk.order == "zigzag")
         lines += [_head(function, arrays, scalars), *_casts(function, scalars, types)]
         lines += [*writer.loops(), "", ""]
         functions.append(function)
@@ -96,10 +92,10 @@ def _arrays(schedule: Schedule, layout: Layout) -> dict[str, _Array]:
 
 
 def _function(
-    name: str, kernel: Kernel, arrays: dict[str, _Array], program: Program, inner: Axis
+    name: str, kernel: Kernel, arrays: dict[str, _Array], schedule: Schedule, inner: Axis
 ) -> Function:
     bodies = [statement for section in kernel.sections for statement in section.body]
-    used = {name for name, _ in reads_of(bodies)} | set(targets_of(bodies))
+    used = {name for name, _ in accesses_of(bodies)} | set(targets_of(bodies))
     parameters = {
         part.name
         for value in expressions(bodies)
@@ -109,31 +105,13 @@ def _function(
     return Function(
         name,
         tuple(a for a in arrays if a in used),
-        tuple(s.name for s in program.scalars if s.name in parameters),
-        _window(kernel, arrays, Axis.K if inner is Axis.I else Axis.I),
+        tuple(s.name for s in schedule.program.scalars if s.name in parameters),
+        reuse_of(kernel, schedule, inner),
     )
 
 
-def _window(kernel: Kernel, arrays: dict[str, _Array], outer: Axis) -> int:
-    """Return the bytes for each point of a plane that must stay in a cache from plane to plane."""
-    if kernel.order is not Order.PARALLEL:
-        return 0
-    planes: dict[str, set[int]] = {}
-    for section in kernel.sections:
-        for name, offset in (
-            *reads_of(section.body),
-            *((target, (0, 0, 0)) for target in targets_of(section.body)),
-        ):
-            if name in arrays and outer in arrays[name].axes:
-                planes.setdefault(name, set()).add(offset[list(Axis).index(outer)])
-    depth = {name: max(seen) - min(seen) + 1 for name, seen in planes.items()}
-    if all(count == 1 for count in depth.values()):
-        return 0
-    return sum(count * arrays[name].dtype.itemsize for name, count in depth.items())
-
-
 def _head(function: Function, arrays: dict[str, _Array], scalars: dict[str, str]) -> str:
-    words = ["i0", "i1", "j0", "j1", "k0", "k1", "nk", "rows"]
+    words = ["i0", "i1", "j0", "j1", "k0", "k1", "nk", "rows", "width"]
     for name in function.arrays:
         text = arrays[name].text
         words += [text, f"{text}_i", f"{text}_j", f"{text}_k"]
@@ -171,64 +149,96 @@ class _Writer:
         layout: Layout,
         arrays: dict[str, _Array],
         scalars: dict[str, str],
+        *,
+        zigzag: bool,
     ) -> None:
         self.kernel = kernel
         self.inner = layout.inner
         self.arrays = arrays
         self.scalars = scalars
+        self.zigzag = zigzag and kernel.order is Order.PARALLEL
         self.registers = {t.name: f"r{n}" for n, t in enumerate(kernel.registers)}
         self.scopes = _scopes(kernel, layout, arrays)
         self.pointers: dict[tuple[str, int, int], str] = {}
 
     def loops(self) -> Iterator[str]:
         """Yield the loop nest, indented for a function's body."""
-        parallel = self.kernel.order is Order.PARALLEL
-        outer = ["k", "j"] if self.inner is Axis.I else ["i", "j"]
-        if parallel:
-            yield "    for start in range(j0, j1, rows):"
-            yield "        end = min(start + rows, j1)"
-            for section in self.kernel.sections:
-                yield from self._nest(section, [*outer, self.inner.lower()], depth=2)
+        inner = self.inner.lower()
+        if self.kernel.order is not Order.PARALLEL:
+            yield from self._columns()
             return
-        shared = [axis for axis in outer if axis != "k"]
-        rest = ["k", "i"] if self.inner is Axis.I else ["k"]
-        for depth, axis in enumerate(shared, start=1):
-            yield "    " * depth + self._loop(axis, None)
+        if self.zigzag:
+            yield "    turned = False"
+        yield "    for start in range(j0, j1, rows):"
+        yield "        end = min(start + rows, j1)"
+        yield f"        for left in range({inner}0, {inner}1, width):"
+        yield f"            right = min(left + width, {inner}1)"
+        outer = ["k", "j"] if self.inner is Axis.I else ["i", "j"]
         for section in self.kernel.sections:
-            yield from self._nest(section, rest, depth=len(shared) + 1)
+            yield from self._nest(section, [*outer, inner], depth=3)
+        if self.zigzag:
+            yield "            turned = not turned"
 
-    def _nest(self, section: Section, axes: list[str], depth: int = 1) -> Iterator[str]:
+    def _columns(self) -> Iterator[str]:
+        """Yield the nest of a kernel whose levels follow each other; along I it has strips."""
+        if self.inner is Axis.I:
+            heads = [
+                "for left in range(i0, i1, width):",
+                "    right = min(left + width, i1)",
+                "    for j in range(j0, j1):",
+            ]
+            rest = ["k", "i"]
+        else:
+            heads = ["for i in range(i0, i1):", "    for j in range(j0, j1):"]
+            rest = ["k"]
+        yield from (f"    {line}" for line in heads)
+        for section in self.kernel.sections:
+            yield from self._nest(section, rest, depth=3)
+
+    def _nest(self, section: Section, axes: list[str], depth: int) -> Iterator[str]:
         self.pointers = self._rows(section)
         for axis in axes[:-1]:
-            yield "    " * depth + self._loop(axis, section)
+            yield from ("    " * depth + line for line in self._loop(axis, section))
             depth += 1
         for key, name in self.pointers.items():
             yield "    " * depth + f"{name} = {self._row(*key)}"
-        yield "    " * depth + self._loop(axes[-1], section)
+        (line,) = self._loop(axes[-1], section)
+        yield "    " * depth + line
         yield from self._body(section.body, depth + 1)
 
-    def _loop(self, axis: str, section: Section | None) -> str:
-        if axis == "j" and section is not None:
-            return "for j in range(start, end):"
-        if axis != "k" or section is None:
-            return f"for {axis} in range({axis}0, {axis}1):"
-        start, end = _level(section.interval.start), _level(section.interval.end)
+    def _loop(self, axis: str, section: Section) -> Iterator[str]:
+        """Yield the head of a loop; where columns turn, the outer ones of every other go back."""
+        low, high = self._bounds(axis, section)
         order = section.order or self.kernel.order
         match order:
-            case Order.PARALLEL:
-                return f"for k in range(max(k0, {start}), min(k1, {end})):"
-            case Order.FORWARD:
-                return f"for k in range({start}, {end}):"
-            case Order.BACKWARD:
-                return f"for k in range({end} - 1, {start} - 1, -1):"
+            case Order.PARALLEL if self.zigzag and axis != self.inner.lower():
+                yield f"for step_{axis} in range({low}, {high}):"
+                yield f"    {axis} = ({low} + {high} - 1 - step_{axis}) if turned else step_{axis}"
+            case Order.BACKWARD if axis == "k":
+                yield f"for k in range({high} - 1, {low} - 1, -1):"
+            case Order.PARALLEL | Order.FORWARD | Order.BACKWARD:
+                yield f"for {axis} in range({low}, {high}):"
             case _:
                 assert_never(order)
+
+    def _bounds(self, axis: str, section: Section) -> tuple[str, str]:
+        """Return the first index of a loop and the one past its last, as text."""
+        parallel = self.kernel.order is Order.PARALLEL
+        if axis == "k":
+            start, end = _level(section.interval.start), _level(section.interval.end)
+            if not parallel:
+                return start, end
+            low, high = ("k0", "k1") if self.inner is Axis.I else ("left", "right")
+            return f"max({low}, {start})", f"min({high}, {end})"
+        if axis == "j":
+            return "start", "end"
+        return ("left", "right") if self.inner is Axis.I else ("i0", "i1")
 
     def _rows(self, section: Section) -> dict[tuple[str, int, int], str]:
         """Name a pointer for every array and offset across the inner axis."""
         keys: dict[tuple[str, int, int], None] = {}
         for name, (i, j, k) in (
-            *reads_of(section.body),
+            *accesses_of(section.body),
             *((target, (0, 0, 0)) for target in targets_of(section.body)),
         ):
             if name not in self.registers:

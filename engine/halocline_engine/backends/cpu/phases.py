@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from halocline_engine.schedule.access import reads_of, targets_of
+from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule, Step
 from halocline_engine.schedule.temporaries import kernels_of
 
@@ -58,7 +58,8 @@ def phases(schedule: Schedule, axis: int) -> tuple[Phase, ...]:
 
 def _uses(group: Iterable[Step], name: str) -> bool:
     return any(
-        name in targets_of(section.body) or any(read == name for read, _ in reads_of(section.body))
+        name in targets_of(section.body)
+        or any(read == name for read, _ in accesses_of(section.body))
         for kernel in kernels_of(group)
         for section in kernel.sections
     )
@@ -70,7 +71,7 @@ def _is_read_across(group: list[Step], name: str, axis: int) -> bool:
         read == name and offset[axis] != 0
         for kernel in kernels_of(group)
         for section in kernel.sections
-        for read, offset in reads_of(section.body)
+        for read, offset in accesses_of(section.body)
     )
 
 
@@ -88,5 +89,5 @@ def _crosses(writer: Kernel, reader: Kernel, axis: int) -> bool:
     return any(
         name in written and offset[axis] != 0
         for section in reader.sections
-        for name, offset in reads_of(section.body)
+        for name, offset in accesses_of(section.body)
     )

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from math import prod
 from threading import Lock
@@ -16,6 +17,8 @@ import numpy as np
 
 from halocline_engine.backends.base import HostArray, Value
 from halocline_engine.backends.cpu.builtins import namespace
+from halocline_engine.backends.cpu.caches import Caches
+from halocline_engine.backends.cpu.columns import Cut, Sizes, cut
 from halocline_engine.backends.cpu.emit import Function, emit
 from halocline_engine.backends.cpu.layout import Layout, layout_of
 from halocline_engine.backends.cpu.phases import phases
@@ -23,8 +26,9 @@ from halocline_engine.backends.host import HostMemory
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule
+from halocline_engine.schedule.walks import Walk
 
-__all__ = ["SERIAL_POINTS", "SLAB_BYTES", "Box", "CpuExecutable", "split"]
+__all__ = ["SERIAL_POINTS", "Box", "CpuExecutable", "split"]
 
 #: (first, one past the last) along I, J and K, relative to the domain's first point.
 Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
@@ -34,19 +38,12 @@ _Item = TypeVar("_Item")
 
 #: Fewer points than this are not worth waking a thread for.
 SERIAL_POINTS = 16384
-#: What the arrays of one slab may take: about the second-level cache of a core.
-SLAB_BYTES = 1 << 20
-#: What the rows of a kernel may take that are read again one plane later: a quarter of that.
-_WINDOW_BYTES = 1 << 18
 #: Pieces of a kernel for each thread, so that a thread that other work holds up does fewer.
 _PIECES = 4
 #: The same for kernels that read planes twice, once for each piece that they lie beside.
 _PIECES_OF_PLANES = 2
-#: Fewer rows than this are read mostly for their neighbours' sake.
-_LEAST_ROWS = 8
-_ALL_ROWS = 1 << 30
-#: Arguments before those of the arrays: the box, the number of levels and the rows at a time.
-_FIRST_ARRAY = 8
+#: Arguments before those of the arrays: the box, the number of levels, rows and width.
+_FIRST_ARRAY = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +72,38 @@ class _Call:
     domain: _Domain
     inner: Axis
     threads: int
+    walk: Walk
+    caches: Caches
+    #: Where it is a list, memory of slabs stays in it.
+    room: list[object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """Calls of kernels with their arguments, to be made again, and what their memory belongs to."""
+
+    calls: list[tuple[_Compiled, tuple[Value, ...]]]
+    room: list[object]
+
+    def __call__(self) -> None:
+        for compiled, words in self.calls:
+            compiled(*words)
+
+    def noting(self, compiled: _Compiled) -> _Compiled:
+        """Return what notes a call of a kernel instead of making it."""
+        return lambda *words: self.calls.append((compiled, words))
 
 
 class CpuExecutable:
     """`backends.base.Executable` on the host's cores; safe to call from several threads at once.
 
-    A call uses as many threads as `numba.get_num_threads()` says in the thread that calls.
+    A call uses as many threads as `numba.get_num_threads()` says in the thread that calls. The
+    caches are those that its work should fit.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, caches: Caches) -> None:
         self._schedule = schedule
+        self._caches = caches
         self._compiled: dict[Layout, tuple[_Entry, ...]] = {}
         self._phases = tuple(phases(schedule, axis) for axis in (0, 1))
         self._lock = Lock()
@@ -111,18 +130,56 @@ class CpuExecutable:
         """Run once, on the caller's arrays."""
         if 0 in domain:
             return
+        call, buffers = self._bound(fields, scalars, origins, domain)
+        self._steps(call)
+        if buffers:
+            self._spare.append(((call.inner, domain), buffers))
+
+    def prepared(
+        self,
+        fields: Mapping[str, HostArray],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> Callable[[], None]:
+        """Return the call as one that can be made again; see `backends.base.Preparable`."""
+        if 0 in domain:
+            return _nothing
+        call, _ = self._bound(fields, scalars, origins, domain)
+        if call.threads > 1 and prod(domain) >= SERIAL_POINTS:
+            return partial(self._steps, call)
+        notes = _Notes([], [call])
+        entries = tuple(replace(e, compiled=notes.noting(e.compiled)) for e in call.entries)
+        self._steps(replace(call, entries=entries, threads=1, room=notes.room))
+        return notes
+
+    def _bound(
+        self,
+        fields: Mapping[str, HostArray],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> tuple[_Call, dict[str, _Place]]:
+        """Return what a run knows, and the memory of the temporaries in it."""
         used = [f.name for f in self._schedule.program.fields if f.read or f.written]
         places = {name: _place(fields[name], origins[name]) for name in used}
         strides = {name: place.words[1:] for name, place in places.items()}
         apart = len({place.words[0] for place in places.values()}) == len(places)
         layout = layout_of(self._schedule.program, strides, apart=apart)
         entries = self._entries(layout)
-        key = (layout.inner, domain)
-        buffers = self._take(key)
-        call = _Call(entries, {**places, **buffers}, scalars, domain, layout.inner, _threads())
-        self._steps(call)
-        if buffers:
-            self._spare.append((key, buffers))
+        buffers = self._take((layout.inner, domain))
+        both = {**places, **buffers}
+        call = _Call(
+            entries,
+            both,
+            scalars,
+            domain,
+            layout.inner,
+            _threads(),
+            self._schedule.walk,
+            self._caches,
+        )
+        return call, buffers
 
     def machine_code(self) -> tuple[str, ...]:
         """Return the assembly of every kernel compiled so far, for people and tests."""
@@ -184,18 +241,17 @@ class CpuExecutable:
         rest = _arguments(entry.function, call)
         nk = call.domain[2]
         points = prod(high - low for low, high in box)
-        rows = _rows(entry.function, call)
+        found = _cut(kernel, entry, call, _sizes(box))
         if call.threads < 2 or points < SERIAL_POINTS:
-            entry.compiled(*_flat(box), nk, rows, *rest)
+            entry.compiled(*_flat(box), nk, found.rows, found.width, *rest)
             return
-        each = _PIECES_OF_PLANES if entry.function.window else _PIECES
+        each = _PIECES_OF_PLANES if entry.function.reuse.planes else _PIECES
         count = max(call.threads, min(call.threads * each, points // SERIAL_POINTS))
-        sequential = kernel.order is not Order.PARALLEL
-        pieces = deque(split(box, count, call.inner, sequential=sequential))
+        pieces = deque(_pieces(kernel, box, count, call, found.width))
 
         def run() -> None:
             for piece in _taken(pieces):
-                entry.compiled(*_flat(piece), nk, rows, *rest)
+                entry.compiled(*_flat(piece), nk, found.rows, found.width, *rest)
 
         self._share(run, min(call.threads, len(pieces)))
 
@@ -212,8 +268,10 @@ class CpuExecutable:
 
         def run() -> None:
             own = {b.name: _slab_buffer(b, call, axis, size) for b in local}
+            if call.room is not None:
+                call.room.append(own)
             here = replace(call, places={**call.places, **own})
-            work = [_slab_work(kernel, entry, here, own, axis) for kernel, entry in kernels]
+            work = [_slab_work(kernel, entry, here, own, axis, size) for kernel, entry in kernels]
             for a, b in _taken(slabs):
                 for compiled, words, moving in work:
                     words[2 * axis : 2 * axis + 2] = a, b
@@ -259,6 +317,24 @@ def split(box: Box, pieces: int, inner: Axis, *, sequential: bool) -> list[Box]:
     return [
         cast("Box", (*box[:axis], (start, end), *box[axis + 1 :])) for start, end in pairwise(cuts)
     ]
+
+
+def _nothing() -> None:
+    """Run on no points."""
+
+
+def _pieces(kernel: Kernel, box: Box, count: int, call: _Call, width: int) -> list[Box]:
+    """Return the box in about so many pieces; one with many columns is cut between columns.
+
+    A cut across columns would make both sides read the rows next to it.
+    """
+    inner = 0 if call.inner is Axis.I else 2
+    low, high = box[inner]
+    columns = -(-(high - low) // width)
+    if columns < 2 * call.threads:
+        return split(box, count, call.inner, sequential=kernel.order is not Order.PARALLEL)
+    cuts = [min(low + column * width, high) for column in _cuts(0, columns, min(count, columns))]
+    return [cast("Box", (*box[:inner], pair, *box[inner + 1 :])) for pair in pairwise(cuts)]
 
 
 def _threads() -> int:
@@ -335,21 +411,20 @@ def _cuts(low: int, high: int, count: int) -> list[int]:
 
 
 def _count(kernels: list[tuple[Kernel, _Entry]], call: _Call) -> int:
-    """Return how many slabs to cut: each fits in a cache, and each thread has one."""
+    """Return how many slabs to cut: each fits in a core's cache, and each thread has one."""
     axis = _across(call.inner)
     low, high = kernels[0][0].extent[axis]
     arrays = {name for _, entry in kernels for name in entry.function.arrays}
-    needed = prod(call.domain) * 8 * len(arrays) // SLAB_BYTES
+    needed = prod(call.domain) * 8 * len(arrays) // call.caches.level2
     least = call.threads if prod(call.domain) >= SERIAL_POINTS else 1
     return max(1, min(call.domain[axis] + high - low, max(needed, least)))
 
 
-def _rows(function: Function, call: _Call) -> int:
-    """Return how many rows along J a kernel finishes in all planes before it begins the next."""
-    length = call.domain[0 if call.inner is Axis.I else 2]
-    if function.window == 0:
-        return _ALL_ROWS
-    return max(_LEAST_ROWS, _WINDOW_BYTES // (function.window * length))
+def _cut(kernel: Kernel, entry: _Entry, call: _Call, sizes: Sizes) -> Cut:
+    """Return the columns that a kernel walks in, where a box has so many points along each axis."""
+    i, j, k = sizes
+    turned = (i, j, k) if call.inner is Axis.I else (k, j, i)
+    return cut(entry.function.reuse, kernel, turned, call.walk, call.caches)
 
 
 def _slab_buffer(buffer: Buffer, call: _Call, axis: int, size: int) -> _Place:
@@ -361,7 +436,7 @@ def _slab_buffer(buffer: Buffer, call: _Call, axis: int, size: int) -> _Place:
 
 
 def _slab_work(
-    kernel: Kernel, entry: _Entry, call: _Call, own: Mapping[str, _Place], axis: int
+    kernel: Kernel, entry: _Entry, call: _Call, own: Mapping[str, _Place], axis: int, size: int
 ) -> tuple[_Compiled, list[Value], list[tuple[int, int, int]]]:
     """Return a kernel with its arguments, and which of them move with the slab.
 
@@ -369,14 +444,27 @@ def _slab_work(
     lies before their memory, as far as the slab's first point is from it.
     """
     box = _widened(call.domain, kernel.extent, (0, call.domain[2]))
-    rows = _rows(entry.function, call)
-    words = [*_flat(box), call.domain[2], rows, *_arguments(entry.function, call)]
+    sizes = list(_sizes(box))
+    sizes[axis] = size
+    found = _cut(kernel, entry, call, (sizes[0], sizes[1], sizes[2]))
+    words = [
+        *_flat(box),
+        call.domain[2],
+        found.rows,
+        found.width,
+        *_arguments(entry.function, call),
+    ]
     moving = [
         (_FIRST_ARRAY + 4 * n, own[name].words[0], own[name].words[1 + axis])
         for n, name in enumerate(entry.function.arrays)
         if name in own
     ]
     return entry.compiled, words, moving
+
+
+def _sizes(box: Box) -> Sizes:
+    (i0, i1), (j0, j1), (k0, k1) = box
+    return i1 - i0, j1 - j0, k1 - k0
 
 
 def _flat(box: Iterable[tuple[int, int]]) -> Iterator[int]:

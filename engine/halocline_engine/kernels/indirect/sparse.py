@@ -59,6 +59,11 @@ class Sparse:
     columns: Index
     weights: NDArray[np.float64]
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it holds."""
+        return self.starts.nbytes + self.columns.nbytes + self.weights.nbytes
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sliced:

@@ -42,6 +42,11 @@ class Around:
         """How many points there are."""
         return self.starts.size - 1
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it holds."""
+        return self.starts.nbytes + self.others.nbytes
+
 
 def around(first: NDArray[np.int64], second: NDArray[np.int64], points: int) -> Around:
     """Return the points around each of `points` from pairs, which count both ways and once."""

@@ -1,0 +1,230 @@
+"""Uncompressed Zarr arrays of the third format, whose chunks are read and written as plain files.
+
+A general reader copies each chunk several times, most of it in one thread; here several threads
+copy between the page cache and where the values are used, once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in, common_cells
+from halocline_engine.datasets.disk import full_disk
+from halocline_engine.datasets.source import Region
+
+__all__ = ["RawArray", "raw_array"]
+
+#: Bytes that a thread copies at a time, and below which a call of the system is too much for a run.
+_PIECE = 4 << 20
+_SHORT = 32 << 10
+#: Attributes that make xarray change values when it reads them.
+_ENCODED = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
+
+#: A file, and bytes that belong there behind some offsets.
+_Runs: TypeAlias = tuple[Path, list[tuple[int, NDArray[np.uint8]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The cells of a chunk that a region has: where in the chunk, and their values."""
+
+    path: Path
+    here: Region
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RawArray:
+    """An array whose chunks are files of plain numbers, the last dimension fastest."""
+
+    path: Path
+    stored: Stored
+    dtype: str
+    separator: str
+
+    def read_into(self, region: Region, into: NDArray[Any], executor: Executor) -> bool:
+        """Fill an array with a region; False where the file of a chunk is not there, or not whole.
+
+        `into` has the array's type and dimensions.
+        """
+        parts = self._parts(region, into)
+        return all(executor.map(self._read, itertools.chain(*map(self._pieces, parts))))
+
+    def write(self, region: Region, values: NDArray[Any], executor: Executor) -> bool:
+        """Store a region; False, and nothing is done, where chunks lie across its edges.
+
+        Raises `OutputError` where the disk is full.
+        """
+        parts = self._parts(region, values)
+        whole = [chunk.region for chunk in chunks_in(self.stored, region)]
+        if any(not _holds(region, cells) for cells in whole):
+            return False
+        with full_disk(self.path):
+            for part in parts:
+                self._make(part)
+            for _ in executor.map(self._write, itertools.chain(*map(self._pieces, parts))):
+                pass
+        return True
+
+    @property
+    def _strides(self) -> tuple[int, ...]:
+        """Bytes between neighbours along each dimension in the file of a chunk."""
+        chunks = self.stored.chunks
+        return tuple(
+            math.prod(chunks[at + 1 :]) * self.stored.itemsize for at in range(len(chunks))
+        )
+
+    def _parts(self, region: Region, values: NDArray[Any]) -> list[_Part]:
+        found: list[_Part] = []
+        for chunk in chunks_in(self.stored, region):
+            there, here = common_cells(chunk.region, region)
+            found.append(_Part(self._file(chunk), here, values[there]))
+        return found
+
+    def _file(self, chunk: Chunk) -> Path:
+        return self.path / self.separator.join(["c", *map(str, chunk.index)])
+
+    def _make(self, part: _Part) -> None:
+        """Make the file of a chunk, with the cells beyond the end of the data that belong to it."""
+        part.path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(part.path, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(file, math.prod(self.stored.chunks) * self.stored.itemsize)
+        finally:
+            os.close(file)
+
+    def _pieces(self, part: _Part) -> Iterator[_Runs | _Part]:
+        """Yield runs of bytes that lie together in the file and in memory, or the part as it is."""
+        values, strides = part.values, self._strides
+        first, together = values.ndim, values.itemsize
+        while first and (
+            values.shape[first - 1] == 1
+            or strides[first - 1] == values.strides[first - 1] == together
+        ):
+            first -= 1
+            together *= values.shape[first]
+        if first and together < _SHORT:
+            yield part
+            return
+        starts = [side.start for side in part.here]
+        base = sum(start * stride for start, stride in zip(starts, strides, strict=True))
+        runs: list[tuple[int, NDArray[np.uint8]]] = []
+        size = 0
+        for index in np.ndindex(*values.shape[:first]):
+            offset = base + sum(at * stride for at, stride in zip(index, strides, strict=False))
+            run = values[(*index, ...)].reshape(-1).view(np.uint8)
+            for begin in range(0, run.size, _PIECE):
+                runs.append((offset + begin, run[begin : begin + _PIECE]))
+                size += runs[-1][1].size
+                if size >= _PIECE:
+                    yield part.path, runs
+                    runs, size = [], 0
+        if runs:
+            yield part.path, runs
+
+    def _read(self, piece: _Runs | _Part) -> bool:
+        try:
+            if isinstance(piece, _Part):
+                piece.values[...] = self._mapped(piece, "r")
+                return True
+            path, runs = piece
+            file = os.open(path, os.O_RDONLY)
+        except (FileNotFoundError, ValueError):
+            return False
+        try:
+            return all(_read_fully(file, offset, run) for offset, run in runs)
+        finally:
+            os.close(file)
+
+    def _write(self, piece: _Runs | _Part) -> None:
+        if isinstance(piece, _Part):
+            self._mapped(piece, "r+")[...] = piece.values
+            return
+        path, runs = piece
+        file = os.open(path, os.O_WRONLY)
+        try:
+            for offset, run in runs:
+                done = 0
+                while done < run.size:
+                    done += os.pwrite(file, run[done:].data, offset + done)
+        finally:
+            os.close(file)
+
+    def _mapped(self, part: _Part, mode: Any) -> NDArray[Any]:
+        whole = np.memmap(part.path, self.dtype, mode, shape=self.stored.chunks)
+        return whole[part.here]
+
+
+def raw_array(path: str | Path, name: str, dtype: str) -> RawArray | None:
+    """Return an array of a store as files of plain numbers; None where it is anything else.
+
+    Neither compressed nor otherwise encoded, and of the type that the caller wants.
+    """
+    folder = Path(path) / name
+    if folder.name != name:
+        return None
+    try:
+        found: Any = json.loads((folder / "zarr.json").read_text())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    about = cast("dict[str, Any]", found)
+    attributes: Any = about.get("attributes") or {}
+    grid: Any = about.get("chunk_grid") or {}
+    keys: Any = about.get("chunk_key_encoding") or {}
+    plain: bool = (
+        about.get("node_type") == "array"
+        and about.get("data_type") == dtype
+        and not about.get("storage_transformers")
+        and grid.get("name") == "regular"
+        and keys.get("name") == "default"
+        and not any(key in attributes for key in _ENCODED)
+        and _is_plain(about.get("codecs"), np.dtype(dtype))
+    )
+    if not plain:
+        return None
+    sizes: list[int] = about["shape"]
+    chunks: list[int] = grid["configuration"]["chunk_shape"]
+    stored = Stored(name, tuple(sizes), tuple(chunks), np.dtype(dtype).itemsize)
+    configured: Any = keys.get("configuration") or {}
+    separator: str = configured.get("separator", "/")
+    return RawArray(folder, stored, dtype, separator)
+
+
+def _read_fully(file: int, offset: int, run: NDArray[np.uint8]) -> bool:
+    """Fill a run; False where the file ends before."""
+    done = 0
+    while done < run.size:
+        count = os.preadv(file, [run[done:].data], offset + done)
+        if not count:
+            return False
+        done += count
+    return True
+
+
+def _is_plain(codecs: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether the bytes of a file are those of an array in memory."""
+    if not isinstance(codecs, list) or len(cast("list[Any]", codecs)) != 1:
+        return False
+    codec: Any = cast("list[Any]", codecs)[0]
+    configured: Any = codec.get("configuration") or {}
+    order: str = configured.get("endian", sys.byteorder)
+    return bool(codec.get("name") == "bytes") and (dtype.itemsize == 1 or order == sys.byteorder)
+
+
+def _holds(region: Region, cells: Region) -> bool:
+    pairs = zip(region, cells, strict=True)
+    return all(whole.start <= part.start and part.stop <= whole.stop for whole, part in pairs)

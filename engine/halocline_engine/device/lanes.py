@@ -1,0 +1,107 @@
+"""The queues of a pipeline on the current device, and buffers that are copied to and from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.device.door import DeviceArray, Event, Stream, cupy
+from halocline_engine.device.memory import copy_rows
+from halocline_engine.errors import CapacityError
+
+__all__ = ["DeviceLane", "DeviceLanes"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    event: Event
+
+    def wait(self) -> None:
+        """Return when all before it is complete."""
+        self.event.synchronize()
+
+
+class DeviceLane:
+    """A stream; any thread may use it."""
+
+    def __init__(self, device: int) -> None:
+        self._device = device
+        self._stream: Stream = cupy().cuda.Stream(non_blocking=True)
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Queue what `work` queues on the current stream."""
+        cupy().cuda.runtime.setDevice(self._device)
+        with self._stream:
+            work()
+
+    def after(self, mark: Any) -> None:
+        """Let what is put from now on wait for a place in another stream."""
+        cupy().cuda.runtime.setDevice(self._device)
+        self._stream.wait_event(mark.event)
+
+    def mark(self) -> _Place:
+        """Return the place behind what was put so far."""
+        cupy().cuda.runtime.setDevice(self._device)
+        event = cupy().cuda.Event(disable_timing=True)
+        event.record(self._stream)
+        return _Place(event)
+
+    def settle(self) -> None:
+        """Wait until the stream is empty."""
+        cupy().cuda.runtime.setDevice(self._device)
+        self._stream.synchronize()
+
+
+class DeviceLanes:
+    """Three streams of the device that is current where this is made."""
+
+    def __init__(self) -> None:
+        device = cupy().cuda.runtime.getDevice()
+        self.sending = DeviceLane(device)
+        self.computing = DeviceLane(device)
+        self.fetching = DeviceLane(device)
+
+    def __enter__(self) -> DeviceLanes:
+        """Begin."""
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        """Wait until the streams are empty."""
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing is under way any more; what failed was told before."""
+        failure = cupy().cuda.runtime.CUDARuntimeError
+        for lane in (self.sending, self.computing, self.fetching):
+            try:
+                lane.settle()
+            except failure:
+                continue
+
+    def buffer(self, size: int) -> NDArray[np.uint8]:
+        """Return page-locked memory; raises `CapacityError` where there is not so much."""
+        cuda = cupy().cuda
+        try:
+            memory = cuda.PinnedMemory(max(1, size))
+        except cuda.runtime.CUDARuntimeError as error:
+            raise CapacityError(
+                f"{size} bytes of host memory cannot be page-locked: {error}.",
+                hint="Use smaller blocks.",
+                needed=size,
+                available=0,
+            ) from error
+        # The stub asks for the buffer protocol, which CuPy's class has.
+        data: Any = cuda.PinnedMemoryPointer(memory, 0)
+        return np.frombuffer(data, np.uint8, size)
+
+    def send(self, host: NDArray[Any], into: DeviceArray) -> None:
+        """Queue the copy of a dense array in such a buffer, I fastest, on the current stream."""
+        copy_rows(into, host, to_device=True)
+
+    def fetch(self, array: DeviceArray, into: NDArray[Any]) -> None:
+        """Queue the copy to a dense array in such a buffer, I fastest, on the current stream."""
+        copy_rows(array, into, to_device=False)

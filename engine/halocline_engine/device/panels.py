@@ -1,0 +1,242 @@
+"""Tiles of a matrix product on the current device: copies there and back beside products.
+
+There are three queues: copies to the device, products, copies back. They wait for each other by
+events, and the host waits only for page-locked buffers, of which there is a fixed number, to be
+free again, and for results. So copies hide behind products where they are shorter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.device.door import (
+    DeviceArray,
+    Event,
+    MemoryPointer,
+    Pinned,
+    Stream,
+    cublas,
+    cupy,
+)
+from halocline_engine.device.memory import reserve
+
+__all__ = ["DeviceBench", "Part", "Place", "ProductShape"]
+
+
+class Part(Protocol):
+    """Rows of elements in a place, all counted in elements."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """How long each is."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Where the first one begins."""
+        ...
+
+    @property
+    def pitch(self) -> int:
+        """How far they begin apart."""
+        ...
+
+
+class ProductShape(Protocol):
+    """Sizes of a product of tiles, and whether an operand lies the other way round."""
+
+    @property
+    def batch(self) -> int:
+        """How many products."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Rows of left."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """Columns of right."""
+        ...
+
+    @property
+    def inner(self) -> int:
+        """What is summed over."""
+        ...
+
+    @property
+    def left_turned(self) -> bool:
+        """Whether left lies [batch, inner, row]."""
+        ...
+
+    @property
+    def right_turned(self) -> bool:
+        """Whether right lies [batch, column, inner]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Device memory for a tile; `written` and `read` follow what was last queued for it."""
+
+    memory: MemoryPointer
+    nbytes: int
+    written: Event
+    read: Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Buffer:
+    """A page-locked buffer; `used` is complete when nothing uses it."""
+
+    memory: Pinned
+    used: Event
+
+
+class DeviceBench:
+    """See the head of this module; `threads` each load and take pieces of at most `piece` bytes."""
+
+    def __init__(self, dtype: str, threads: int, piece: int) -> None:
+        cuda = cupy().cuda
+        self._dtype = np.dtype(dtype)
+        self._device = cuda.runtime.getDevice()
+        self._up, self._work, self._down = (cuda.Stream(non_blocking=True) for _ in range(3))
+        # Two more than there are threads, so that a thread can read while its last copy runs.
+        self._filled = self._buffers(threads + 2, piece)
+        self._fetched = self._buffers(threads, piece)
+        self._piece = piece
+        self._lock = threading.Lock()
+
+    def _buffers(self, count: int, size: int) -> SimpleQueue[_Buffer]:
+        free: SimpleQueue[_Buffer] = SimpleQueue()
+        for _ in range(count):
+            free.put(_Buffer(cupy().cuda.alloc_pinned_memory(size), _event()))
+        return free
+
+    def place(self, elements: int, *, total: bool) -> Place:  # noqa: ARG002 - of one type on a device
+        """Return device memory."""
+        nbytes = max(1, elements) * self._dtype.itemsize
+        return Place(reserve(nbytes), nbytes, _event(), _event())
+
+    def load(self, place: Place, where: Part, fill: Callable[[NDArray[Any]], None]) -> None:
+        """Let `fill` write a page-locked buffer, and queue its copy to the device."""
+        buffer = self._filled.get()
+        try:
+            buffer.used.synchronize()
+            fill(self._host(buffer, where))
+            cuda = cupy().cuda
+            with self._lock:
+                cuda.runtime.setDevice(self._device)
+                self._up.wait_event(place.read)
+                self._copy(place, where, buffer, self._up, to_device=True)
+                buffer.used.record(self._up)
+                place.written.record(self._up)
+        finally:
+            self._filled.put(buffer)
+
+    def multiply(
+        self, left: Place, right: Place, total: Place, shape: ProductShape, *, new: bool
+    ) -> None:
+        """Queue a product by cuBLAS, in full precision of the type."""
+        with self._work:
+            self._work.wait_event(left.written)
+            self._work.wait_event(right.written)
+            if new:
+                self._work.wait_event(total.read)
+            self._multiply(left, right, total, shape, new=new)
+            for place in (left, right):
+                place.read.record(self._work)
+            total.written.record(self._work)
+
+    def _multiply(
+        self, left: Place, right: Place, total: Place, shape: ProductShape, *, new: bool
+    ) -> None:
+        count, rows, columns, inner = shape.batch, shape.rows, shape.columns, shape.inner
+        one = self._tile(left, (count, inner, rows) if shape.left_turned else (count, rows, inner))
+        other = self._tile(
+            right, (count, columns, inner) if shape.right_turned else (count, inner, columns)
+        )
+        into = self._tile(total, (count, rows, columns))
+        turns = ("T" if shape.left_turned else "N", "T" if shape.right_turned else "N")
+        gemm = cublas().gemm
+        for member in range(count):
+            gemm(
+                *turns,
+                one[member],
+                other[member],
+                out=into[member],
+                alpha=1.0,
+                beta=0.0 if new else 1.0,
+            )
+
+    def clear(self, total: Place) -> None:
+        """Queue zeros."""
+        self._work.wait_event(total.read)
+        pointer, stream = total.memory.ptr, self._work.ptr
+        cupy().cuda.runtime.memsetAsync(pointer, 0, total.nbytes, stream)
+        total.written.record(self._work)
+
+    def take(self, total: Place, where: Part, use: Callable[[NDArray[Any]], None]) -> None:
+        """Queue the copy back to a page-locked buffer, wait for it, and let `use` read that."""
+        buffer = self._fetched.get()
+        try:
+            with self._lock:
+                cupy().cuda.runtime.setDevice(self._device)
+                self._down.wait_event(total.written)
+                self._copy(total, where, buffer, self._down, to_device=False)
+                buffer.used.record(self._down)
+                total.read.record(self._down)
+            buffer.used.synchronize()
+            use(self._host(buffer, where))
+        finally:
+            self._fetched.put(buffer)
+
+    def close(self) -> None:
+        """Wait until the device has done everything."""
+        for stream in (self._up, self._work, self._down):
+            stream.synchronize()
+
+    def _tile(self, place: Place, shape: tuple[int, int, int]) -> DeviceArray:
+        item = self._dtype.itemsize
+        strides = (shape[1] * shape[2] * item, shape[2] * item, item)
+        return cupy().ndarray(shape, self._dtype, place.memory, strides)
+
+    def _host(self, buffer: _Buffer, where: Part) -> NDArray[Any]:
+        """Return an array [row, element] in a buffer."""
+        count = where.rows * where.width
+        assert count * self._dtype.itemsize <= self._piece
+        data: Any = buffer.memory
+        return np.frombuffer(data, self._dtype, count).reshape(where.rows, where.width)
+
+    def _copy(
+        self, place: Place, where: Part, buffer: _Buffer, stream: Stream, *, to_device: bool
+    ) -> None:
+        """Queue the copy of rows from or to a dense buffer."""
+        runtime, item = cupy().cuda.runtime, self._dtype.itemsize
+        device, pitch = place.memory.ptr + where.offset * item, where.pitch * item
+        host, width = buffer.memory.ptr, where.width * item
+        if to_device:
+            kind = runtime.memcpyHostToDevice
+            ends = (device, pitch, host, width)
+        else:
+            kind = runtime.memcpyDeviceToHost
+            ends = (host, width, device, pitch)
+        runtime.memcpy2DAsync(*ends, width, where.rows, kind, stream.ptr)
+
+
+def _event() -> Event:
+    """Return an event that is complete until it is recorded."""
+    return cupy().cuda.Event(disable_timing=True)

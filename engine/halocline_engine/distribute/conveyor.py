@@ -1,0 +1,274 @@
+"""The blocks of a pass as a pipeline through a device; see `pipeline` for who waits for whom.
+
+What a block needs and the one before it had is copied on the device, from memory that the former
+left it in; only the rest is read and sent.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Array, Executable
+from halocline_engine.datasets.chunks import Tally
+from halocline_engine.datasets.match import FieldUse, Role
+from halocline_engine.distribute.belt import Belt
+from halocline_engine.distribute.carry import Share, points_of, same_point, share
+from halocline_engine.distribute.direct import Reader, Writer, reader_of, writer_of
+from halocline_engine.distribute.ghosts import fill_ghosts
+from halocline_engine.distribute.layout import Geometry, geometry
+from halocline_engine.distribute.partition import Block, Box
+from halocline_engine.distribute.pipeline import run_pipeline
+from halocline_engine.distribute.steps import Asked, Bench
+from halocline_engine.distribute.task import COMPUTE, Report, Work, executable_of, peak_bytes
+
+__all__ = ["Conveyor", "Item", "PipelinedWork", "items_of"]
+
+_ALIGNED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A block at one point of the other dimensions: its cells, and what of them is new.
+
+    `shares` belong to the fields that are loaded; `last` says that its block has no more points.
+    """
+
+    block: Block
+    cells: Geometry
+    shares: Mapping[str, Share]
+    last: bool
+
+
+def items_of(work: Work, blocks: Sequence[Block]) -> list[Item]:
+    """Return the blocks of a pass as they go through a device."""
+    items: list[Item] = []
+    uses = [use for use in work.layout.uses if use.loaded]
+    for block in blocks:
+        cells = geometry(work.layout, block, work.steps)
+        points = points_of(block)
+        for number, point in enumerate(points, 1):
+            shares: dict[str, Share] = {}
+            for use in uses:
+                box = cells.inner[use.name]
+                known = items and same_point(use, work.layout.grid, items[-1].block, point)
+                before = items[-1].cells.inner[use.name] if known else None
+                shares[use.name] = share(before, box)
+            items.append(Item(point, cells, shares, number == len(points)))
+    return items
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PipelinedWork:
+    """The work of a pass, whose blocks overlap on a device with so many slots."""
+
+    work: Work
+    slots: int
+    belt: Belt
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Compute one block by itself."""
+        return self.work.run(block, asked)
+
+    def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
+        """Compute blocks in order, and yield them as they are written."""
+        items = items_of(self.work, blocks)
+        if any(item.cells.idle for item in items):
+            yield from (self.work.run(block, asked) for block in blocks)
+            return
+        conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
+        for number in run_pipeline(conveyor, self.belt.lanes, len(items), self.slots, asked):
+            report = conveyor.report(number)
+            if report is not None:
+                yield report
+
+
+@dataclass(slots=True)
+class _Moved:
+    """What was moved for a block so far."""
+
+    began: float
+    read: int = 0
+    written: int = 0
+
+
+class _Room:
+    """Where the arrays of several fields are in a buffer: dense, indexed [i, j, k], I fastest."""
+
+    def __init__(self, most: Mapping[str, int]) -> None:
+        self._starts: dict[str, int] = {}
+        self.size = 0
+        for name, size in most.items():
+            self._starts[name] = self.size
+            self.size += -(-size // _ALIGNED) * _ALIGNED
+
+    def array(self, buffer: NDArray[np.uint8], use: FieldUse, box: Box) -> NDArray[Any]:
+        """Return the array of a field that holds a box."""
+        start = self._starts[use.name]
+        part = buffer[start : start + _bytes(use, box)]
+        return part.view(use.dtype).reshape(_shape(box), order="F")
+
+
+class Conveyor:
+    """The stages of a pass: `pipeline.Stages`."""
+
+    def __init__(
+        self, work: Work, items: Sequence[Item], slots: int, belt: Belt, asked: Asked | None
+    ) -> None:
+        self._work, self._items, self._asked = work, items, asked
+        self._lanes = belt.lanes
+        self._uses = {use.name: use for use in work.layout.uses}
+        self._executable: Executable = executable_of(work.code)
+        self._readers: dict[str, Reader] = {
+            name: reader_of(source, variable, self._uses[name], work.layout.grid, belt.readers)
+            for name, source, variable in work.sources
+        }
+        self._writers: dict[str, Writer] = {
+            name: writer_of(work.sink, name, self._uses[field], work.layout.grid, belt.writers)
+            for name, field in work.saved
+        }
+        fresh = {name: [item.shares[name].fresh for item in items] for name in self._readers}
+        own = {field: [item.cells.own[field] for item in items] for _, field in work.saved}
+        self._coming, self._going = self._room(fresh), self._room(own)
+        sides = (("in", self._coming), ("out", self._going))
+        self._in, self._out = (
+            [belt.buffer(side, slot, room.size) for slot in range(slots)] for side, room in sides
+        )
+        self._arrays = [self._slot() for _ in range(slots)]
+        self._carried = self._carry()
+        self._after: dict[int, Mapping[str, Array]] = {}
+        self._tally = Tally()
+        self._moved: dict[int, _Moved] = {}
+        self._fetches = 0
+
+    def read(self, item: int, slot: int) -> None:
+        """Read what is new into the slot's buffer."""
+        one = self._items[item]
+        moved = self._moved.setdefault(one.block.index, _Moved(time.perf_counter()))
+        for name, reader in self._readers.items():
+            if not one.shares[name].complete:
+                into = self._new(one, name, slot)
+                reader(one.block, one.shares[name].fresh, into, self._tally)
+                moved.read += into.nbytes
+
+    def send(self, item: int, slot: int) -> None:
+        """Queue the copies of what is new."""
+        one = self._items[item]
+        bench = self._bench(one, slot)
+        for name in self._readers:
+            if not one.shares[name].complete:
+                part = bench.part(name, one.shares[name].fresh)
+                self._lanes.send(self._new(one, name, slot), part)
+
+    def compute(self, item: int, slot: int) -> None:
+        """Queue the copies of what is known, and the steps."""
+        one = self._items[item]
+        bench = self._bench(one, slot)
+        following = self._items[item + 1] if item + 1 < len(self._items) else None
+        with COMPUTE:
+            for name in self._readers:
+                kept = one.shares[name].kept
+                if kept is not None:
+                    bench.part(name, kept)[...] = self._known(name, kept)
+                wanted = following.shares[name].kept if following is not None else None
+                if wanted is not None:
+                    self._known(name, wanted)[...] = bench.part(name, wanted)
+                if self._uses[name].role is Role.INPUT:
+                    frame = one.cells.frames[name]
+                    fill_ghosts(bench.arrays[name], self._work.layout.lines, frame)
+            self._after[slot] = bench.queue(dict(self._work.scalars), self._asked)
+
+    def fetch(self, item: int, slot: int) -> None:
+        """Queue the copies of what was made."""
+        one = self._items[item]
+        for _, name in self._work.saved:
+            made = self._bench(one, slot, self._after[slot]).part(name, one.cells.own[name])
+            self._lanes.fetch(made, self._made(one, name, slot))
+
+    def write(self, item: int, slot: int) -> None:
+        """Write what was made."""
+        one = self._items[item]
+        for name, field in self._work.saved:
+            written = self._writers[name](one.block, self._made(one, field, slot))
+            self._moved[one.block.index].written += written
+
+    def report(self, item: int) -> Report | None:
+        """Return what became of a block when all of it is written."""
+        one = self._items[item]
+        if not one.last:
+            return None
+        moved = self._moved.pop(one.block.index)
+        fetches, self._fetches = self._tally.fetches - self._fetches, self._tally.fetches
+        return Report(
+            index=one.block.index,
+            seconds=time.perf_counter() - moved.began,
+            bytes_read=moved.read,
+            bytes_written=moved.written,
+            peak_bytes=peak_bytes(),
+            fetches=fetches,
+        )
+
+    def _new(self, item: Item, name: str, slot: int) -> NDArray[Any]:
+        return self._coming.array(self._in[slot], self._uses[name], item.shares[name].fresh)
+
+    def _made(self, item: Item, name: str, slot: int) -> NDArray[Any]:
+        return self._going.array(self._out[slot], self._uses[name], item.cells.own[name])
+
+    def _known(self, name: str, box: Box) -> Array:
+        """Return where the part of a field that the next item needs is kept meanwhile."""
+        return self._carried[name][tuple(slice(0, span.size) for span in box)]
+
+    def _bench(self, item: Item, slot: int, arrays: Mapping[str, Array] | None = None) -> Bench:
+        """Return the slot's arrays as far as an item has use for them."""
+        cut = {
+            name: array[tuple(slice(0, span.size) for span in item.cells.frames[name])]
+            for name, array in (arrays or self._arrays[slot]).items()
+        }
+        return Bench(self._work.layout, item.cells, self._executable, cut)
+
+    def _room(self, boxes: Mapping[str, Sequence[Box]]) -> _Room:
+        size = {
+            n: max(map(partial(_bytes, self._uses[n]), several)) for n, several in boxes.items()
+        }
+        return _Room(size)
+
+    def _slot(self) -> dict[str, Array]:
+        """Return arrays that hold the frames of any item; the first one's are aligned."""
+        first = self._items[0].cells
+        found: dict[str, Array] = {}
+        for name, use in self._uses.items():
+            sides = zip(*(_shape(item.cells.frames[name]) for item in self._items), strict=True)
+            i, j, k = map(max, sides)
+            a, b, c = (
+                at.start - span.start
+                for at, span in zip(first.own[name], first.frames[name], strict=True)
+            )
+            found[name] = self._executable.memory.empty((i, j, k), np.dtype(use.dtype), (a, b, c))
+        return found
+
+    def _carry(self) -> dict[str, Array]:
+        """Return arrays that hold what any item leaves for the next one."""
+        found: dict[str, Array] = {}
+        for name in self._readers:
+            kept = [s.kept for item in self._items if (s := item.shares[name]).kept is not None]
+            if kept:
+                i, j, k = (max(sides) for sides in zip(*map(_shape, kept), strict=True))
+                dtype = np.dtype(self._uses[name].dtype)
+                found[name] = self._executable.memory.empty((i, j, k), dtype, (0, 0, 0))
+        return found
+
+
+def _shape(box: Box) -> tuple[int, int, int]:
+    i, j, k = (span.size for span in box)
+    return i, j, k
+
+
+def _bytes(use: FieldUse, box: Box) -> int:
+    return math.prod(_shape(box)) * np.dtype(use.dtype).itemsize

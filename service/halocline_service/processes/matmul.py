@@ -1,0 +1,53 @@
+"""`matmul` multiplies matrices: the inputs are those of the engine's function."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from halocline_service.processes.base import RESULT, Control, Process
+from halocline_service.processes.transfers import Name, StreamedInputs
+
+__all__ = ["MATMUL", "MatmulInputs"]
+
+
+class MatmulInputs(StreamedInputs):
+    """The keyword arguments of `matmul`, as JSON."""
+
+    left: Annotated[Name, Field(title="Left", description="The variable that is multiplied.")]
+    right: Annotated[
+        Name, Field(title="Right", description="The variable that it is multiplied by.")
+    ]
+    dim: Annotated[
+        Name, Field(title="Dimension", description="Over which is summed; both variables have it.")
+    ]
+    name: Annotated[
+        Name, Field(title="Name", description="What the variable with the product is called.")
+    ] = "product"
+    chunks: Annotated[
+        dict[Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
+        Field(
+            title="Chunks",
+            description="How much of the product is done at a time along its dimensions, rounded"
+            " up to tiles.",
+            max_length=16,
+        ),
+    ] = None
+
+
+def _check(_inputs: MatmulInputs) -> None:
+    """Leave the rest to the data."""
+
+
+MATMUL = Process(
+    id="matmul",
+    version="1.0.0",
+    title="Matrix product",
+    description="Multiplies two variables and sums over a dimension, from store to store.",
+    keywords=("matmul", "matrix", "product", "dot", "xarray", "zarr"),
+    inputs=MatmulInputs,
+    outputs=RESULT,
+    control=(Control.ASYNC, Control.DISMISS),
+    check=_check,
+)

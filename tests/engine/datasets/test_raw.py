@@ -1,0 +1,117 @@
+"""Plain chunk files, against what Zarr reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from halocline_engine.datasets import raw
+from halocline_engine.datasets.raw import RawArray, raw_array
+
+SHAPE = (5, 11, 13)
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[Executor]:
+    with ThreadPoolExecutor(3) as threads:
+        yield threads
+
+
+def made(path: Path, **options: Any) -> Any:
+    options = {"chunks": (2, 4, 13), "dtype": "float32", "compressors": None, **options}
+    group = cast(Any, zarr).create_group(str(path), zarr_format=3, overwrite=True)
+    return group.create_array("a", shape=SHAPE, **options)
+
+
+def opened(path: Path, dtype: str = "float32") -> RawArray:
+    found = raw_array(path, "a", dtype)
+    assert found is not None
+    return found
+
+
+SIDE = st.tuples(*(st.tuples(st.integers(0, n - 1), st.integers(1, n)) for n in SHAPE))
+
+
+@pytest.mark.parametrize("short", [0, 1 << 15])
+@pytest.mark.parametrize("chunks", [(2, 4, 13), (5, 3, 4), (1, 11, 13)])
+def test_regions_are_those_of_zarr(
+    tmp_path: Path, executor: Executor, chunks: Any, short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "_SHORT", short)
+    monkeypatch.setattr(raw, "_PIECE", 40)
+    values = np.random.default_rng(2).normal(size=SHAPE).astype("float32")
+    made(tmp_path, chunks=chunks)[...] = values
+    array = opened(tmp_path)
+
+    @settings(max_examples=25, deadline=None, derandomize=True)
+    @given(SIDE, st.sampled_from([(0, 1, 2), (2, 1, 0), (1, 0, 2)]))
+    def check(box: Any, order: tuple[int, int, int]) -> None:
+        region = tuple(slice(min(a, b - 1), max(a + 1, b)) for a, b in box)
+        sizes = [side.stop - side.start for side in region]
+        # An array whose dimensions lie in any order in memory.
+        into = np.full([sizes[at] for at in order], np.nan, "float32")
+        view = into.transpose(np.argsort(order))
+        assert array.read_into(region, view, executor)
+        np.testing.assert_array_equal(view, values[region])
+
+    check()
+
+
+@pytest.mark.parametrize("short", [0, 1 << 15])
+@pytest.mark.parametrize("dtype", ["float64", "int16", "bool"])
+def test_what_is_written_is_what_zarr_reads(
+    tmp_path: Path, executor: Executor, dtype: str, short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "_SHORT", short)
+    monkeypatch.setattr(raw, "_PIECE", 40)
+    values = np.random.default_rng(2).integers(0, 2, SHAPE).astype(dtype)
+    there = made(tmp_path, dtype=dtype)
+    array = opened(tmp_path, dtype)
+    for rows in (slice(0, 4), slice(4, 8), slice(8, 11)):
+        region = (slice(0, 5), rows, slice(0, 13))
+        part = np.asfortranarray(values[region])
+        assert array.write(region, part, executor)
+        assert array.write(region, part, executor)
+    np.testing.assert_array_equal(there[...], values)
+
+
+def test_chunks_across_an_edge_are_left_to_zarr(tmp_path: Path, executor: Executor) -> None:
+    made(tmp_path)
+    region = (slice(0, 5), slice(0, 6), slice(0, 13))
+    values = np.zeros((5, 6, 13), "float32")
+    assert not opened(tmp_path).write(region, values, executor)
+    assert not list((tmp_path / "a").rglob("c*"))
+    # A chunk that was never written has the fill value, which Zarr knows.
+    assert not opened(tmp_path).read_into(region, values, executor)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compressors": "auto"},
+        {"attributes": {"_FillValue": 3.0}},
+        {"dtype": "float64"},
+        {"serializer": cast(Any, zarr).codecs.BytesCodec(endian="big")},
+        {"chunks": (2, 4, 13), "shards": (4, 8, 13)},
+        {"filters": [cast(Any, zarr).codecs.TransposeCodec(order=(2, 1, 0))]},
+    ],
+)
+def test_other_arrays_are_not_raw(tmp_path: Path, options: dict[str, Any]) -> None:
+    made(tmp_path, **options)
+    assert raw_array(tmp_path, "a", "float32") is None
+
+
+def test_what_is_no_array_is_not_raw(tmp_path: Path) -> None:
+    made(tmp_path)
+    assert raw_array(tmp_path, "b", "float32") is None
+    assert raw_array(tmp_path, ".", "float32") is None
+    (tmp_path / "a" / "zarr.json").write_text("[1]")
+    assert raw_array(tmp_path, "a", "float32") is None

@@ -1,0 +1,252 @@
+"""Products through device memory, on queues that run as late, or as oddly, as a device may."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import xarray as xr
+from fake_cupy import FakeArray, FakePinned, FakePointer
+
+import halocline_engine as he
+from halocline_engine.device import panels
+from halocline_engine.distribute import matmul_job, pools
+from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.pool import LocalPool
+from halocline_engine.errors import CapacityError
+from halocline_engine.kernels.matmul.problem import CutSizes
+
+
+@dataclass
+class Queue:
+    """Work in order; an entry is a function, or an event that must have happened."""
+
+    device: Queues
+    waiting: list[Callable[[], None] | Mark] = field(default_factory=list[Any])
+    added: int = 0
+    done: int = 0
+    ptr: int = 0
+
+    def add(self, entry: Callable[[], None] | Mark) -> None:
+        with self.device.lock:
+            self.waiting.append(entry)
+            self.added += 1
+            self.device.go_on()
+
+    def wait_event(self, event: Event) -> None:
+        self.add(Mark(event.queue, event.place))
+
+    def step(self) -> bool:
+        """Do the first entry, unless it waits for another queue."""
+        if not self.waiting:
+            return False
+        first = self.waiting[0]
+        if isinstance(first, Mark):
+            if not first.passed:
+                return False
+        else:
+            first()
+        self.waiting.pop(0)
+        self.done += 1
+        return True
+
+    def run_to(self, place: int) -> None:
+        """Do what is before a place, and whatever that waits for, but nothing else."""
+        while self.done < place:
+            first = self.waiting[0]
+            if isinstance(first, Mark) and first.queue is not None:
+                first.queue.run_to(first.place)
+            assert self.step()
+
+    def synchronize(self) -> None:
+        with self.device.lock:
+            self.run_to(self.added)
+
+    def __enter__(self) -> Queue:
+        self.device.current.append(self)
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.device.current.pop()
+
+
+@dataclass(frozen=True)
+class Mark:
+    queue: Queue | None
+    place: int
+
+    @property
+    def passed(self) -> bool:
+        return self.queue is None or self.queue.done >= self.place
+
+
+@dataclass
+class Event:
+    device: Queues
+    queue: Queue | None = None
+    place: int = 0
+
+    def record(self, queue: Queue) -> None:
+        self.queue, self.place = queue, queue.added
+
+    def synchronize(self) -> None:
+        with self.device.lock:
+            if self.queue is not None:
+                self.queue.run_to(self.place)
+
+
+class Queues:
+    """What stands for CuPy; `eager` is how likely a queue goes on whenever something is added."""
+
+    def __init__(self, eager: float) -> None:
+        self.lock = threading.RLock()
+        self.current: list[Queue] = []
+        self.all: list[Queue] = []
+        self.reserved = 0
+        self._eager, self._random = eager, random.Random(3)
+        runtime = SimpleNamespace(
+            memcpyHostToDevice=1,
+            memcpyDeviceToHost=2,
+            getDevice=lambda: 0,
+            setDevice=lambda _device: None,  # pyright: ignore[reportUnknownLambdaType] # of CuPy
+            memcpy2DAsync=self._copy,
+            memsetAsync=self._set,
+        )
+        self.cuda = SimpleNamespace(
+            runtime=runtime, Stream=self._stream, Event=self._event, alloc_pinned_memory=_pinned
+        )
+
+    def go_on(self) -> None:
+        while self._random.random() < self._eager:
+            self._random.choice(self.all).step()
+
+    def reserve(self, size: int) -> FakePointer:
+        self.reserved += size
+        return FakePointer(np.full(size, 0xFF, np.uint8))
+
+    def ndarray(self, shape: Any, dtype: Any, memptr: FakePointer, strides: Any) -> FakeArray:
+        return FakeArray(np.ndarray(shape, dtype, memptr.owner.data, memptr.offset, strides))
+
+    def gemm(
+        self, transa: str, transb: str, a: Any, b: Any, out: Any, alpha: float, beta: float
+    ) -> None:
+        left, right = (
+            one.array.T if turn == "T" else one.array for one, turn in ((a, transa), (b, transb))
+        )
+        assert alpha == 1.0
+
+        def work() -> None:
+            product = left @ right
+            out.array[...] = product if beta == 0.0 else product + out.array
+
+        self.current[-1].add(work)
+
+    def _stream(self, *, non_blocking: bool) -> Queue:
+        assert non_blocking
+        self.all.append(Queue(self, ptr=len(self.all)))
+        return self.all[-1]
+
+    def _event(self, *, disable_timing: bool) -> Event:
+        assert disable_timing
+        return Event(self)
+
+    def _copy(
+        self, to: int, tp: int, of: int, fp: int, width: int, rows: int, kind: int, stream: int
+    ) -> None:
+        assert kind in (1, 2)
+
+        def move() -> None:
+            for row in range(rows):
+                ctypes.memmove(to + row * tp, of + row * fp, width)
+
+        self.all[stream].add(move)
+
+    def _set(self, pointer: int, value: int, size: int, stream: int) -> None:
+        self.all[stream].add(lambda: cast("None", ctypes.memset(pointer, value, size)))
+
+
+def _pinned(size: int) -> FakePinned:
+    return np.full(size, 0xFF, np.uint8).view(FakePinned)
+
+
+class DevicePool(LocalPool):
+    def device_memory(self, target: str) -> int | None:
+        return 10**9 if target == "cuda" else None
+
+
+@pytest.fixture(params=[0.0, 0.4, 0.8])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
+    queues = Queues(request.param)
+    monkeypatch.setattr(panels, "cupy", lambda: queues)
+    monkeypatch.setattr(panels, "cublas", lambda: queues)
+    monkeypatch.setattr(panels, "reserve", queues.reserve)
+    monkeypatch.setattr(pools, "LocalPool", DevicePool)
+    monkeypatch.setattr(pools, "resolve", str)
+    monkeypatch.setattr(matmul_job, "CUTS", {"cuda": CutSizes(outer=16, inner=8, unit=4)})
+    yield queues
+    assert all(not queue.waiting for queue in queues.all)
+
+
+def drawn() -> xr.Dataset:
+    rng = np.random.default_rng(8)
+    shapes = {
+        "a": ("m", "k"),
+        "b": ("k", "n"),
+        "u": ("k", "m"),
+        "v": ("t", "m", "k"),
+        "w": ("t", "k"),
+    }
+    sizes = {"m": 50, "k": 37, "n": 45, "t": 3}
+    return xr.Dataset(
+        {name: (dims, rng.normal(size=[sizes[d] for d in dims])) for name, dims in shapes.items()}
+    )
+
+
+def multiplied(dataset: xr.Dataset | Path, left: str, right: str, **options: Any) -> Any:
+    found = he.matmul(dataset, left=left, right=right, dim="k", target="cuda", **options)
+    return found["product"].values
+
+
+@pytest.mark.parametrize("names", ["ab", "ub", "vb", "vw"])
+def test_copies_and_products_wait_for_each_other(names: str, device: Queues) -> None:
+    dataset = drawn()
+    left, right = names
+    wanted = cast("Any", xr).dot(dataset[left], dataset[right], dim="k").values
+    for memory in (30_000, 60_000, 10**8):
+        device.reserved = 0
+        granted = Options(device_memory=memory)
+        found = multiplied(dataset, left, right, options=granted)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+        assert device.reserved <= memory
+
+
+def test_memory_and_stores_change_no_bit(device: Queues, tmp_path: Path) -> None:
+    dataset = drawn()[["a", "b"]]
+    whole = multiplied(dataset, "a", "b")
+    encoding = {name: {"chunks": (12, 10), "compressors": ()} for name in "ab"}
+    cast("Any", dataset).to_zarr(tmp_path / "in", encoding=encoding, consolidated=False)
+    for number, memory in enumerate((12_300, 30_000, 10**8)):
+        out = tmp_path / f"out{number}"
+        granted = Options(device_memory=memory)
+        found = multiplied(tmp_path / "in", "a", "b", output=out, options=granted)
+        np.testing.assert_array_equal(found, whole)
+
+
+def test_less_than_a_tile_of_each_is_refused(device: Queues) -> None:
+    with pytest.raises(CapacityError, match="bytes of device memory, but 5000 are free for it"):
+        multiplied(drawn(), "a", "b", options=Options(device_memory=5000))
+    with pytest.raises(CapacityError, match="on their way to the device, but 100 are free"):
+        multiplied(drawn(), "a", "b", options=Options(memory=100))
+
+
+def test_an_empty_sum_is_zero(device: Queues) -> None:
+    dataset = drawn().isel(k=slice(0))
+    np.testing.assert_array_equal(multiplied(dataset, "a", "b"), np.zeros((50, 45)))

@@ -1,0 +1,148 @@
+"""Tiles, panels and pieces of matrix products, without a device; and workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline_engine as he
+from halocline_engine.distribute import matmul_job
+from halocline_engine.distribute.events import Event, Planned
+from halocline_engine.distribute.matmul_cut import (
+    Panels,
+    Product,
+    ProductCut,
+    cut_product,
+    panels_within,
+)
+from halocline_engine.distribute.matmul_read import Piece, pieces_of
+from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.partition import Span
+from halocline_engine.errors import CapacityError
+from halocline_engine.kernels.matmul.problem import CUTS, CutSizes
+
+
+def product(**sizes: int) -> Product:
+    dims = tuple(sizes)
+    return Product(dims[:-3], dims[-3:-2], dims[-1:], dims[-2], (*dims[:-2], dims[-1]), sizes)
+
+
+def square(n: int) -> ProductCut:
+    return cut_product(product(m=n, k=n, n=n), CUTS["cuda"])
+
+
+def test_tiles_do_not_depend_on_memory_and_cover_all() -> None:
+    cut = cut_product(product(t=3, m=10_000, k=5000, n=100), CUTS["cuda"])
+    assert (cut.rows.steps, cut.columns.steps, cut.inner.steps) == ((3456,), (100,), (1792,))
+    assert cut.batch.steps == (1,)
+    small = cut_product(product(t=1000, m=10, k=20, n=30), CUTS["cuda"])
+    assert small.batch.steps == (1000,)
+    many = Product((), ("y", "x"), ("n",), "k", ("y", "x", "n"), {"y": 9, "x": 600, "n": 8, "k": 8})
+    assert cut_product(many, CutSizes(2048, 2048, 64)).rows.steps == (3, 600)
+
+
+def tiles_read(panels: Panels) -> tuple[int, int]:
+    return panels.fetches([panels.panel(place) for place in panels.order()])
+
+
+def test_columns_are_as_wide_as_the_model_allows() -> None:
+    cut = square(16384)  # 4 x 4 tiles of the product, 8 pieces
+    tile, total = cut.left * 8, cut.total * 8
+    assert (tile, total) == (64 << 20, 128 << 20)
+    whole = panels_within(cut, 8, 8, 5 << 30, {})
+    assert (whole.resident, whole.width, tiles_read(whole)) == (True, 4, (32, 32))
+    # Two columns, each with the same rows of left.
+    half = panels_within(cut, 8, 8, 8 * 3 * tile + 4 * total, {})
+    assert (half.resident, half.width, tiles_read(half)) == (True, 2, (64, 32))
+    assert (half.tall, half.left, half.totals) == (2, 4, 6)
+    assert half.nbytes == (16 + 4) * tile + 6 * total
+    # Less than two rows of tiles over the inner dimension: the model has no width.
+    none = panels_within(cut, 8, 8, 2 * 8 * tile - 1, {})
+    assert not none.resident
+    assert (none.height, none.width) == (1, 2)
+    assert tiles_read(none) == (4 * 2 * 8, 4 * 4 * 8)
+    with pytest.raises(CapacityError):
+        panels_within(cut, 8, 8, 4 * tile + 2 * total - 1, {})
+
+
+def test_panels_hold_every_tile_once_whatever_is_asked_for() -> None:
+    cut = cut_product(product(t=2, m=70, k=30, n=50), CutSizes(16, 16, 4))
+    for memory in (12_288, 20_000, 10**6):
+        for wanted in ({}, {"n": 20}, {"m": 33, "n": 1}):
+            panels = panels_within(cut, 8, 8, memory, wanted)
+            done = [
+                (panel.batch, i, j)
+                for place in panels.order()
+                for panel in [panels.panel(place)]
+                for i in panel.rows
+                for j in panel.columns
+            ]
+            assert len(done) == len(set(done)) == 2 * cut.rows.total * cut.columns.total
+            assert panels.nbytes <= memory
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_pieces_cover_a_tile_once(direct: bool) -> None:
+    spans = {"y": Span(3, 17), "x": Span(5, 29)}
+    tile = np.zeros(14 * 24, int)
+    for piece in pieces_of(("y", "x"), {"y": 4, "x": 10}, spans, 8, direct=direct):
+        tile[places(piece)] += 1
+        if direct:
+            y, x = (piece.spans[dim] for dim in "yx")
+            assert piece.chunk == (y.start // 4, x.start // 10)
+            assert piece.chunk == ((y.stop - 1) // 4, (x.stop - 1) // 10)
+    assert (tile == 1).all()
+
+
+def places(piece: Piece) -> Any:
+    rows = piece.offset + piece.pitch * np.arange(piece.rows)
+    return (rows[:, None] + np.arange(piece.width)).reshape(-1)
+
+
+def test_workers_give_the_bits_of_this_process(
+    two_workers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matmul_job, "CUTS", {"cpu": CutSizes(64, 64, 16)})
+    rng = np.random.default_rng(5)
+    dataset = xr.Dataset(
+        {
+            "l": (("m", "k"), rng.normal(size=(300, 150))),
+            "r": (("k", "n"), rng.normal(size=(150, 90))),
+        }
+    )
+    asked: dict[str, Any] = {"left": "l", "right": "r", "dim": "k", "target": "cpu"}
+    here = he.matmul(dataset, **asked)
+    there = he.matmul(dataset, **asked, cluster=two_workers, output=tmp_path / "out")
+    np.testing.assert_array_equal(here["product"].values, there["product"].values)
+
+
+def test_operands_larger_than_memory_go_from_store_to_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matmul_job, "CUTS", {"cpu": CutSizes(64, 64, 16)})
+    rng = np.random.default_rng(6)
+    left, right = (rng.normal(size=shape).astype("f4") for shape in ((400, 300), (300, 400)))
+    dataset = xr.Dataset({"l": (("m", "k"), left), "r": (("k", "n"), right)})
+    encoding = {name: {"chunks": (100, 100)} for name in "lr"}
+    cast("Any", dataset).to_zarr(tmp_path / "in", encoding=encoding, consolidated=False)
+    planned: list[Event] = []
+    memory = 700_000
+    assert left.nbytes + right.nbytes > memory
+    found = he.matmul(
+        tmp_path / "in",
+        left="l",
+        right="r",
+        dim="k",
+        target="cpu",
+        output=tmp_path / "out",
+        options=Options(memory=memory),
+        on_event=planned.append,
+    )
+    assert isinstance(planned[0], Planned)
+    assert planned[0].projected_bytes <= memory
+    exact = left.astype("f8") @ right.astype("f8")
+    np.testing.assert_allclose(found["product"].values, exact, rtol=1e-4, atol=1e-4)

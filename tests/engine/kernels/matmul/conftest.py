@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from emulation.machine import EmulatedMachine
+
+from halocline_engine.kernels.machine import Library
+from halocline_engine.kernels.matmul.cuda import Multipliers
+
+
+@pytest.fixture(scope="session")
+def multipliers(emulation_folder: Path) -> Callable[[int], Multipliers]:
+    """Return kernels on the host, whose threads a number above 0 mixes up."""
+    made: dict[int, Multipliers] = {}
+
+    def of(shuffled: int) -> Multipliers:
+        if shuffled not in made:
+            machine = EmulatedMachine(emulation_folder / "loaded", shuffled=shuffled)
+            made[shuffled] = Multipliers(Library(machine))
+        return made[shuffled]
+
+    return of
