@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from workloads import CASES, Case, Domain
 
+from halocline_engine.backends.cuda.entries import H200_CACHE
 from halocline_engine.backends.cuda.launch import Dim3
 from halocline_engine.backends.cuda.machine import Machine
 from halocline_engine.backends.cuda.run import CudaExecutable
@@ -76,6 +77,10 @@ class CompilingMachine:
     ) -> NDArray[Any]:
         room = np.empty(size, np.uint8)
         return np.ndarray(shape, dtype, room.data, start(self.address(room)), strides)
+
+    @property
+    def cache(self) -> int:
+        return H200_CACHE
 
     def address(self, array: NDArray[Any]) -> int:
         return int(array.__array_interface__["data"][0])

@@ -111,7 +111,7 @@ class ClusterPool:
         try:
             while True:
                 for block, address in self._allowed(left, running):
-                    future = self._submit(_somewhere, work, block, rather=address)
+                    future = self._submit(_somewhere, work, block)
                     running[future] = address
                     future.add_done_callback(back.put)
                 if not running:
@@ -131,7 +131,7 @@ class ClusterPool:
             self.client.run(function, wait=False, on_error="ignore")
 
     def _allowed(self, left: _Shares, running: Mapping[Any, str]) -> Iterator[tuple[Block, str]]:
-        """Yield blocks as long as the workers may have more, and who should rather have each."""
+        """Yield blocks as long as the workers may have more, and for whose sake each comes now."""
         most = _AT_HAND * max(1, self.workers)
         while len(running) < most:
             busy = Counter(running.values())
@@ -141,17 +141,14 @@ class ClusterPool:
                 return
             yield block, address
 
-    def _submit(self, function: Any, *arguments: Any, rather: str = "") -> Any:
+    def _submit(self, function: Any, *arguments: Any) -> Any:
         """Send work to the workers that may be used, and leave the choice to the scheduler.
 
         Workers are named by what they offer where that tells them apart: an address is a trap, as a
-        worker that is started again has another one, and Dask lets work wait for the old one. Where
-        any worker will do, `rather` is the one that has the neighbours of this work.
+        worker that is started again has another one, and Dask lets work wait for the old one, even
+        if others may do it and all of them were gone for a moment.
         """
-        demand = self._chosen.demand()
-        if rather and "workers" not in demand:
-            demand |= {"workers": [rather], "allow_other_workers": True}
-        return self.client.submit(function, *arguments, pure=False, **demand)
+        return self.client.submit(function, *arguments, pure=False, **self._chosen.demand())
 
     def _ask(self, function: Any, *arguments: Any) -> dict[str, Any]:
         """Run a function once on every worker."""
@@ -186,9 +183,10 @@ class ClusterPool:
 
 
 class _Shares:
-    """Blocks that are not yet sent out: each worker has its own part, in which neighbours follow.
+    """Blocks that are not yet sent out: as many parts as workers, in which neighbours follow.
 
-    Who has none left takes from the end of the longest part.
+    A part that is empty gives way to the end of the longest one. Which worker computes a block is
+    the scheduler's choice.
     """
 
     def __init__(self, blocks: Sequence[Block], addresses: Sequence[str]) -> None:

@@ -96,7 +96,7 @@ def traced(scene: Scene) -> Trace:
 
     >>> scene = Scene("row", 3, 4, 4, 3, Reads((1, 1), (0, 0)), cache=8)
     >>> len(traced(scene).stays)
-    20
+    24
     """
     order = scene.order()
     read = tuple(tuple(_read(scene, cell)) for cell in order)
