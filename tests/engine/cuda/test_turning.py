@@ -12,6 +12,7 @@ from programs import drawn, reference, scheduled
 from tile_choices import changed
 
 from halocline_engine.backends.base import Turning
+from halocline_engine.backends.cuda.run import CudaExecutable
 
 SMOOTH = """
 def smooth(u: Field[float64], v: Field[float64]):
@@ -60,8 +61,9 @@ def test_every_other_step(
     schedule = scheduled(text)
     device = Device(emulation_folder / "loaded", cache)
     tiles = changed(block=(4, 2), width=2, rows=2)
-    executable = load(schedule, device, tiles, cold=True)
-    assert isinstance(executable, Turning)
+    executable: CudaExecutable = load(schedule, device, tiles, cold=True)
+    turning: object = executable
+    assert isinstance(turning, Turning)
     fields: dict[str, Any] = {
         name: executable.memory.empty((23, 16, 3), np.dtype("float64"), HALO) for name in "uv"
     }
