@@ -137,8 +137,12 @@ def _best(peers: Sequence[Record], own: Record) -> str:
 
 
 def _with_origin(record: Record, text: str) -> str:
+    """Return a text behind what it is from, and what its file says of that."""
     name = record["device"]["name"]
-    return f"{name}; {record['date'][:10]}; {_commit(record)}.\n\n{text}"
+    origin = " ".join(
+        (f"{name}; {record['date'][:10]}; {_commit(record)}.", *record.get("notes", ()))
+    )
+    return f"{origin}\n\n{text}"
 
 
 def _commit(record: Record) -> str:

@@ -28,6 +28,7 @@ from halocline_engine.distribute.matmul_cut import (
     panels_within,
 )
 from halocline_engine.distribute.matmul_read import (
+    PIECE,
     Made,
     Operand,
     largest_piece,
@@ -45,8 +46,8 @@ from halocline_engine.kernels.matmul.problem import CUTS
 
 __all__ = ["ProductRequest", "run_product"]
 
-#: Bytes of a chunk of the result, at most if it can be divided so far.
-_CHUNK = 16 << 20
+#: Bytes of a chunk of the result, at most if it can be divided so far; a file is made of one piece.
+_CHUNK = PIECE
 #: A chunk may be one of so many parts of a side.
 _PRIMES = (2, 3, 5, 7, 11, 13)
 _TASKS_A_WORKER = 4
