@@ -144,7 +144,7 @@ def main() -> None:
             n_workers=chosen.workers,
             threads_per_worker=2,
             memory_limit=int(chosen.limit),
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
         ) as cluster,
         DASK.Client(cluster) as client,
     ):

@@ -39,7 +39,7 @@ def expected(program: Stencil, ocean: xr.Dataset) -> bytes:
 def one_worker() -> Iterator[Any]:
     with (
         DASK.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
         ) as cluster,
         DASK.Client(cluster, set_as_default=False) as client,
     ):
