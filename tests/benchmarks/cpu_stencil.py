@@ -5,10 +5,11 @@
 
 All contenders use the same number of threads, that of NUMBA_NUM_THREADS, on grids of the same size,
 in the layout that their authors advise; GT4Py's are compiled for minutes the first time. A round
-runs each of them a few times in a row, and the copy of an array that is larger than the caches. It
-begins when other work on the machine is quiet, is run again where that came back, and after so many
-seconds the quietest rounds are taken. What counts is the median of the rounds' ratios. Bytes are
-compulsory: each input read once, each output written once.
+runs each of them a few times in a row to wake it up and as often for the clock, and likewise the
+copy of an array that is larger than the caches; each round begins with another one. It begins when
+other work on the machine is quiet, is run again where that came back, and after so many seconds the
+quietest rounds are taken. What counts is the median of the rounds' ratios. Bytes are compulsory:
+each input read once, each output written once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -275,7 +276,8 @@ def in_rounds(
 ) -> tuple[dict[str, list[float]], float]:
     """Return the seconds of each in the quietest rounds, and what others had in the worst of them.
 
-    A first round warms up.
+    A first round warms up. Processors that idled take a while to be as fast as ever, so who is the
+    first of a round has a worse start: it is another one each time, and nobody's first run counts.
     """
     for run in runs.values():
         run()
@@ -287,16 +289,27 @@ def in_rounds(
         watch.wait(deadline)
         times: dict[str, float] = {}
         spent = np.zeros(2)
-        for name, run in runs.items():
+        for name in rotated(list(runs), len(rounds)):
             sleep(SETTLE)
             watch.others()
-            times[name] = run()
+            runs[name]()
+            times[name] = runs[name]()
             spent += watch.others()
         others = max(0.0, float(spent[0] / spent[1]))
         rounds.append((others, times))
         missing -= others < QUIET
     kept = sorted(rounds, key=lambda r: r[0])[: options.rounds]
     return {name: [times[name] for _, times in kept] for name in runs}, kept[-1][0]
+
+
+def rotated(names: Sequence[str], number: int) -> list[str]:
+    """Return the names in the order of a round: all of them in turn, each round from another one.
+
+    >>> rotated(["a", "b", "c"], 4)
+    ['b', 'c', 'a']
+    """
+    first = number % len(names)
+    return [*names[first:], *names[:first]]
 
 
 def threads() -> int:
