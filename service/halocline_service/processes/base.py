@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
@@ -95,12 +95,17 @@ class Execution:
     run: Callable[[Any, Callable[[], bool]], dict[str, Any]]
 
 
+def _unchecked(_inputs: Any) -> None:
+    """Leave the rest to the data."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """A process that can be asked for over HTTP.
 
     `check` raises an error of the engine's tree where checked inputs cannot be run, as far as
-    can be told without reading data. `inline` is None where the engine computes.
+    can be told without reading data. `inline` is None where the engine computes. What most
+    processes have need not be said: they make a dataset, in a job, and leave checks to the data.
     """
 
     id: str
@@ -109,9 +114,9 @@ class Process:
     description: str
     keywords: tuple[str, ...]
     inputs: type[Inputs]
-    outputs: Mapping[str, OutputDescription]
-    control: tuple[Control, ...]
-    check: Callable[[Any], None]
+    outputs: Mapping[str, OutputDescription] = field(default_factory=lambda: RESULT)
+    control: tuple[Control, ...] = (Control.ASYNC, Control.DISMISS)
+    check: Callable[[Any], None] = _unchecked
     inline: Execution | None = None
 
     @property

@@ -7,14 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import RESULT, Control, DatasetInputs, Process
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name, StreamedInputs
 
 __all__ = ["COLUMN", "ColumnInputs", "check_expression"]
 
-_Name = Annotated[str, Field(min_length=1, max_length=200)]
 
-
-class ColumnInputs(DatasetInputs):
+class ColumnInputs(StreamedInputs):
     """The keyword arguments of `column`, as JSON."""
 
     expression: Annotated[
@@ -29,7 +28,7 @@ class ColumnInputs(DatasetInputs):
         ),
     ]
     fields: Annotated[
-        dict[_Name, _Name] | None,
+        dict[Name, Name] | None,
         Field(
             title="Fields",
             description="Names of variables by name in the expression; same names where out.",
@@ -37,11 +36,11 @@ class ColumnInputs(DatasetInputs):
         ),
     ] = None
     scalars: Annotated[
-        dict[_Name, StrictInt | StrictFloat] | None,
+        dict[Name, StrictInt | StrictFloat] | None,
         Field(title="Scalars", description="Numbers by name in the expression.", max_length=64),
     ] = None
     axis: Annotated[
-        _Name | dict[Literal["centre", "face"], _Name] | None,
+        Name | dict[Literal["centre", "face"], Name] | None,
         Field(
             title="Axis",
             description="The vertical dimension of centres, or those of centres and faces; found by"
@@ -49,11 +48,11 @@ class ColumnInputs(DatasetInputs):
         ),
     ] = None
     heights: Annotated[
-        _Name | None,
+        Name | None,
         Field(title="Heights", description="The variable with the heights of the faces."),
     ] = None
     boundary: Annotated[
-        dict[_Name, Literal["periodic"]] | None,
+        dict[Name, Literal["periodic"]] | None,
         Field(
             title="Boundary",
             description="'periodic' by vertical dimension; other conditions are in the expression.",
@@ -65,20 +64,8 @@ class ColumnInputs(DatasetInputs):
         Field(title="Data type", description="In which it computes; that of the variables if out."),
     ] = None
     name: Annotated[
-        _Name, Field(title="Name", description="What the value of a bare expression is called.")
+        Name, Field(title="Name", description="What the value of a bare expression is called.")
     ] = "result"
-    target: Annotated[
-        Literal["auto", "cuda", "cpu", "reference"],
-        Field(title="Target", description="What computes."),
-    ] = "auto"
-    mode: Annotated[
-        Literal["auto", "streamed"],
-        Field(title="Mode", description="There is one pass, so its blocks are streamed."),
-    ] = "auto"
-    chunks: Annotated[
-        dict[_Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
-        Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
-    ] = None
 
 
 def check_expression(inputs: ColumnInputs) -> None:
@@ -99,7 +86,5 @@ COLUMN = Process(
     description="Evaluates operators on staggered vertical grids as one fused program.",
     keywords=("column", "staggered", "finite differences", "xarray", "zarr"),
     inputs=ColumnInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
     check=check_expression,
 )

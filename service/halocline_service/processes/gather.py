@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from halocline_service.processes.base import RESULT, Control, Process
-from halocline_service.processes.transfers import Name, TransferInputs
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name
+from halocline_service.processes.transfers import TransferInputs
 
 __all__ = ["GATHER", "GatherInputs"]
 
@@ -23,10 +24,6 @@ class GatherInputs(TransferInputs):
     ] = "gathered"
 
 
-def _check(_inputs: GatherInputs) -> None:
-    """Leave the rest to the data."""
-
-
 GATHER = Process(
     id="gather",
     version="1.0.0",
@@ -34,7 +31,4 @@ GATHER = Process(
     description="Takes the elements that an array of indices names, along a dimension.",
     keywords=("gather", "index", "xarray", "zarr"),
     inputs=GatherInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
-    check=_check,
 )

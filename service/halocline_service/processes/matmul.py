@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from halocline_service.processes.base import RESULT, Control, Process
-from halocline_service.processes.transfers import Name, StreamedInputs
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name, Sizes, StreamedInputs
 
 __all__ = ["MATMUL", "MatmulInputs"]
 
@@ -26,7 +26,7 @@ class MatmulInputs(StreamedInputs):
         Name, Field(title="Name", description="What the variable with the product is called.")
     ] = "product"
     chunks: Annotated[
-        dict[Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
+        Sizes | None,
         Field(
             title="Chunks",
             description="How much of the product is done at a time along its dimensions, rounded"
@@ -36,10 +36,6 @@ class MatmulInputs(StreamedInputs):
     ] = None
 
 
-def _check(_inputs: MatmulInputs) -> None:
-    """Leave the rest to the data."""
-
-
 MATMUL = Process(
     id="matmul",
     version="1.0.0",
@@ -47,7 +43,4 @@ MATMUL = Process(
     description="Multiplies two variables and sums over a dimension, from store to store.",
     keywords=("matmul", "matrix", "product", "dot", "xarray", "zarr"),
     inputs=MatmulInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
-    check=_check,
 )

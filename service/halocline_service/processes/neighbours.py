@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import RESULT, Control, Process
-from halocline_service.processes.transfers import Name, StreamedInputs
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name, StreamedInputs
 
 __all__ = ["NEIGHBOURS", "NeighboursInputs"]
 
@@ -83,7 +83,5 @@ NEIGHBOURS = Process(
     description="Sums, means and derivatives of what lies around each point of a mesh.",
     keywords=("mesh", "UGRID", "MPAS", "xarray", "zarr"),
     inputs=NeighboursInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
     check=_check,
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, StrictBool
+from pydantic import Field
 
-from halocline_service.processes.base import RESULT, Control, Process
-from halocline_service.processes.solves import SolveInputs, VariableName
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name
+from halocline_service.processes.solves import SolveInputs
 
 __all__ = ["PENTADIAGONAL", "PentadiagonalInputs"]
 
@@ -16,42 +17,13 @@ class PentadiagonalInputs(SolveInputs):
     """The keyword arguments of `pentadiagonal`, as JSON."""
 
     second_lower: Annotated[
-        VariableName,
+        Name,
         Field(title="Second lower", description="The variable that multiplies two rows before."),
     ]
-    lower: Annotated[
-        VariableName,
-        Field(title="Lower", description="The variable that multiplies the row before."),
-    ]
-    diagonal: Annotated[
-        VariableName, Field(title="Diagonal", description="The variable on the diagonal.")
-    ]
-    upper: Annotated[
-        VariableName,
-        Field(title="Upper", description="The variable that multiplies the row behind."),
-    ]
     second_upper: Annotated[
-        VariableName,
+        Name,
         Field(title="Second upper", description="The variable that multiplies two rows behind."),
     ]
-    rhs: Annotated[
-        VariableName, Field(title="Right-hand side", description="The variable on the other side.")
-    ]
-    dim: Annotated[
-        VariableName, Field(title="Dimension", description="Along which the equations couple.")
-    ]
-    pivoting: Annotated[
-        StrictBool,
-        Field(title="Pivoting", description="Whether rows change places where that is better."),
-    ] = False
-    residual: Annotated[
-        StrictBool,
-        Field(title="Residual", description="Whether to give each system's backward error."),
-    ] = False
-
-
-def _check(_inputs: PentadiagonalInputs) -> None:
-    """Leave the rest to the data."""
 
 
 PENTADIAGONAL = Process(
@@ -61,7 +33,4 @@ PENTADIAGONAL = Process(
     description="Solves a pentadiagonal system along a dimension at every point of the others.",
     keywords=("solve", "pentadiagonal", "xarray", "zarr"),
     inputs=PentadiagonalInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
-    check=_check,
 )

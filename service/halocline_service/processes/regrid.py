@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from halocline_service.processes.base import RESULT, Control, Process
-from halocline_service.processes.transfers import Name, StreamedInputs
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name, StreamedInputs
 
 __all__ = ["REGRID", "RegridInputs"]
 
@@ -61,10 +61,6 @@ class RegridInputs(StreamedInputs):
     ] = None
 
 
-def _check(_inputs: RegridInputs) -> None:
-    """Leave the rest to the data."""
-
-
 REGRID = Process(
     id="regrid",
     version="1.0.0",
@@ -72,7 +68,4 @@ REGRID = Process(
     description="Brings fields from one horizontal grid to another, by a file of weights.",
     keywords=("regrid", "remap", "xarray", "zarr"),
     inputs=RegridInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
-    check=_check,
 )

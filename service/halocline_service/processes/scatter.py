@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from halocline_service.processes.base import RESULT, Control, Process
-from halocline_service.processes.transfers import Name, TransferInputs
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name
+from halocline_service.processes.transfers import TransferInputs
 
 __all__ = ["SCATTER", "ScatterInputs"]
 
@@ -28,10 +29,6 @@ class ScatterInputs(TransferInputs):
     ] = "error"
 
 
-def _check(_inputs: ScatterInputs) -> None:
-    """Leave the rest to the data."""
-
-
 SCATTER = Process(
     id="scatter",
     version="1.0.0",
@@ -39,7 +36,4 @@ SCATTER = Process(
     description="Puts elements into a new dimension, at the places that an array of indices names.",
     keywords=("scatter", "index", "xarray", "zarr"),
     inputs=ScatterInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
-    check=_check,
 )

@@ -6,13 +6,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from halocline_service.processes.base import RESULT, Control, Process
-from halocline_service.processes.solves import SolveInputs, VariableName
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name
+from halocline_service.processes.solves import SolutionInputs
 
 __all__ = ["SOLVE", "FactoredInputs"]
 
 
-class FactoredInputs(SolveInputs):
+class FactoredInputs(SolutionInputs):
     """The keyword arguments of `solve`, as JSON."""
 
     datasets: ClassVar[tuple[str, ...]] = ("dataset", "factors")
@@ -27,7 +28,7 @@ class FactoredInputs(SolveInputs):
         ),
     ]
     rhs: Annotated[
-        VariableName | list[VariableName],
+        Name | list[Name],
         Field(
             title="Right-hand sides",
             description="The variable on the other side, or several; then their solutions are "
@@ -38,10 +39,6 @@ class FactoredInputs(SolveInputs):
     ]
 
 
-def _check(_inputs: FactoredInputs) -> None:
-    """Leave the rest to the data."""
-
-
 SOLVE = Process(
     id="solve",
     version="1.0.0",
@@ -49,7 +46,4 @@ SOLVE = Process(
     description="Solves tridiagonal systems whose matrices were eliminated before, by 'factor'.",
     keywords=("solve", "tridiagonal", "xarray", "zarr"),
     inputs=FactoredInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
-    check=_check,
 )

@@ -2,38 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
-from halocline_service.processes.base import DatasetInputs
+from halocline_service.processes.blocks import Name, StreamedInputs
 
-__all__ = ["BlockInputs", "SolveInputs", "VariableName"]
+__all__ = [
+    "BandInputs",
+    "Diagonal",
+    "PeriodicInputs",
+    "RightHandSide",
+    "SolutionInputs",
+    "SolveInputs",
+]
 
-VariableName = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class BlockInputs(DatasetInputs):
-    """How blocks of systems are computed, as JSON."""
-
-    target: Annotated[
-        Literal["auto", "cuda", "cpu", "reference"],
-        Field(title="Target", description="What computes."),
-    ] = "auto"
-    mode: Annotated[
-        Literal["auto", "streamed"],
-        Field(title="Mode", description="A solve needs one pass, so its blocks are streamed."),
-    ] = "auto"
-    chunks: Annotated[
-        dict[VariableName, Annotated[int, Field(ge=1, le=2**40)]] | None,
-        Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
-    ] = None
+Diagonal: TypeAlias = Annotated[
+    Name, Field(title="Diagonal", description="The variable on the diagonal.")
+]
+RightHandSide: TypeAlias = Annotated[
+    Name, Field(title="Right-hand side", description="The variable on the other side.")
+]
 
 
-class SolveInputs(BlockInputs):
-    """The keyword arguments that all solves have, as JSON."""
+class SolutionInputs(StreamedInputs):
+    """What a process that gives a solution is told of it, as JSON."""
 
     name: Annotated[
-        VariableName,
-        Field(title="Name", description="What the variable with the solution is called."),
+        Name, Field(title="Name", description="What the variable with the solution is called.")
     ] = "solution"
+
+
+class BandInputs(StreamedInputs):
+    """A matrix with a band along a dimension, as JSON."""
+
+    lower: Annotated[
+        Name, Field(title="Lower", description="The variable that multiplies the row before.")
+    ]
+    diagonal: Diagonal
+    upper: Annotated[
+        Name, Field(title="Upper", description="The variable that multiplies the row behind.")
+    ]
+    dim: Annotated[Name, Field(title="Dimension", description="Along which the equations couple.")]
+
+
+class PeriodicInputs(BandInputs):
+    """A tridiagonal matrix, as JSON."""
+
+    periodic: Annotated[
+        StrictBool, Field(title="Periodic", description="Whether the first and last rows couple.")
+    ] = False
+
+
+class SolveInputs(BandInputs, SolutionInputs):
+    """A system with a band that is solved at once, as JSON."""
+
+    rhs: RightHandSide
+    pivoting: Annotated[
+        StrictBool,
+        Field(title="Pivoting", description="Whether rows change places where that is better."),
+    ] = False
+    residual: Annotated[
+        StrictBool,
+        Field(title="Residual", description="Whether to give each system's backward error."),
+    ] = False

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import RESULT, Control, DatasetInputs, Inputs, Process
+from halocline_service.processes.base import DatasetInputs, Inputs, Process
+from halocline_service.processes.blocks import Chunks, Name, Target
 
 __all__ = ["STENCIL", "ConstantBoundary", "SidedBoundary", "StencilInputs", "check_program"]
 
-_Name = Annotated[str, Field(min_length=1, max_length=200)]
 _Scalar = StrictBool | StrictInt | StrictFloat
 _Constant = _Scalar | Annotated[str, Field(max_length=200)]
 
@@ -47,7 +47,7 @@ class StencilInputs(DatasetInputs):
         ),
     ]
     fields: Annotated[
-        dict[_Name, _Name] | None,
+        dict[Name, Name] | None,
         Field(
             title="Fields",
             description="Names of variables by name of the program's fields; same names where out.",
@@ -55,15 +55,15 @@ class StencilInputs(DatasetInputs):
         ),
     ] = None
     scalars: Annotated[
-        dict[_Name, _Scalar] | None,
+        dict[Name, _Scalar] | None,
         Field(title="Scalars", description="Values of the scalar parameters.", max_length=64),
     ] = None
     externals: Annotated[
-        dict[_Name, _Constant] | None,
+        dict[Name, _Constant] | None,
         Field(title="Externals", description="Constants compiled into it.", max_length=256),
     ] = None
     dtypes: Annotated[
-        dict[_Name, _Name] | None,
+        dict[Name, Name] | None,
         Field(
             title="Data types",
             description="Data types by the names that the program's annotations use.",
@@ -71,14 +71,14 @@ class StencilInputs(DatasetInputs):
         ),
     ] = None
     name: Annotated[
-        str | None, Field(title="_Name", description="Which function of the text.", max_length=200)
+        str | None, Field(title="Name", description="Which function of the text.", max_length=200)
     ] = None
     axes: Annotated[
-        dict[Literal["I", "J", "K"], _Name] | None,
+        dict[Literal["I", "J", "K"], Name] | None,
         Field(title="Axes", description="Dimensions for I, J, K; found by CF where left out."),
     ] = None
     boundary: Annotated[
-        dict[_Name, _BoundaryRule | SidedBoundary] | None,
+        dict[Name, _BoundaryRule | SidedBoundary] | None,
         Field(
             title="Boundary",
             description="What lies beyond the edges, by dimension, for both or for each side.",
@@ -89,25 +89,19 @@ class StencilInputs(DatasetInputs):
         int, Field(title="Steps", description="How often it is applied.", ge=1, le=10_000_000)
     ] = 1
     feedback: Annotated[
-        dict[_Name, _Name] | None,
+        dict[Name, Name] | None,
         Field(
             title="Feedback",
             description="Which output is which input of the next step.",
             max_length=64,
         ),
     ] = None
-    target: Annotated[
-        Literal["auto", "cuda", "cpu", "reference"],
-        Field(title="Target", description="What computes."),
-    ] = "auto"
+    target: Target = "auto"
     mode: Annotated[
         Literal["auto", "streamed", "resident"],
         Field(title="Mode", description="Whether blocks go through the store or stay in memory."),
     ] = "auto"
-    chunks: Annotated[
-        dict[_Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
-        Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
-    ] = None
+    chunks: Chunks = None
     order: Annotated[
         Literal["auto", "row", "column", "zigzag", "tiles"],
         Field(title="Order", description="How blocks follow each other, to share what they read."),
@@ -139,7 +133,5 @@ STENCIL = Process(
     description="Runs a stencil program over a dataset, block by block with halos.",
     keywords=("stencil", "xarray", "zarr"),
     inputs=StencilInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
     check=check_program,
 )

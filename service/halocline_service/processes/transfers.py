@@ -1,4 +1,4 @@
-"""What the processes that move elements or grids have in common."""
+"""What `gather` and `scatter` have in common."""
 
 from __future__ import annotations
 
@@ -6,32 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from halocline_service.processes.base import DatasetInputs
+from halocline_service.processes.blocks import Name, Sizes, StreamedInputs
 
-__all__ = ["Name", "StreamedInputs", "TransferInputs"]
-
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class StreamedInputs(DatasetInputs):
-    """How blocks are computed, as JSON."""
-
-    target: Annotated[
-        Literal["auto", "cuda", "cpu", "reference"],
-        Field(title="Target", description="What computes."),
-    ] = "auto"
-    mode: Annotated[
-        Literal["auto", "streamed"],
-        Field(title="Mode", description="There is one pass, so its blocks are streamed."),
-    ] = "auto"
-    chunks: Annotated[
-        dict[Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
-        Field(
-            title="Chunks",
-            description="Sizes of the blocks along dimensions that stay as they are.",
-            max_length=16,
-        ),
-    ] = None
+__all__ = ["TransferInputs"]
 
 
 class TransferInputs(StreamedInputs):
@@ -39,7 +16,7 @@ class TransferInputs(StreamedInputs):
 
     source: Annotated[Name, Field(title="Source", description="The variable that is moved.")]
     chunks: Annotated[
-        dict[Name, Annotated[int, Field(ge=1, le=2**40)]] | None,
+        Sizes | None,
         Field(
             title="Chunks",
             description="Sizes of the blocks along dimensions of the source, the index or the"

@@ -6,44 +6,37 @@ from typing import Annotated
 
 from pydantic import Field
 
-from halocline_service.processes.base import RESULT, Control, Process
-from halocline_service.processes.solves import SolveInputs, VariableName
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name
+from halocline_service.processes.solves import Diagonal, RightHandSide, SolutionInputs
 
 __all__ = ["TREE", "TreeInputs"]
 
 
-class TreeInputs(SolveInputs):
+class TreeInputs(SolutionInputs):
     """The keyword arguments of `tree`, as JSON."""
 
-    diagonal: Annotated[
-        VariableName, Field(title="Diagonal", description="The variable on the diagonal.")
-    ]
+    diagonal: Diagonal
+    rhs: RightHandSide
     upper: Annotated[
-        VariableName,
+        Name,
         Field(title="Upper", description="The variable that couples a node and its parent."),
     ]
     parent: Annotated[
-        VariableName,
+        Name,
         Field(
             title="Parent",
             description="The variable with each node's parent, counted from 0 in its cell; -1 at "
             "the root.",
         ),
     ]
-    rhs: Annotated[
-        VariableName, Field(title="Right-hand side", description="The variable on the other side.")
-    ]
     row_size: Annotated[
-        VariableName,
+        Name,
         Field(
             title="Row size",
             description="The count variable of a contiguous ragged array: the nodes of each cell.",
         ),
     ]
-
-
-def _check(_inputs: TreeInputs) -> None:
-    """Leave the rest to the data."""
 
 
 TREE = Process(
@@ -53,7 +46,4 @@ TREE = Process(
     description="Solves a symmetric system on each tree of a contiguous ragged array.",
     keywords=("solve", "tree", "Hines", "neuron", "xarray", "zarr"),
     inputs=TreeInputs,
-    outputs=RESULT,
-    control=(Control.ASYNC, Control.DISMISS),
-    check=_check,
 )

@@ -1,0 +1,38 @@
+"""Inputs that processes have in common: names of variables, what computes, and in which blocks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from halocline_service.processes.base import DatasetInputs
+
+__all__ = ["Chunks", "Name", "Sizes", "StreamedInputs", "Target"]
+
+#: The name of a variable, a dimension or a symbol.
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+
+#: Numbers of points by dimension.
+Sizes: TypeAlias = dict[Name, Annotated[int, Field(ge=1, le=2**40)]]
+
+Target: TypeAlias = Annotated[
+    Literal["auto", "cuda", "cpu", "reference"],
+    Field(title="Target", description="What computes."),
+]
+
+Chunks: TypeAlias = Annotated[
+    Sizes | None,
+    Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
+]
+
+
+class StreamedInputs(DatasetInputs):
+    """How the blocks of a process that needs one pass are computed, as JSON."""
+
+    target: Target = "auto"
+    mode: Annotated[
+        Literal["auto", "streamed"],
+        Field(title="Mode", description="There is one pass, so its blocks are streamed."),
+    ] = "auto"
+    chunks: Chunks = None
