@@ -51,8 +51,9 @@ from halocline_engine.schedule.temporaries import kernels_of
 
 __all__ = ["CallKind", "CudaExecutable", "Prepared"]
 
-#: How many kinds of calls an executable remembers.
-_KINDS = 64
+#: How many kinds of calls an executable remembers, some kB each. A pass of many steps shrinks its
+#: blocks at each of them: that many kinds follow each other, block after block.
+_KINDS = 1024
 #: Strides in elements, by stride kind.
 _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
 
