@@ -46,6 +46,7 @@ from halocline_engine.kernels.matmul.cuda import (
     Ends,
     Multipliers,
     Variant,
+    padded_bytes,
     usual_variant,
 )
 
@@ -113,7 +114,8 @@ def _kernels_of(bench: Bench, shape: tuple[int, int, int]) -> list[dict[str, Any
     right = cupy.random.standard_normal((k, n), dtype=cupy.float32)
     out, wanted, theirs = (cupy.empty((m, n), cupy.float32) for _ in range(3))
     places = (left.data.ptr, right.data.ptr)
-    ends = Ends(*places, out.data.ptr, m, n, k)
+    room = cupy.empty(max(1, padded_bytes(n, k)), cupy.uint8)
+    ends = Ends(*places, out.data.ptr, m, n, k, room.data.ptr)
     facts = bench.machine.facts
     wide = order_width(4, k, n, facts.multiprocessors * 2048, facts.cache)
 

@@ -80,7 +80,7 @@ class Figure:
 
 
 class Watch:
-    """The largest resident size of this process and pool of the device while it is open."""
+    """The most memory that this process and the device have in use while it is open."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -101,7 +101,8 @@ class Watch:
         host = psutil.Process().memory_info().rss
         if self._target != "cuda":
             return host, 0
-        return host, cast(Any, cupy()).get_default_memory_pool().total_bytes()
+        free, total = cast(Any, cupy()).cuda.runtime.memGetInfo()
+        return host, total - free
 
     def _run(self) -> None:
         while not self._end.wait(0.02):

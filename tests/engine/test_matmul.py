@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute import matmul_job, matmul_read
+from halocline_engine.datasets.raw import RawArray
+from halocline_engine.distribute import matmul_job
 from halocline_engine.distribute.events import BlockFinished, Event, Finished, Planned
 from halocline_engine.distribute.options import Options
 from halocline_engine.errors import ArgumentError, CancelledError, CapacityError, FieldError
@@ -135,19 +137,6 @@ def test_chunks_memory_and_stores_change_no_bit(tmp_path: Path) -> None:
         assert [event.done for event in done] == list(range(1, events[0].blocks + 1))
 
 
-def spied(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
-    """Keep the first argument of each call of a function."""
-    first: list[Any] = []
-    real = getattr(matmul_read, name)
-
-    def spy(*given: Any) -> Any:
-        first.append(given[0])
-        return real(*given)
-
-    monkeypatch.setattr(matmul_read, name, spy)
-    return first
-
-
 def test_two_dimensions_use_the_files_of_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,11 +149,15 @@ def test_two_dimensions_use_the_files_of_chunks(
     encoding = {n: {"chunks": (10, 12), "compressors": (), "_FillValue": None} for n in "lr"}
     cast("Any", dataset).to_zarr(tmp_path / "in", encoding=encoding, consolidated=False)
     assert not (tmp_path / "in/l/c/3/0").exists()  # as Zarr leaves out chunks of fill values
-    read, written = spied(monkeypatch, "_read_file"), spied(monkeypatch, "_write_file")
-    found = he.matmul(tmp_path / "in", **asked, output=tmp_path / "out")
+    with (
+        patch.object(RawArray, "read_into", autospec=True, side_effect=RawArray.read_into) as read,
+        patch.object(RawArray, "write", autospec=True, side_effect=RawArray.write) as write,
+    ):
+        found = he.matmul(tmp_path / "in", **asked, output=tmp_path / "out")
     np.testing.assert_array_equal(values(found), whole)
-    assert read
-    assert len(written) == len(set(written)) == 6
+    assert read.call_count > 0
+    regions = {str(call.args[1]) for call in write.call_args_list}
+    assert write.call_count == len(regions) == 6
 
 
 def test_what_is_kept(tmp_path: Path) -> None:

@@ -14,7 +14,13 @@ from halocline_engine.device.machine import CudaMachine
 from halocline_engine.distribute import matmul_job
 from halocline_engine.distribute.options import Options
 from halocline_engine.kernels.machine import Library
-from halocline_engine.kernels.matmul.cuda import ORDERS, VARIANTS, Ends, Multipliers
+from halocline_engine.kernels.matmul.cuda import (
+    ORDERS,
+    VARIANTS,
+    Ends,
+    Multipliers,
+    padded_bytes,
+)
 from halocline_engine.kernels.matmul.problem import CutSizes
 
 pytestmark = pytest.mark.gpu
@@ -34,9 +40,10 @@ def test_kernels_give_the_same_bits(
         ends = Ends(left.data.ptr, right.data.ptr, out.data.ptr, m, n, k)
         multipliers.in_order(order, ends, "float32", 96)
         found.append(cupy.asnumpy(out))
+    room = cupy.full(max(1, padded_bytes(n, k) // 4), cupy.nan, cupy.float32)
     for variant in VARIANTS:
         out = cupy.full((m, n), cupy.nan, cupy.float32)
-        ends = Ends(left.data.ptr, right.data.ptr, out.data.ptr, m, n, k)
+        ends = Ends(left.data.ptr, right.data.ptr, out.data.ptr, m, n, k, room.data.ptr)
         multipliers.multiply(ends, variant, 512)
         found.append(cupy.asnumpy(out))
     for one in found[1:]:

@@ -12,7 +12,6 @@ import itertools
 import math
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.source import Region, Source
+from halocline_engine.schedule.recency import Recent
 
 __all__ = [
     "CachedSource",
@@ -101,7 +101,6 @@ class _Entry:
     """A chunk that is here or on its way; it is fetched by whoever asked for it first."""
 
     key: _Key
-    nbytes: int
     values: Future[NDArray[Any]] = field(default_factory=Future[NDArray[Any]])
 
 
@@ -112,10 +111,9 @@ class ChunkCache:
     """
 
     def __init__(self, limit: int, readers: int | None = None) -> None:
-        self.limit = limit
         self._readers = readers or min(_AT_ONCE, max(2, len(os.sched_getaffinity(0))))
-        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
-        self._held = 0
+        self._recent = Recent[_Key](limit)
+        self._entries: dict[_Key, _Entry] = {}
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
 
@@ -123,7 +121,7 @@ class ChunkCache:
     def nbytes(self) -> int:
         """The bytes of all chunks that are kept or on their way."""
         with self._lock:
-            return self._held
+            return self._recent.size
 
     def take(
         self,
@@ -159,23 +157,21 @@ class ChunkCache:
         """Forget all chunks, and end the threads that fetched them."""
         with self._lock:
             self._entries.clear()
-            self._held = 0
+            self._recent.clear()
             executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown()
 
     def _enter(self, key: _Key, chunk: Chunk) -> tuple[_Entry, bool]:
         """Return the entry of a chunk, now the one that was used last, and whether it is new."""
-        entry = self._entries.get(key)
-        if entry is not None:
-            self._entries.move_to_end(key)
-            return entry, False
-        entry = _Entry(key, chunk.nbytes)
-        if entry.nbytes <= self.limit:
+        used = self._recent.use(key, chunk.nbytes)
+        if used.hit:
+            return self._entries[key], False
+        entry = _Entry(key)
+        if key in self._recent:
             self._entries[key] = entry
-            self._held += entry.nbytes
-            while self._held > self.limit:
-                self._held -= self._entries.popitem(last=False)[1].nbytes
+        for old in used.forgotten:
+            del self._entries[old]
         return entry, True
 
     def _fetch(self, chunk: Chunk, entry: _Entry, fetch: Callable[[Chunk], NDArray[Any]]) -> None:
@@ -189,7 +185,7 @@ class ChunkCache:
             with self._lock:
                 if self._entries.get(entry.key) is entry:
                     del self._entries[entry.key]
-                    self._held -= entry.nbytes
+                    self._recent.drop(entry.key)
             entry.values.set_exception(error)
 
     def _threads(self) -> ThreadPoolExecutor:

@@ -1,4 +1,4 @@
-"""Uncompressed Zarr arrays of the third format, whose chunks are read and written as plain files.
+"""Uncompressed Zarr arrays, whose chunks are read and written as plain files.
 
 A general reader copies each chunk several times, most of it in one thread; here several threads
 copy between the page cache and where the values are used, once.
@@ -6,12 +6,14 @@ copy between the page cache and where the values are used, once.
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import math
 import os
+import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +32,8 @@ __all__ = ["RawArray", "raw_array"]
 _PIECE = 4 << 20
 _SHORT = 32 << 10
 #: Attributes that make xarray change values when it reads them.
-_ENCODED = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
+_ENCODED = ("missing_value", "scale_factor", "add_offset", "_Unsigned")
+_FILL = "_FillValue"
 
 #: A file, and bytes that belong there behind some offsets.
 _Runs: TypeAlias = tuple[Path, list[tuple[int, NDArray[np.uint8]]]]
@@ -47,34 +50,38 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class RawArray:
-    """An array whose chunks are files of plain numbers, the last dimension fastest."""
+    """An array whose chunks are files of plain numbers, the last dimension fastest.
+
+    `key` is how the name of a file begins, and what is between the numbers of a chunk.
+    """
 
     path: Path
     stored: Stored
     dtype: str
-    separator: str
+    key: tuple[str, str]
 
-    def read_into(self, region: Region, into: NDArray[Any], executor: Executor) -> bool:
+    def read_into(
+        self, region: Region, into: NDArray[Any], executor: Executor | None = None
+    ) -> bool:
         """Fill an array with a region; False where the file of a chunk is not there, or not whole.
 
-        `into` has the array's type and dimensions.
+        `into` has the array's type and dimensions. Without an executor this thread reads alone.
         """
-        parts = self._parts(region, into)
-        return all(executor.map(self._read, itertools.chain(*map(self._pieces, parts))))
+        pieces = itertools.chain(*map(self._pieces, self._parts(region, into)))
+        return all((executor.map if executor else map)(self._read, pieces))
 
-    def write(self, region: Region, values: NDArray[Any], executor: Executor) -> bool:
+    def write(self, region: Region, values: NDArray[Any], executor: Executor | None = None) -> bool:
         """Store a region; False, and nothing is done, where chunks lie across its edges.
 
-        Raises `OutputError` where the disk is full.
+        Raises `OutputError` where the disk is full. Without an executor this thread writes alone.
         """
         parts = self._parts(region, values)
         whole = [chunk.region for chunk in chunks_in(self.stored, region)]
         if any(not _holds(region, cells) for cells in whole):
             return False
+        # A file has one writer at a time: threads that shared one would wait for each other.
         with full_disk(self.path):
-            for part in parts:
-                self._make(part)
-            for _ in executor.map(self._write, itertools.chain(*map(self._pieces, parts))):
+            for _ in (executor.map if executor else map)(self._write, parts):
                 pass
         return True
 
@@ -94,16 +101,8 @@ class RawArray:
         return found
 
     def _file(self, chunk: Chunk) -> Path:
-        return self.path / self.separator.join(["c", *map(str, chunk.index)])
-
-    def _make(self, part: _Part) -> None:
-        """Make the file of a chunk, with the cells beyond the end of the data that belong to it."""
-        part.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(part.path, os.O_WRONLY | os.O_CREAT, 0o666)
-        try:
-            os.ftruncate(file, math.prod(self.stored.chunks) * self.stored.itemsize)
-        finally:
-            os.close(file)
+        first, separator = self.key
+        return self.path / (first + separator.join(map(str, chunk.index)))
 
     def _pieces(self, part: _Part) -> Iterator[_Runs | _Part]:
         """Yield runs of bytes that lie together in the file and in memory, or the part as it is."""
@@ -148,23 +147,34 @@ class RawArray:
         finally:
             os.close(file)
 
-    def _write(self, piece: _Runs | _Part) -> None:
-        if isinstance(piece, _Part):
-            self._mapped(piece, "r+")[...] = piece.values
-            return
-        path, runs = piece
-        file = os.open(path, os.O_WRONLY)
+    def _write(self, part: _Part) -> None:
+        """Write the file of a chunk, with the cells behind the end of the data as well."""
+        part.path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            for offset, run in runs:
-                done = 0
-                while done < run.size:
-                    done += os.pwrite(file, run[done:].data, offset + done)
+            os.ftruncate(file, math.prod(self.stored.chunks) * self.stored.itemsize)
+            for piece in self._pieces(part):
+                if isinstance(piece, _Part):
+                    self._mapped(piece, "r+")[...] = piece.values
+                    continue
+                for offset, run in piece[1]:
+                    _write_fully(file, offset, run)
         finally:
             os.close(file)
 
     def _mapped(self, part: _Part, mode: Any) -> NDArray[Any]:
         whole = np.memmap(part.path, self.dtype, mode, shape=self.stored.chunks)
         return whole[part.here]
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What the metadata of an array of plain numbers say."""
+
+    sizes: tuple[int, ...]
+    chunks: tuple[int, ...]
+    key: tuple[str, str]
+    attributes: Mapping[str, Any]
 
 
 def raw_array(path: str | Path, name: str, dtype: str) -> RawArray | None:
@@ -175,33 +185,80 @@ def raw_array(path: str | Path, name: str, dtype: str) -> RawArray | None:
     folder = Path(path) / name
     if folder.name != name:
         return None
-    try:
-        found: Any = json.loads((folder / "zarr.json").read_text())
-    except (OSError, ValueError):
+    kind = np.dtype(dtype)
+    about = _of_third(folder, kind) or _of_second(folder, kind)
+    if about is None or _is_encoded(about.attributes, kind):
         return None
-    if not isinstance(found, dict):
-        return None
-    about = cast("dict[str, Any]", found)
-    attributes: Any = about.get("attributes") or {}
+    stored = Stored(name, about.sizes, about.chunks, kind.itemsize)
+    return RawArray(folder, stored, dtype, about.key)
+
+
+def _of_third(folder: Path, dtype: np.dtype[Any]) -> _About | None:
+    """Return what is said of an array of the third format."""
+    about = _json(folder / "zarr.json")
     grid: Any = about.get("chunk_grid") or {}
     keys: Any = about.get("chunk_key_encoding") or {}
     plain: bool = (
         about.get("node_type") == "array"
-        and about.get("data_type") == dtype
+        and about.get("data_type") == dtype.name
         and not about.get("storage_transformers")
         and grid.get("name") == "regular"
         and keys.get("name") == "default"
-        and not any(key in attributes for key in _ENCODED)
-        and _is_plain(about.get("codecs"), np.dtype(dtype))
+        and _is_plain(about.get("codecs"), dtype)
     )
     if not plain:
         return None
     sizes: list[int] = about["shape"]
     chunks: list[int] = grid["configuration"]["chunk_shape"]
-    stored = Stored(name, tuple(sizes), tuple(chunks), np.dtype(dtype).itemsize)
     configured: Any = keys.get("configuration") or {}
     separator: str = configured.get("separator", "/")
-    return RawArray(folder, stored, dtype, separator)
+    first = f"c{separator}" if sizes else "c"
+    return _About(tuple(sizes), tuple(chunks), (first, separator), about.get("attributes") or {})
+
+
+def _of_second(folder: Path, dtype: np.dtype[Any]) -> _About | None:
+    """Return what is said of an array of the second format."""
+    about = _json(folder / ".zarray")
+    plain: bool = (
+        bool(about.get("shape"))
+        and about.get("dtype") == dtype.str
+        and about.get("compressor") is None
+        and not about.get("filters")
+        and about.get("order") == "C"
+    )
+    if not plain:
+        return None
+    key = ("", str(about.get("dimension_separator") or "."))
+    # Here xarray takes the value of cells that were never written for that of missing ones.
+    fill: Any = about.get("fill_value")
+    attributes = _json(folder / ".zattrs") | ({} if fill is None else {_FILL: fill})
+    return _About(tuple(about["shape"]), tuple(about["chunks"]), key, attributes)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """Return what a file says; nothing where it is not there, or no object."""
+    try:
+        found: Any = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _is_encoded(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> bool:
+    """Whether xarray changes values when it reads them; NaN stays NaN where that is missing."""
+    if any(key in attributes for key in _ENCODED):
+        return True
+    return _FILL in attributes and not (dtype.kind == "f" and _is_nan(attributes[_FILL]))
+
+
+def _is_nan(fill: Any) -> bool:
+    """Whether an attribute is NaN: as a number, by its name, or as the bytes of a float64."""
+    if not isinstance(fill, str):
+        return bool(fill != fill)
+    try:
+        return fill == "NaN" or math.isnan(*struct.unpack("<d", base64.standard_b64decode(fill)))
+    except (ValueError, struct.error):
+        return False
 
 
 def _read_fully(file: int, offset: int, run: NDArray[np.uint8]) -> bool:
@@ -213,6 +270,12 @@ def _read_fully(file: int, offset: int, run: NDArray[np.uint8]) -> bool:
             return False
         done += count
     return True
+
+
+def _write_fully(file: int, offset: int, run: NDArray[np.uint8]) -> None:
+    done = 0
+    while done < run.size:
+        done += os.pwrite(file, run[done:].data, offset + done)
 
 
 def _is_plain(codecs: Any, dtype: np.dtype[Any]) -> bool:

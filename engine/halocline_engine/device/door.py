@@ -101,6 +101,8 @@ class MemoryPool(Protocol):
 
     def malloc(self, size: int) -> MemoryPointer: ...
 
+    def total_bytes(self) -> int: ...
+
 
 class Event(Protocol):
     """A `cupy.cuda.Event`."""

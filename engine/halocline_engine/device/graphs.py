@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from halocline_engine.device.door import Graph, MemoryPool, Stream, cupy
 
-__all__ = ["Recorded", "record", "repeat"]
+__all__ = ["Recorded", "captured", "record", "repeat"]
 
 #: cudaStreamCaptureModeRelaxed: memory may be allocated meanwhile, by any thread.
 _RELAXED = 2
@@ -42,13 +42,19 @@ def record(work: Callable[[], None], times: int) -> Recorded:
     pool = cuda.MemoryPool()
     recorder = cuda.Stream(non_blocking=True)
     with recorder, cuda.using_allocator(pool.malloc):
-        recorder.begin_capture(_RELAXED)
-        try:
-            for _ in range(times):
-                work()
-        finally:
-            graph = recorder.end_capture()
+        graph = captured(recorder, work, times)
     return Recorded(graph, stream, pool)
+
+
+def captured(stream: Stream, work: Callable[[], None], times: int = 1) -> Graph:
+    """Return as a graph what `work` queues on a stream, so many times; nothing is done yet."""
+    stream.begin_capture(_RELAXED)
+    try:
+        for _ in range(times):
+            work()
+    finally:
+        graph = stream.end_capture()
+    return graph
 
 
 def repeat(work: Callable[[], None], times: int) -> None:

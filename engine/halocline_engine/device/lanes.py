@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.door import DeviceArray, Event, Stream, cupy
+from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Stream, cupy
+from halocline_engine.device.graphs import captured
 from halocline_engine.device.memory import copy_rows
 from halocline_engine.errors import CapacityError
 
@@ -25,17 +26,41 @@ class _Place:
         self.event.synchronize()
 
 
+class _Memory:
+    """Memory for what is made on the way in one queue, whose parts are used one after the other.
+
+    Work that was recorded uses again what it had then, so nothing goes back to the device.
+    """
+
+    def __init__(self) -> None:
+        self._pool = cupy().cuda.MemoryPool()
+
+    def malloc(self, size: int) -> MemoryPointer:
+        held = self._pool.total_bytes()
+        found = self._pool.malloc(size)
+        if self._pool.total_bytes() < held:
+            raise CapacityError(
+                f"The device had no room for {size} bytes more of what a program makes on the way.",
+                hint="Use smaller blocks.",
+                needed=size,
+                available=0,
+            )
+        return found
+
+
 class DeviceLane:
-    """A stream; any thread may use it."""
+    """A stream, and memory for what is made there on the way; any thread may use it."""
 
     def __init__(self, device: int) -> None:
         self._device = device
         self._stream: Stream = cupy().cuda.Stream(non_blocking=True)
+        self._memory = _Memory()
 
     def put(self, work: Callable[[], None]) -> None:
         """Queue what `work` queues on the current stream."""
-        cupy().cuda.runtime.setDevice(self._device)
-        with self._stream:
+        cuda = cupy().cuda
+        cuda.runtime.setDevice(self._device)
+        with self._stream, cuda.using_allocator(self._memory.malloc):
             work()
 
     def after(self, mark: Any) -> None:
@@ -105,3 +130,9 @@ class DeviceLanes:
     def fetch(self, array: DeviceArray, into: NDArray[Any]) -> None:
         """Queue the copy to a dense array in such a buffer, I fastest, on the current stream."""
         copy_rows(array, into, to_device=False)
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return what queues, on what is now the current stream, what `work` queues there."""
+        stream = cupy().cuda.get_current_stream()
+        graph = captured(stream, work)
+        return lambda: graph.launch(stream)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +32,10 @@ class Carrier(Lanes, Protocol):
 
     def fetch(self, array: Array, into: HostArray) -> None:
         """Queue the copy of a target's array to such an array, in the current lane."""
+        ...
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return what queues in the current lane what `work` queues, which is not done yet."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from halocline_engine.distribute.ghosts import fill_ghosts
 from halocline_engine.distribute.layout import Geometry, geometry
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.pipeline import run_pipeline
+from halocline_engine.distribute.replay import Replays, kind_of
 from halocline_engine.distribute.steps import Asked, Bench
 from halocline_engine.distribute.task import COMPUTE, Report, Work, executable_of, peak_bytes
 
@@ -143,7 +144,9 @@ class Conveyor:
         )
         self._arrays = [self._slot() for _ in range(slots)]
         self._carried = self._carry()
-        self._after: dict[int, Mapping[str, Array]] = {}
+        self._kinds = [self._kind(number) for number in range(len(items))]
+        self._replays = Replays(self._lanes, self._executable)
+        self._after: dict[tuple[int, Hashable], Mapping[str, Array]] = {}
         self._tally = Tally()
         self._moved: dict[int, _Moved] = {}
         self._fetches = 0
@@ -169,27 +172,34 @@ class Conveyor:
 
     def compute(self, item: int, slot: int) -> None:
         """Queue the copies of what is known, and the steps."""
-        one = self._items[item]
-        bench = self._bench(one, slot)
-        following = self._items[item + 1] if item + 1 < len(self._items) else None
         with COMPUTE:
-            for name in self._readers:
-                kept = one.shares[name].kept
-                if kept is not None:
-                    bench.part(name, kept)[...] = self._known(name, kept)
-                wanted = following.shares[name].kept if following is not None else None
-                if wanted is not None:
-                    self._known(name, wanted)[...] = bench.part(name, wanted)
-                if self._uses[name].role is Role.INPUT:
-                    frame = one.cells.frames[name]
-                    fill_ghosts(bench.arrays[name], self._work.layout.lines, frame)
-            self._after[slot] = bench.queue(dict(self._work.scalars), self._asked)
+            bench = self._bench(self._items[item], slot)
+            if bench.waits:
+                self._steps(bench, item, slot)
+            else:
+                work = partial(self._steps, bench, item, slot)
+                self._replays.queue(slot, self._kinds[item], work)
+
+    def _steps(self, bench: Bench, item: int, slot: int) -> None:
+        one = self._items[item]
+        for name in self._readers:
+            kept, wanted = one.shares[name].kept, self._wanted(item, name)
+            if kept is not None:
+                bench.part(name, kept)[...] = self._known(name, kept)
+            if wanted is not None:
+                self._known(name, wanted)[...] = bench.part(name, wanted)
+            if self._uses[name].role is Role.INPUT:
+                frame = one.cells.frames[name]
+                fill_ghosts(bench.arrays[name], self._work.layout.lines, frame)
+        after = bench.queue(dict(self._work.scalars), self._asked)
+        self._after[slot, self._kinds[item]] = after
 
     def fetch(self, item: int, slot: int) -> None:
         """Queue the copies of what was made."""
         one = self._items[item]
         for _, name in self._work.saved:
-            made = self._bench(one, slot, self._after[slot]).part(name, one.cells.own[name])
+            after = self._after[slot, self._kinds[item]]
+            made = self._bench(one, slot, after).part(name, one.cells.own[name])
             self._lanes.fetch(made, self._made(one, name, slot))
 
     def write(self, item: int, slot: int) -> None:
@@ -220,6 +230,17 @@ class Conveyor:
 
     def _made(self, item: Item, name: str, slot: int) -> NDArray[Any]:
         return self._going.array(self._out[slot], self._uses[name], item.cells.own[name])
+
+    def _wanted(self, item: int, name: str) -> Box | None:
+        """Return what the next item needs and this one has."""
+        following = self._items[item + 1] if item + 1 < len(self._items) else None
+        return following.shares[name].kept if following is not None else None
+
+    def _kind(self, item: int) -> Hashable:
+        """Return what items have in common whose steps are queued alike in one slot."""
+        one, layout = self._items[item], self._work.layout
+        handed = {name: (one.shares[name].kept, self._wanted(item, name)) for name in self._readers}
+        return kind_of(layout.uses, layout.lines, one.block, one.cells, handed)
 
     def _known(self, name: str, box: Box) -> Array:
         """Return where the part of a field that the next item needs is kept meanwhile."""

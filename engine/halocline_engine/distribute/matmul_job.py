@@ -32,7 +32,7 @@ from halocline_engine.distribute.matmul_read import (
     Made,
     Operand,
     largest_piece,
-    lies_plainly,
+    plain_files,
 )
 from halocline_engine.distribute.matmul_work import ProductWork, bench_threads
 from halocline_engine.distribute.options import Options
@@ -277,17 +277,20 @@ def _read_directly(operand: Operand, source: Source) -> bool:
     """Whether files of chunks are read, which only saves something where tiles lie as they do."""
     if not isinstance(source, ZarrStore) or operand.own != operand.order or not operand.plain:
         return False
-    return len(operand.chunks) == len(operand.own) and lies_plainly(
-        source.path, source.stamp, operand.name, operand.chunks, operand.dtype
-    )
+    return _in_files(source.path, source.stamp, operand.name, operand.chunks, operand.dtype)
 
 
 def _check_plain(made: Made, sink: Sink, *, direct: bool) -> None:
     """Raise `InternalError` where the store that was made is not as it was planned."""
     if not direct or not isinstance(sink, ZarrSink):
         return
-    if not lies_plainly(sink.path, "", made.name, made.chunks, made.dtype):
+    if not _in_files(sink.path, "", made.name, made.chunks, made.dtype):
         raise InternalError(f"The store of '{made.name}' was not made for plain chunks.")
+
+
+def _in_files(path: str, stamp: str, name: str, chunks: tuple[int, ...], dtype: str) -> bool:
+    files = plain_files(path, stamp, name, dtype)
+    return files is not None and files.stored.chunks == chunks
 
 
 def _reason(request: ProductRequest, panels: Panels) -> str:

@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.disk import full_disk
+from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import Sink, ZarrSink
 from halocline_engine.datasets.source import Source, ZarrStore
-from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.distribute.partition import Span
 from halocline_engine.distribute.solving import region_of
 
@@ -35,8 +32,8 @@ __all__ = [
     "Piece",
     "fill",
     "largest_piece",
-    "lies_plainly",
     "pieces_of",
+    "plain_files",
     "store",
 ]
 
@@ -45,7 +42,6 @@ PIECE = 16 << 20
 
 #: Dimensions of an array whose chunks are read and written directly.
 _DIRECT = 2
-_ZARR_2 = 2
 
 _Spans = Mapping[str, Span]
 
@@ -164,99 +160,35 @@ def largest_piece(
 
 def fill(operand: Operand, source: Source, piece: Piece, into: NDArray[Any]) -> None:
     """Read a piece into an array [row, element] of its shape and of the product's type."""
+    region = region_of(operand.own, piece.spans)
     if piece.chunk is not None and isinstance(source, ZarrStore):
-        file = _files(source.path, source.stamp, operand.name).file(piece.chunk)
-        starts = [
-            piece.spans[dim].start % n for dim, n in zip(operand.own, operand.chunks, strict=True)
-        ]
-        if _read_file(file, starts[0], starts[1], operand.chunks[1], into):
+        files = plain_files(source.path, source.stamp, operand.name, operand.dtype)
+        if files is not None and files.read_into(region, into):
             return
-    values = source.read(operand.name, region_of(operand.own, piece.spans))
+    values = source.read(operand.name, region)
     turned = values.transpose([operand.own.index(dim) for dim in operand.order])
     np.copyto(into.reshape(turned.shape), turned, casting="same_kind")
 
 
-def _read_file(file: Path, row: int, column: int, wide: int, into: NDArray[Any]) -> bool:
-    """Read cells of a chunk of rows of `wide` elements; False where it was never written."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        item = into.itemsize
-        whole = into.shape[1] == wide and into.flags.c_contiguous
-        lines = [into.reshape(-1)] if whole else list(into)
-        for number, line in enumerate(lines):
-            _read_fully(descriptor, line, ((row + number) * wide + column) * item)
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def _read_fully(descriptor: int, line: NDArray[Any], offset: int) -> None:
-    view = line.view(np.uint8).data
-    done = 0
-    while done < len(view):
-        count = os.preadv(descriptor, [view[done:]], offset + done)
-        if count == 0:
-            raise OSError(f"A chunk ends after {offset + done} bytes, in the middle of its rows.")
-        done += count
-
-
 def store(made: Made, sink: Sink, piece: Piece, values: NDArray[Any]) -> None:
     """Write a piece of a tile of the product, as an array [row, element]."""
+    region = region_of(made.dims, piece.spans)
     if piece.chunk is not None and isinstance(sink, ZarrSink):
-        with full_disk(sink.path):
-            _write_file(_files(sink.path, "", made.name).file(piece.chunk), made.chunks, values)
-        return
+        files = plain_files(sink.path, "", made.name, made.dtype)
+        if files is not None and files.write(region, values):
+            return
     shape = [piece.spans[dim].size for dim in made.order]
     whole = values.reshape(shape).transpose([made.order.index(dim) for dim in made.dims])
-    sink.write(made.name, region_of(made.dims, piece.spans), whole)
-
-
-def _write_file(file: Path, chunk: tuple[int, ...], values: NDArray[Any]) -> None:
-    """Write a chunk, of which the cells behind the end of the array are zero."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if values.shape != chunk:
-        padded = np.zeros(chunk, values.dtype)
-        padded[: values.shape[0], : values.shape[1]] = values
-        values = padded
-    with file.open("wb", buffering=0) as out:
-        view, done = values.reshape(-1).view(np.uint8).data, 0
-        while done < len(view):
-            done += out.write(view[done:]) or 0
-
-
-def lies_plainly(path: str, stamp: str, name: str, chunks: tuple[int, ...], dtype: str) -> bool:
-    """Whether an array lies in files of such chunks with its values of a type, row by row."""
-    files = _files(path, stamp, name)
-    metadata = files.metadata
-    if len(metadata.shape) != _DIRECT or files.chunks != chunks:
-        return False
-    if metadata.zarr_format == _ZARR_2:
-        plain = metadata.compressor is None and not metadata.filters and metadata.order == "C"
-        return plain and metadata.dtype.to_native_dtype() == np.dtype(dtype)
-    codecs = [codec.to_dict() for codec in metadata.codecs]
-    usual = [codec["name"] for codec in codecs] == ["bytes"]
-    endian = codecs[0].get("configuration", {}).get("endian") if usual else None
-    own = {"<": "little", ">": "big"}[np.dtype(dtype).newbyteorder("=").str[0]]
-    return endian == own and metadata.data_type.to_native_dtype() == np.dtype(dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """Where the chunks of an array lie."""
-
-    folder: Path
-    chunks: tuple[int, ...]
-    metadata: Any
-
-    def file(self, chunk: tuple[int, ...]) -> Path:
-        """Return the file of a chunk."""
-        return self.folder / self.metadata.encode_chunk_key(chunk)
+    sink.write(made.name, region, whole)
 
 
 @functools.lru_cache(maxsize=16)
-def _files(path: str, stamp: str, name: str) -> _Files:  # noqa: ARG001 - part of the cache's key
-    array = ZARR.open_array(path, path=name, mode="r")
-    return _Files(Path(path) / name, tuple(array.chunks), array.metadata)
+def plain_files(
+    path: str,
+    stamp: str,  # noqa: ARG001 - part of the cache's key
+    name: str,
+    dtype: str,
+) -> RawArray | None:
+    """Return a matrix of a store as files of its values row by row, of a type; else None."""
+    found = raw_array(path, name, dtype)
+    return found if found is not None and len(found.stored.sizes) == _DIRECT else None

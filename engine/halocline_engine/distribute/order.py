@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
@@ -27,6 +26,7 @@ from halocline_engine.distribute.transfer import regions_of
 from halocline_engine.errors import ArgumentError
 from halocline_engine.schedule.column import tile_order, visits
 from halocline_engine.schedule.column_model import Reads, Work, fitting_width, working_set
+from halocline_engine.schedule.recency import Recent
 
 __all__ = [
     "ORDERS",
@@ -220,22 +220,8 @@ def fetched_chunks(touched: Iterable[Chunk], cache: int) -> int:
 
     It has `cache` bytes; a chunk that is larger is not kept.
     """
-    held: OrderedDict[tuple[str, tuple[int, ...]], int] = OrderedDict()
-    room, fetches = cache, 0
-    for chunk in touched:
-        key = (chunk.stored.name, chunk.index)
-        if key in held:
-            held.move_to_end(key)
-            continue
-        fetches += 1
-        size = chunk.nbytes
-        if size > cache:
-            continue
-        held[key] = size
-        room -= size
-        while room < 0:
-            room += held.popitem(last=False)[1]
-    return fetches
+    held = Recent[tuple[str, tuple[int, ...]]](cache)
+    return sum(not held.use((one.stored.name, one.index), one.nbytes).hit for one in touched)
 
 
 def _reads(layout: Layout, axis: int, block: int, steps: int) -> tuple[int, int]:

@@ -84,17 +84,21 @@ class Bench:
                 return self._repeat(now, scalars, step + 1, asked)
         return now
 
+    @property
+    def waits(self) -> bool:
+        """Whether `queue` makes steps that are complete when it returns."""
+        return len(self.cells.domains) > _MANY and self._alike(_EAGER)
+
     def queue(self, scalars: Mapping[str, Value], asked: Asked | None) -> Mapping[str, Array]:
         """Queue all steps as `advance` does, and wait for nothing.
 
         Only where very many steps compute the same cells they are made as `advance` makes them, and
         are complete then: queuing each would take longer than it does.
         """
-        steps = len(self.cells.domains)
-        if steps > _MANY and self._alike(_EAGER):
+        if self.waits:
             return self.advance(scalars, asked)
         now = dict(self.arrays)
-        for step in range(steps):
+        for step in range(len(self.cells.domains)):
             _look(asked)
             now = self._step(now, scalars, step)
         return now

@@ -7,7 +7,6 @@ cache in the midst of the work; as SVG also when each cell was fetched and how l
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
@@ -16,6 +15,7 @@ from typing import Literal, TypeAlias
 from halocline_engine.errors import InternalError
 from halocline_engine.schedule.column import ColumnOrder, tile_order
 from halocline_engine.schedule.column_model import Reads
+from halocline_engine.schedule.recency import Recent
 
 __all__ = ["Picture", "Scene", "Stay", "Trace", "draw_svg", "draw_text", "traced"]
 
@@ -100,18 +100,17 @@ def traced(scene: Scene) -> Trace:
     """
     order = scene.order()
     read = tuple(tuple(_read(scene, cell)) for cell in order)
-    held: OrderedDict[int, int] = OrderedDict()
+    held = Recent[int](scene.cache)
+    began: dict[int, int] = {}
     stays: list[Stay] = []
     for step, cells in enumerate(read):
+        held.limit = max(scene.cache, len(cells))
         for cell in cells:
-            if cell in held:
-                held.move_to_end(cell)
-                continue
-            held[cell] = step
-            if len(held) > max(scene.cache, len(cells)):
-                old, first = held.popitem(last=False)
-                stays.append(Stay(old, first, step - 1 if step > first else step))
-    stays += [Stay(cell, first, len(order) - 1) for cell, first in held.items()]
+            used = held.use(cell)
+            if not used.hit:
+                began[cell] = step
+            stays += [Stay(old, began.pop(old), step - 1) for old in used.forgotten]
+    stays += [Stay(cell, first, len(order) - 1) for cell, first in began.items()]
     return Trace(tuple(order), read, tuple(sorted(stays, key=lambda s: (s.first, s.cell))))
 
 

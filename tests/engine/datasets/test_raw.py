@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,6 +108,34 @@ def test_chunks_across_an_edge_are_left_to_zarr(tmp_path: Path, executor: Execut
 def test_other_arrays_are_not_raw(tmp_path: Path, options: dict[str, Any]) -> None:
     made(tmp_path, **options)
     assert raw_array(tmp_path, "a", "float32") is None
+
+
+@pytest.mark.parametrize("format_", [2, 3])
+def test_what_xarray_writes_is_raw_where_no_value_changes(tmp_path: Path, format_: Any) -> None:
+    """Both formats; cells that are missing are NaN and stay so, others become NaN when read."""
+    values = np.random.default_rng(3).normal(size=SHAPE).astype("float32")
+    values[0, 0, :3] = np.nan
+    counts = np.arange(values.size, dtype="int16").reshape(SHAPE)
+    dims = ("k", "j", "i")
+    data = xr.Dataset({"a": (dims, values), "b": (dims, values), "n": (dims, counts)})
+    plain = {"chunks": (2, 4, 13), "compressors": None}
+    encoding = {"a": plain, "b": {**plain, "_FillValue": 3.0}, "n": {**plain, "_FillValue": 7}}
+    store = tmp_path / "store"
+    cast("Any", data).to_zarr(store, encoding=encoding, consolidated=False, zarr_format=format_)
+    assert raw_array(store, "b", "float32") is None
+    assert raw_array(store, "n", "int16") is None
+    assert raw_array(store, "a", "float64") is None
+    array = raw_array(store, "a", "float32")
+    assert array is not None
+    region = (slice(1, 4), slice(2, 11), slice(0, 9))
+    into = np.full([side.stop - side.start for side in region], -1, "float32")
+    assert array.read_into(region, into)
+    np.testing.assert_array_equal(into, values[region])
+    # What is written is there, and cells behind the end of the data belong to the file.
+    assert array.write((slice(4, 5), slice(8, 11), slice(0, 13)), np.ones((1, 3, 13), "float32"))
+    found = cast("Any", xr).open_zarr(store, consolidated=False)["a"].values
+    assert (found[4, 8:] == 1).all()
+    np.testing.assert_array_equal(found[:4], values[:4])
 
 
 def test_what_is_no_array_is_not_raw(tmp_path: Path) -> None:

@@ -293,6 +293,26 @@ def test_stores_go_through_with_the_bytes_of_the_plain_path(
         assert finished.bytes_read <= (3 * 37 + seam) * row < plain.bytes_read
 
 
+@pytest.mark.parametrize("side", ["periodic", "edge"])
+def test_blocks_that_are_alike_are_queued_at_once(tmp_path: Path, side: str) -> None:
+    """Of nine alike blocks in three slots the first is queued step by step, and three are kept."""
+    store = tmp_path / "in.zarr"
+    group: Any = cast(Any, zarr).create_group(str(store), zarr_format=3)
+    values = np.random.default_rng(1).normal(size=(88, 20)).astype("float32")
+    for name, part in (("u", values), ("m", values > 0)):
+        array = group.create_array(
+            name, shape=part.shape, chunks=(8, 20), dtype=part.dtype, dimension_names=("y", "x")
+        )
+        array[...] = part
+    arguments: dict[str, Any] = {"boundary": {"x": "periodic", "y": side}, "chunks": {"y": 8}}
+    plain, _, _ = starred(store, **arguments, options=Options(slots=0, steps_per_pass=5))
+    with patch.object(HostLanes, "record", autospec=True, side_effect=HostLanes.record) as record:
+        got, _, _ = starred(store, **arguments, options=Options(slots=3, steps_per_pass=5))
+    assert got["v"].values.tobytes() == plain["v"].values.tobytes()
+    # The first one has nothing before it, and the last one hands nothing on.
+    assert record.call_count == 3
+
+
 def test_many_steps_on_the_same_cells_are_repeated() -> None:
     """Points of another dimension, each on the whole of I and J: the bytes of the plain path."""
     values = np.random.default_rng(1).normal(size=(3, 12, 10)).astype("float32")

@@ -6,7 +6,8 @@
 //
 // Every element is summed in ascending order with one rounding a term. Rows and columns behind the
 // end are read from the last ones, and not written. Blocks follow each other down columns of
-// `width` blocks. VECTOR is 4 where rows of right and out begin at multiples of 16 bytes, else 1.
+// `width` blocks. Rows of right begin `pitch` elements apart, a multiple of four; `pad` makes them
+// so. VECTOR is 4 where rows of out begin at multiples of 16 bytes, else 1.
 #ifdef __CUDACC__
 __device__ __forceinline__ void copy_async4(void *into, const void *from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
@@ -47,26 +48,21 @@ __device__ __forceinline__ void bring_left(float *stage, const float *__restrict
 
 // `right` points to element k of the first column of the matrix.
 __device__ __forceinline__ void bring_right(float *stage, const float *__restrict__ right,
-                                            const int column, const int columns,
+                                            const int column, const int pitch,
                                             const int left_over) {
-  constexpr int pieces = COLUMNS / VECTOR, step = THREADS / pieces;
+  constexpr int pieces = COLUMNS / 4, step = THREADS / pieces;
   static_assert(THREADS % pieces == 0 || pieces % THREADS == 0, "rows are brought whole");
 #pragma unroll
   for (int n = 0; n < DEPTH * pieces / THREADS; ++n) {
     const int piece = step ? (int)threadIdx.x : (int)threadIdx.x + n * THREADS;
     const int at = step ? piece / pieces + n * step : piece / pieces;
-    const int across = piece % pieces * VECTOR;
+    const int across = piece % pieces * 4;
     float *into = stage + at * COLUMNS + across;
     if (at < left_over) {
-      const float *from = right + (at * columns + min(column + across, columns - VECTOR));
-#if VECTOR == 4
-      copy_async16(into, from);
-#else
-      copy_async4(into, from);
-#endif
+      copy_async16(into, right + (at * pitch + min(column + across, pitch - 4)));
     } else {
 #pragma unroll
-      for (int v = 0; v < VECTOR; ++v) into[v] = 0.0f;
+      for (int v = 0; v < 4; ++v) into[v] = 0.0f;
     }
   }
 }
@@ -86,8 +82,8 @@ __device__ __forceinline__ void fragments(const float *stage, const int k, const
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     multiply(const float *__restrict__ left, const float *__restrict__ right,
-             float *__restrict__ out, int rows, int columns, int inner, int down, int across,
-             int width) {
+             float *__restrict__ out, int rows, int columns, int pitch, int inner, int down,
+             int across, int width) {
   extern __shared__ __align__(16) float memory[];
   const int number = (int)blockIdx.x / (down * width), start = number * width;
   const int wide = min(width, across - start), rest = (int)blockIdx.x - number * down * width;
@@ -103,9 +99,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   for (int n = 0; n < STAGES - 1; ++n) {
     if (n < tiles) {
       bring_left(memory + n * STAGE, left, last, inner, inner - n * DEPTH);
-      bring_right(memory + n * STAGE + DEPTH * PITCH, right, side, columns, inner - n * DEPTH);
+      bring_right(memory + n * STAGE + DEPTH * PITCH, right, side, pitch, inner - n * DEPTH);
       left += DEPTH;
-      right += (long long)DEPTH * columns;
+      right += (long long)DEPTH * pitch;
     }
     copy_async_commit();
   }
@@ -136,9 +132,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         if (ahead < tiles) {
           float *room = memory + free * STAGE;
           bring_left(room, left, last, inner, inner - ahead * DEPTH);
-          bring_right(room + DEPTH * PITCH, right, side, columns, inner - ahead * DEPTH);
+          bring_right(room + DEPTH * PITCH, right, side, pitch, inner - ahead * DEPTH);
           left += DEPTH;
-          right += (long long)DEPTH * columns;
+          right += (long long)DEPTH * pitch;
         }
         copy_async_commit();
       }
@@ -170,5 +166,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         if (x + v < columns) to[v] = sum[i][j + v];
 #endif
     }
+  }
+}
+
+// Copy rows to where they begin `pitch` elements apart; a thread makes four elements of each of
+// some rows, zero from `columns` on.
+extern "C" __global__ void pad(const float *__restrict__ from, float *__restrict__ into, int rows,
+                               int columns, int pitch) {
+  const int x = ((int)blockIdx.x * (int)blockDim.x + (int)threadIdx.x) * 4;
+  if (x >= pitch) return;
+  for (int y = (int)blockIdx.y; y < rows; y += (int)gridDim.y) {
+    const float *a = from + (long long)y * columns;
+    float four[4];
+#pragma unroll
+    for (int v = 0; v < 4; ++v) four[v] = x + v < columns ? a[x + v] : 0.0f;
+    *(float4 *)(into + (long long)y * pitch + x) = make_float4(four[0], four[1], four[2], four[3]);
   }
 }

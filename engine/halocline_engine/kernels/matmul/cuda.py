@@ -4,19 +4,21 @@
 left to themselves, and the fast kernel for float32, whose blocks follow each other down columns.
 Every kernel adds up in ascending order with one rounding a term, so all give the same bits.
 Matrices are dense, row by row, and are given by addresses, that of right a multiple of 16 bytes.
+Where rows of right are not, the fast kernel copies them first to where they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from halocline_engine.errors import InternalError
 from halocline_engine.kernels.machine import Kernels, Library, source_of
 
-__all__ = ["ORDERS", "VARIANTS", "Ends", "Multipliers", "Variant", "usual_variant"]
+__all__ = ["ORDERS", "VARIANTS", "Ends", "Multipliers", "Variant", "padded_bytes", "usual_variant"]
 
 #: What the seed compares: elements by rows, by tiles, and down columns.
 ORDERS = ("rows", "tiles", "columns")
@@ -25,13 +27,18 @@ _BLOCKS_FILE = Path(__file__).with_name("blocks.cu")
 _THREADS = 256
 #: Elements of float32 in the largest piece that a thread moves at once.
 _VECTOR = 4
+#: The most blocks along the second axis of a launch.
+_MOST_ROWS = 65_535
 #: Rows of a tile of elements.
 _HEIGHT = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Addresses of left [rows, inner], right [inner, columns] and out [rows, columns]."""
+    """Addresses of left [rows, inner], right [inner, columns] and out [rows, columns].
+
+    `room` is that of `padded_bytes` for the fast kernel, if there are any.
+    """
 
     left: int
     right: int
@@ -39,6 +46,7 @@ class Ends:
     rows: int
     columns: int
     inner: int
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +54,7 @@ class Variant:
     """How the fast kernel is cut; see the head of its file.
 
     `resident` blocks are on a multiprocessor at a time. `rate` is how fast it is on a large
-    product, measured on an H200 as a share of cuBLAS's rate. `anywhere` says that it has registers
-    enough where rows do not begin at multiples of 16 bytes.
+    product, measured on an H200 as a share of cuBLAS's rate.
     """
 
     rows: int
@@ -59,7 +66,6 @@ class Variant:
     stages: int
     resident: int
     rate: float = 1.0
-    anywhere: bool = True
 
     @property
     def name(self) -> str:
@@ -80,7 +86,7 @@ class Variant:
         return 4 * self.stages * self.depth * (self.rows + 4 + self.columns)
 
     def source(self, *, vector: bool) -> str:
-        """Return the translation unit, for rows at multiples of 16 bytes if `vector`."""
+        """Return the translation unit, for rows of out at multiples of 16 bytes if `vector`."""
         return source_of(
             _BLOCKS_FILE,
             ROWS=self.rows,
@@ -99,7 +105,7 @@ class Variant:
 #: The cuts there are, those for large products first.
 VARIANTS: Sequence[Variant] = (
     Variant(128, 256, 16, 8, 16, 8, 3, 1, rate=0.90),
-    Variant(64, 256, 16, 8, 16, 8, 3, 2, rate=0.89, anywhere=False),
+    Variant(64, 256, 16, 8, 16, 8, 3, 2, rate=0.89),
     Variant(128, 128, 16, 8, 16, 8, 3, 2, rate=0.885),
     Variant(64, 128, 16, 8, 8, 8, 4, 2, rate=0.88),
 )
@@ -118,8 +124,16 @@ def usual_variant(rows: int, columns: int, multiprocessors: int) -> Variant:
         at_once = turns * variant.resident + -(-rest // multiprocessors)
         return at_once * variant.rows * variant.columns / variant.rate
 
-    aligned = columns % _VECTOR == 0
-    return min((one for one in VARIANTS if aligned or one.anywhere), key=duration)
+    return min(VARIANTS, key=duration)
+
+
+def padded_bytes(columns: int, inner: int) -> int:
+    """Return the bytes that the fast kernel needs for right with rows at multiples of 16 bytes.
+
+    >>> padded_bytes(8, 3), padded_bytes(9, 3)
+    (0, 144)
+    """
+    return 0 if columns % _VECTOR == 0 else 4 * inner * _pitch(columns)
 
 
 class Multipliers:
@@ -140,14 +154,35 @@ class Multipliers:
         """Queue a product in float32 by the fast kernel, in columns of `width` elements."""
         down, across = -(-ends.rows // variant.rows), -(-ends.columns // variant.columns)
         blocks = min(across, max(1, width // variant.columns))
-        sizes = (ends.rows, ends.columns, ends.inner, down, across, blocks)
+        pitch = _pitch(ends.columns)
+        kernels = self._kernels(variant, vector=pitch == ends.columns)
+        if pitch != ends.columns and ends.inner:
+            ends = self._padded(kernels, ends, pitch)
+        sizes = (ends.rows, ends.columns, pitch, ends.inner, down, across, blocks)
         arguments = (*_addresses(ends), *(np.int32(size) for size in sizes))
-        self._kernels(variant, vector=ends.columns % _VECTOR == 0).launch(
+        kernels.launch(
             "multiply", (down * across, 1, 1), (variant.threads, 1, 1), arguments, variant.shared
         )
 
+    def _padded(self, kernels: Kernels, ends: Ends, pitch: int) -> Ends:
+        """Queue the copy of right to where its rows begin at multiples of 16 bytes."""
+        if not ends.room:
+            raise InternalError(
+                f"Rows of {ends.columns} elements need room for rows of {pitch}, but there is none."
+            )
+        grid = (-(-pitch // (_VECTOR * _THREADS)), min(ends.inner, _MOST_ROWS), 1)
+        sizes = (np.int32(size) for size in (ends.inner, ends.columns, pitch))
+        arguments = (np.uint64(ends.right), np.uint64(ends.room), *sizes)
+        kernels.launch("pad", grid, (_THREADS, 1, 1), arguments)
+        return replace(ends, right=ends.room)
+
     def _kernels(self, variant: Variant, *, vector: bool) -> Kernels:
         return self._library.kernels(variant.source(vector=vector))
+
+
+def _pitch(columns: int) -> int:
+    """Return how many elements rows begin apart where each begins at a multiple of 16 bytes."""
+    return -(-columns // _VECTOR) * _VECTOR
 
 
 def _addresses(ends: Ends) -> tuple[np.uint64, np.uint64, np.uint64]:

@@ -11,12 +11,14 @@ from cubin import resources
 from numpy.typing import NDArray
 
 from halocline_engine.device.compiler import compile_source
+from halocline_engine.errors import InternalError
 from halocline_engine.kernels.matmul.cuda import (
     ORDERS,
     VARIANTS,
     Ends,
     Multipliers,
     Variant,
+    padded_bytes,
     usual_variant,
 )
 
@@ -44,9 +46,12 @@ def aligned(array: NDArray[Any]) -> NDArray[Any]:
     return copy
 
 
-def ends(left: NDArray[Any], right: NDArray[Any], out: NDArray[Any]) -> Ends:
+def ends(
+    left: NDArray[Any], right: NDArray[Any], out: NDArray[Any], room: NDArray[Any] | None = None
+) -> Ends:
     one, other, into = (array.ctypes.data for array in (left, right, out))
-    return Ends(one, other, into, left.shape[0], right.shape[1], left.shape[1])
+    sizes = (left.shape[0], right.shape[1], left.shape[1])
+    return Ends(one, other, into, *sizes, 0 if room is None else room.ctypes.data)
 
 
 def poisoned(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
@@ -75,8 +80,18 @@ def test_blocks_sum_as_single_elements_do(
         left, right = operands(rows, columns, inner, "float32")
         wanted, out = poisoned(left, right), poisoned(left, right)
         multipliers(0).in_order("rows", ends(left, right, wanted), "float32", columns)
-        multipliers(5).multiply(ends(left, right, out), variant, width)
+        size = padded_bytes(columns, inner)
+        assert (size == 0) == (columns % 4 == 0)
+        room = aligned(np.full(size // 4, np.nan, "float32"))
+        multipliers(5).multiply(ends(left, right, out, room), variant, width)
         np.testing.assert_array_equal(out, wanted)
+
+
+def test_rows_that_are_not_aligned_need_room(multipliers: Callable[[int], Multipliers]) -> None:
+    left, right = operands(3, 6, 4, "float32")
+    with pytest.raises(InternalError) as caught:
+        multipliers(0).multiply(ends(left, right, poisoned(left, right)), SMALL[0], 64)
+    assert str(caught.value) == "Rows of 6 elements need room for rows of 8, but there is none."
 
 
 def test_what_is_not_a_number_stays_in_its_rows(
@@ -91,10 +106,9 @@ def test_what_is_not_a_number_stays_in_its_rows(
     assert np.isfinite(out[:69, :67]).all()
 
 
-def test_the_usual_cut_fits_the_rows() -> None:
-    for rows, columns in ((6000, 5000), (4099, 4097), (70, 100_001), (1, 1)):
-        assert usual_variant(rows, columns, 132).anywhere or columns % 4 == 0
+def test_the_usual_cut_fits_the_sizes() -> None:
     assert usual_variant(64_000, 64_000, 132) is VARIANTS[0]
+    assert usual_variant(4099, 4097, 132) is usual_variant(1, 1, 132) is VARIANTS[-1]
 
 
 def test_the_usual_cut_keeps_its_sums_in_registers() -> None:
