@@ -1,8 +1,9 @@
 """Processes of a Dask cluster as a pool: the only place that knows `distributed`.
 
-A block is one task; tasks go out as earlier ones come back, a few to each worker, so that neither
-the scheduler nor the workers ever hold many. A task whose worker dies is run again elsewhere, which
-is safe as it writes the same bytes to the same region.
+A block is one task, or a run of blocks where they overlap on each worker. Tasks go out as earlier
+ones come back, a few to each worker, so that neither the scheduler nor the workers ever hold many.
+A task whose worker dies is run again elsewhere, which is safe as it writes the same bytes to the
+same regions.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import logging
 import os
 import queue
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import distributed
@@ -29,7 +30,7 @@ from halocline_engine.distribute.pool import (
     usable_device_memory,
 )
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork, Report
+from halocline_engine.distribute.task import BlockWork, Report, RunWork
 from halocline_engine.distribute.visiting import shares
 from halocline_engine.errors import CancelledError, DeviceError, HaloclineError
 
@@ -105,14 +106,15 @@ class ClusterPool:
 
     def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
         """Compute blocks on the workers."""
-        left = _Shares(blocks, sorted(self._chosen.now()))
+        whole = shares(blocks, work.runs) if isinstance(work, RunWork) else [(b,) for b in blocks]
+        left = iter(whole)
         back: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        running: dict[Any, str] = {}
+        running: set[Any] = set()
         try:
             while True:
-                for block, address in self._allowed(left, running):
-                    future = self._submit(_somewhere, work, block)
-                    running[future] = address
+                for some in islice(left, max(0, _AT_HAND * self.workers - len(running))):
+                    future = self._submit(_somewhere, work, some)
+                    running.add(future)
                     future.add_done_callback(back.put)
                 if not running:
                     return
@@ -120,26 +122,18 @@ class ClusterPool:
                     raise CancelledError("The run was cancelled.")
                 with contextlib.suppress(queue.Empty):
                     future = back.get(timeout=POLL)
-                    running.pop(future)
-                    yield Done(*self._result(future))
+                    running.discard(future)
+                    reports, worker = self._result(future)
+                    yield from (Done(report, worker) for report in reports)
         finally:
+            if running and isinstance(work, RunWork):
+                self.everywhere(work.stop)
             self._settle(running)
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once on every worker that answers; wait for none, as one may be gone."""
         with contextlib.suppress(Exception):
-            self.client.run(function, wait=False, on_error="ignore")
-
-    def _allowed(self, left: _Shares, running: Mapping[Any, str]) -> Iterator[tuple[Block, str]]:
-        """Yield blocks as long as the workers may have more, and for whose sake each comes now."""
-        most = _AT_HAND * max(1, self.workers)
-        while len(running) < most:
-            busy = Counter(running.values())
-            address = min(self._chosen.now(), key=lambda one: (busy[one], one))
-            block = left.next(address)
-            if block is None:
-                return
-            yield block, address
+            self.client.run(_call, function, wait=False, on_error="ignore")
 
     def _submit(self, function: Any, *arguments: Any) -> Any:
         """Send work to the workers that may be used, and leave the choice to the scheduler.
@@ -180,26 +174,6 @@ class ClusterPool:
         for future in running:
             with contextlib.suppress(Exception):
                 future.exception(timeout=max(POLL, until - time.monotonic()))
-
-
-class _Shares:
-    """Blocks that are not yet sent out: as many parts as workers, in which neighbours follow.
-
-    A part that is empty gives way to the end of the longest one. Which worker computes a block is
-    the scheduler's choice.
-    """
-
-    def __init__(self, blocks: Sequence[Block], addresses: Sequence[str]) -> None:
-        parts = shares(blocks, len(addresses))
-        self._parts = {a: deque(part) for a, part in zip(addresses, parts, strict=True)}
-
-    def next(self, address: str) -> Block | None:
-        """Return a block for a worker; None where all are sent out."""
-        part = self._parts.get(address)
-        if part:
-            return part.popleft()
-        longest = max(self._parts.values(), key=len)
-        return longest.pop() if longest else None
 
 
 class _Workers:
@@ -251,9 +225,15 @@ class _Workers:
         return self._only is None or address in self._only
 
 
-def _somewhere(work: BlockWork, block: Block) -> tuple[Report, str]:
-    """Compute a block, and say on which worker."""
-    return work.run(block), str(_dd.get_worker().address)
+async def _call(function: Callable[[], None]) -> None:
+    """Call a function; only of what is a coroutine Dask does not wait for the end."""
+    function()
+
+
+def _somewhere(work: BlockWork, blocks: Sequence[Block]) -> tuple[Sequence[Report], str]:
+    """Compute some blocks, and say on which worker."""
+    together = work.together(blocks) if isinstance(work, RunWork) else [work.run(b) for b in blocks]
+    return together, str(_dd.get_worker().address)
 
 
 @contextlib.contextmanager

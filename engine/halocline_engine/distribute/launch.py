@@ -127,7 +127,7 @@ def _plan(
             needed=here,
             available=memory,
         )
-    slots = _slots(checked, pool, options)
+    slots = _slots(checked, options)
     demand = Demand(
         layout=checked.layout,
         temporaries=temporaries_of(checked.compiled),
@@ -142,17 +142,16 @@ def _plan(
         slots=slots,
     )
     device = _device_memory(checked, pool, options)
-    return make_plan(demand, Supply(pool.workers, pool.threads, memory - here, device))
+    supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
+    return make_plan(demand, supply)
 
 
-def _slots(checked: Checked, pool: Pool, options: Options) -> int:
-    """Return how many blocks overlap on the device of this process; 0 where there is none.
+def _slots(checked: Checked, options: Options) -> int:
+    """Return how many blocks overlap on the device of a process; 0 where there is none.
 
     Points of other dimensions are sent one by one, which is only of use where they are large and
     no chunk has several of them.
     """
-    if pool.remote:
-        return 0
     if options.slots is not None:
         return options.slots
     grid = checked.match.grid

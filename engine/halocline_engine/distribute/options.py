@@ -14,7 +14,7 @@ class Options:
     `steps_per_pass` is how many steps a pass fuses; `memory` the bytes that the blocks of one
     process may take, and `device_memory` those on its device; `cache` the bytes of decoded chunks
     that a process keeps, 0 for none; `threads` how many blocks this process has at hand.
-    `slots` is how many blocks overlap in a pipeline through the device of this process, 0 for none;
+    `slots` is how many blocks overlap in a pipeline through the device of a process, 0 for none;
     `compressed` False stores results as plain numbers.
     """
 

@@ -39,6 +39,8 @@ PASS_CHUNK = 2 << 20
 # A task should be long enough to be worth its overhead and short enough to show progress.
 _LARGE_TASK = 256 << 20
 _PROGRESS = 20
+# Runs of blocks for each worker: enough that none waits long for the last one.
+_RUNS = 4
 # The geometry of a block is a list over the steps of a pass; beyond this, a pass costs little.
 _DEEPEST = 512
 _PATIENCE = 1.5
@@ -76,13 +78,15 @@ class Demand:
 class Supply:
     """What there is: processes, blocks at hand in each, bytes for them, bytes of a device.
 
-    `device` is None where the target computes in the memory of the process.
+    `device` is None where the target computes in the memory of the process. `remote` says that the
+    processes are others than this one.
     """
 
     workers: int
     threads: int
     memory: int
     device: int | None = None
+    remote: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,8 @@ class Plan:
     `blocks` follow each other in the order `order`. `cache` are the bytes of decoded chunks that a
     process keeps; with them `predicted_fetches` chunks are fetched in all passes, or None where
     there are too many to foretell. `chunks` is how many the source of the first pass has. `slots`
-    is how many blocks overlap on their way through a device, 0 where each is computed by itself.
+    is how many blocks overlap on their way through a device, 0 where each is computed by itself;
+    they go to workers in so many `runs`.
     """
 
     layout: Layout
@@ -107,6 +112,7 @@ class Plan:
     chunks: int = 0
     predicted_fetches: int | None = 0
     slots: int = 0
+    runs: int = 1
 
     def block_of(self, dim: str) -> int:
         """Return the size of a block along a dimension."""
@@ -139,6 +145,7 @@ def make_plan(demand: Demand, supply: Supply) -> Plan:
         steps_per_pass=steps,
         passes=-(-demand.steps // steps),
         slots=demand.slots if cut.count > 1 else 0,
+        runs=min(cut.count, _RUNS * supply.workers) if supply.remote else 1,
         projected=min(supply.workers, cut.count)
         * sum(_process_bytes(cut.cost, supply, cut.count, demand.slots)),
     )
@@ -157,7 +164,7 @@ def _ordered(plan: Plan, demand: Demand, supply: Supply, host: int) -> Plan:
         plan.blocks,
         demand.steps,
         plan.steps_per_pass,
-        min(supply.workers, len(plan.blocks)),
+        _parts(plan, supply),
         supply.threads,
         carried=plan.slots > 0,
     )
@@ -169,8 +176,15 @@ def _ordered(plan: Plan, demand: Demand, supply: Supply, host: int) -> Plan:
         cache=found.cache,
         chunks=found.chunks,
         predicted_fetches=found.fetches,
-        projected=plan.projected + visiting.workers * found.cache,
+        projected=plan.projected + min(supply.workers, len(plan.blocks)) * found.cache,
     )
+
+
+def _parts(plan: Plan, supply: Supply) -> int | None:
+    """Return how many parts with a cache each the blocks are visited in; see `Visiting`."""
+    if plan.slots:
+        return plan.runs
+    return 1 if supply.workers == 1 else None
 
 
 def _between(plan: Plan, demand: Demand) -> Layout:

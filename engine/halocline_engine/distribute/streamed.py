@@ -48,8 +48,9 @@ from halocline_engine.distribute.order import stored_variables
 from halocline_engine.distribute.places import published
 from halocline_engine.distribute.planning import PASS_CHUNK, RESULT_CHUNK, Plan, chunks_for
 from halocline_engine.distribute.pool import Done, Pool
+from halocline_engine.distribute.runs import PipelinedRuns, end_runs
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import Code, Work
+from halocline_engine.distribute.task import BlockWork, Code, Work
 
 __all__ = ["Job", "Tell", "stream"]
 
@@ -122,7 +123,9 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
     progress, states = _begin(job, tell)
     per_pass = job.plan.steps_per_pass
     with ExitStack() as stack:
-        if job.plan.slots:
+        if job.plan.slots and pool.remote:
+            stack.callback(pool.everywhere, partial(end_runs, progress.run, job.target))
+        elif job.plan.slots:
             progress.belt = stack.enter_context(open_belt(job.target))
         while job.steps - progress.steps_done > per_pass:
             states = _pass_between(job, pool, tell, asked, progress, states)
@@ -241,13 +244,20 @@ def _computed(
     job: Job, pool: Pool, work: Work, asked: Asked | None, progress: _Progress
 ) -> Iterator[Done]:
     """Yield blocks as they finish; afterwards the chunks that were kept are forgotten."""
-    slots, belt = job.plan.slots, progress.belt
-    whole = work if belt is None else PipelinedWork(work, slots, belt)
+    whole = _whole(job, pool, work, progress)
     try:
         yield from pool.run(whole, job.plan.blocks, asked)
     finally:
         if job.plan.cache:
             pool.everywhere(partial(clear_cache, progress.run, job.plan.cache))
+
+
+def _whole(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockWork:
+    """Return the work of a pass as it goes to whoever computes it."""
+    slots, belt = job.plan.slots, progress.belt
+    if slots and pool.remote:
+        return PipelinedRuns(work, slots, job.target, progress.run, job.plan.runs)
+    return work if belt is None else PipelinedWork(work, slots, belt)
 
 
 def _work(

@@ -34,6 +34,7 @@ __all__ = [
     "BlockWork",
     "Code",
     "Report",
+    "RunWork",
     "StreamWork",
     "Work",
     "executable_of",
@@ -66,6 +67,24 @@ class StreamWork(BlockWork, Protocol):
 
         Raises what a block raised, and then nothing is under way any more.
         """
+        ...
+
+
+@runtime_checkable
+class RunWork(BlockWork, Protocol):
+    """Work whose blocks overlap in each of several processes, run by run; it can be pickled."""
+
+    @property
+    def runs(self) -> int:
+        """Into how many runs of neighbours the blocks are cut."""
+        ...
+
+    def together(self, blocks: Sequence[Block]) -> Sequence[Report]:
+        """Compute a run in this process; running it again writes the same again."""
+        ...
+
+    def stop(self) -> None:
+        """Let what this process computes end soon; waits for nothing."""
         ...
 
 

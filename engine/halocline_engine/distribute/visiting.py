@@ -35,15 +35,16 @@ class Visiting:
     """A job whose blocks are to be put in order.
 
     `layouts` are those of the first pass and, where they differ, of the others; `blocks` are in the
-    order of `partition`. Each of the `workers` has `threads` blocks at hand. `carried` says that
-    what a block read is not read again for the next one.
+    order of `partition`. Blocks are visited in so many `parts`, runs of neighbours with a cache
+    each; None where any worker may get any block. `threads` are at hand at a time. `carried` says
+    that what a block read is not read again for the next one of its part.
     """
 
     layouts: tuple[Layout, ...]
     blocks: tuple[Block, ...]
     steps: int
     steps_per_pass: int
-    workers: int
+    parts: int | None
     threads: int
     carried: bool = False
 
@@ -85,13 +86,13 @@ def visit(job: Visiting, name: str, cache: int | None, free: int) -> Visited:
     return Visited(blocks, order, cache, chunks, fetches)
 
 
-def shares(blocks: Sequence[_T], workers: int) -> list[Sequence[_T]]:
-    """Return the part of the blocks that each worker visits: neighbours stay together.
+def shares(blocks: Sequence[_T], parts: int) -> list[Sequence[_T]]:
+    """Cut blocks into so many parts, in which neighbours stay together.
 
     >>> [len(part) for part in shares([None] * 7, 3)]
     [2, 2, 3]
     """
-    cuts = [len(blocks) * worker // workers for worker in range(workers + 1)]
+    cuts = [len(blocks) * part // parts for part in range(parts + 1)]
     return [blocks[first:last] for first, last in itertools.pairwise(cuts)]
 
 
@@ -102,7 +103,10 @@ def _shares(grid: BlockGrid) -> bool:
 
 
 def _foretold(job: Visiting, blocks: Sequence[Block], cache: int) -> tuple[int, int | None]:
-    """Return how many chunks the first pass reads, and how many are fetched in all passes."""
+    """Return how many chunks the first pass reads, and how many are fetched in all passes.
+
+    Where any worker may get any block, that is known only if nothing is kept.
+    """
     if not any(use.loaded and use.chunks for one in job.layouts for use in one.uses):
         return 0, 0
     middle = (blocks[len(blocks) // 2],)
@@ -120,15 +124,16 @@ def _foretold(job: Visiting, blocks: Sequence[Block], cache: int) -> tuple[int, 
     if passes > 2:
         between = _fetched(_touched(job, later, blocks, job.steps_per_pass), cache)
         total += (passes - 2) * between
-    return chunks, total
+    return chunks, None if job.parts is None and cache else total
 
 
 def _touched(
     job: Visiting, layout: Layout, blocks: Sequence[Block], steps: int
 ) -> list[list[Chunk]]:
-    """Return the chunks that each worker reads in a pass, in that order."""
-    touched = touched_chunks(layout, blocks, steps, carried=job.carried)
-    return [list(itertools.chain(*part)) for part in shares(touched, job.workers)]
+    """Return the chunks that each part reads in a pass, in that order."""
+    parts = shares(blocks, job.parts or 1)
+    touched = (touched_chunks(layout, part, steps, carried=job.carried) for part in parts if part)
+    return [list(itertools.chain(*part)) for part in touched]
 
 
 def _fetched(touched: Iterable[Iterable[Chunk]], cache: int) -> int:

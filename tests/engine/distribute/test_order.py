@@ -165,8 +165,8 @@ def test_a_cache_is_taken_where_blocks_share_chunks() -> None:
     )
 
 
-def test_workers_have_parts_of_the_columns_and_their_own_caches() -> None:
-    """What several workers fetch is what each fetches for its part: more by what parts share."""
+def test_parts_of_the_columns_have_their_own_caches() -> None:
+    """What several parts fetch is what each fetches for itself: more by what they share."""
     layout = layout_of(SIZES, CHUNKS)
     blocks = blocks_of(layout, 4, 4)
     grid = BlockGrid.of(layout, blocks, 1, 2)
@@ -176,9 +176,24 @@ def test_workers_have_parts_of_the_columns_and_their_own_caches() -> None:
     assert alone.fetches is not None
     assert three.fetches is not None
     assert alone.blocks == three.blocks
-    assert [block for part in shares(three.blocks, 3) for block in part] == list(three.blocks)
+    parts = shares(three.blocks, 3)
+    assert [block for part in parts for block in part] == list(three.blocks)
+    chunk = stored_variables(layout.uses, layout.grid, {"inp": "inp"})["inp"]
+    room = cache // (8 * int(np.prod(chunk.chunks)))
+    assert three.fetches == sum(simulated(layout, tuple(part), room) for part in parts)
     # Each cut between two parts costs at most the rows of chunks that both sides read.
     assert alone.fetches < three.fetches <= alone.fetches + 2 * 2 * 3 * 11
+
+
+def test_what_workers_fetch_is_foretold_only_where_it_is_known() -> None:
+    """Any worker may get any block: with a cache that counts, and without one it does not."""
+    layout = layout_of(SIZES, CHUNKS)
+    blocks = blocks_of(layout, 4, 4)
+    job = Visiting((layout,), blocks, 1, 1, None, 2)
+    cache = whole_rows(BlockGrid.of(layout, blocks, 1, 2))
+    assert visit(job, "row", cache, cache).fetches is None
+    bare = visit(job, "row", 0, cache)
+    assert bare.fetches == sum(map(len, touched_chunks(layout, bare.blocks, 1)))
 
 
 SHAPE = (3, 24, 40)
@@ -255,10 +270,13 @@ def test_workers_of_a_cluster_fetch_for_themselves(store: Path, two_workers: Any
     expected, _, _ = watched(store)
     got, planned, finished = watched(store, cluster=two_workers)
     assert got["out"].identical(expected["out"])
-    assert planned.predicted_fetches is not None
-    assert planned.chunks < planned.predicted_fetches
-    # A worker that is done takes blocks of the other one, whose chunks it has to fetch.
-    assert planned.chunks <= finished.fetches <= 2 * planned.predicted_fetches
+    # Who computes which block is not known, so neither is what is at hand.
+    assert planned.cache_bytes > 0
+    assert planned.predicted_fetches is None
+    got, bare, fetched = watched(store, cluster=two_workers, options=Options(cache=0))
+    assert got["out"].identical(expected["out"])
+    assert fetched.fetches == bare.predicted_fetches
+    assert planned.chunks <= finished.fetches <= fetched.fetches
 
 
 def test_an_unknown_order_is_refused(store: Path) -> None:
