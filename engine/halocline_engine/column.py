@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
+from halocline_engine.arguments import by_name, names_by_name, place_of, sizes_by_name, text
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.blockwise import run_blockwise
 from halocline_engine.distribute.column_jobs import ColumnRequest, check_column, column_job
@@ -84,16 +85,16 @@ def column(
 ) -> xr.Dataset:
     """Evaluate staggered column operators on a dataset; see the head of the module."""
     request = ColumnRequest(
-        text=expression,
-        fields=fields or {},
-        scalars=scalars or {},
-        axis=axis,
+        text=text("expression", expression, "the text of an expression"),
+        fields=names_by_name("fields", fields, "{'T': 'temperature'}"),
+        scalars=by_name("scalars", scalars, "{'K': 0.1}"),
+        axis=_axis(axis),
         heights=heights,
-        boundary=boundary or {},
+        boundary=by_name("boundary", boundary, "{'lev': 'periodic'}"),
         dtype=dtype,
         name=name,
-        chunks=chunks or {},
-        output=_place(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
     )
     return _run(request, dataset, target, mode, cluster, on_event, cancelled)
 
@@ -120,16 +121,16 @@ def column_matrix(
 ) -> xr.Dataset:
     """Return the bands of a linear expression of one variable; see the head of the module."""
     request = ColumnRequest(
-        text=expression,
-        fields=fields or {},
-        scalars=scalars or {},
-        axis=axis,
+        text=text("expression", expression, "the text of an expression"),
+        fields=names_by_name("fields", fields, "{'T': 'temperature'}"),
+        scalars=by_name("scalars", scalars, "{'K': 0.1}"),
+        axis=_axis(axis),
         heights=heights,
-        boundary=boundary or {},
+        boundary=by_name("boundary", boundary, "{'lev': 'periodic'}"),
         dtype=dtype,
         name=name,
-        chunks=chunks or {},
-        output=_place(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
         of=of,
     )
     return _run(request, dataset, target, mode, cluster, on_event, cancelled)
@@ -161,8 +162,10 @@ column.__doc__ = __doc__
 column_matrix.__doc__ = __doc__
 
 
-def _place(output: str | Path | None) -> Path | None:
-    return None if output is None else Path(output).expanduser().absolute()
+def _axis(axis: str | Mapping[str, str] | None) -> str | Mapping[str, str] | None:
+    if axis is None or isinstance(axis, str):
+        return axis
+    return names_by_name("axis", axis, "{'centre': 'lev', 'face': 'ilev'}")
 
 
 def _ignore(event: Event) -> None:

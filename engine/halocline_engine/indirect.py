@@ -41,6 +41,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.arguments import place_of, sizes_by_name
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.provenance import (
     coordinates_of,
@@ -57,7 +58,6 @@ from halocline_engine.distribute.changes import (
     check_room,
     check_storable,
     ignore,
-    place_of,
 )
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.gather_cut import Exchange, Store
@@ -172,7 +172,15 @@ def gather(
         fill=_filling(found.dtype, fill),
         attributes=found.attrs,
     )
-    job = _Job(opened, exchange, found, where, chunks or {}, place_of(output), plans)
+    job = _Job(
+        opened,
+        exchange,
+        found,
+        where,
+        sizes_by_name("chunks", chunks),
+        place_of("output", output),
+        plans,
+    )
     return _run(job, mode, target, cluster, on_event, cancelled)
 
 
@@ -233,7 +241,15 @@ def scatter(
         fill=_filling(found.dtype, fill),
         attributes=found.attrs,
     )
-    job = _Job(opened, exchange, found, where, chunks or {}, place_of(output), plans)
+    job = _Job(
+        opened,
+        exchange,
+        found,
+        where,
+        sizes_by_name("chunks", chunks),
+        place_of("output", output),
+        plans,
+    )
     return _run(job, mode, target, cluster, on_event, cancelled)
 
 

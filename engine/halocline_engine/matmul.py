@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
+from halocline_engine.arguments import place_of, sizes_by_name
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import Opened, open_source
-from halocline_engine.distribute.changes import check_mode, ignore, place_of
+from halocline_engine.distribute.changes import check_mode, ignore
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.matmul_cut import Product
 from halocline_engine.distribute.matmul_job import ProductRequest, run_product
@@ -94,8 +95,8 @@ def matmul(
         right=_operand(found[1], product, ((dim,), product.columns), dtype),
         name=name,
         frame=with_history(frame, opened.dataset, what),
-        chunks=chunks or {},
-        output=place_of(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
         what=what,
     )
     with ExitStack() as stack:

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import xarray as xr
 
+from halocline_engine.arguments import place_of, sizes_by_name
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.mesh import Mesh, Points, read_mesh
 from halocline_engine.datasets.provenance import coordinates_within, with_history
@@ -48,7 +49,6 @@ from halocline_engine.distribute.changes import (
     Multiplying,
     Request,
     check_room,
-    place_of,
     run_changes,
 )
 from halocline_engine.distribute.events import Event
@@ -170,8 +170,8 @@ def neighbours(
         changes=tuple(changes),
         sizes=sizes,
         frame=with_history(frame, opened.dataset, what),
-        chunks=chunks or {},
-        output=place_of(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
         what=what,
     )
     return run_changes(request, mode, target, cluster, on_event, cancelled)

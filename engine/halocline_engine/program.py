@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from halocline_engine import arguments
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Artifact
@@ -53,6 +54,11 @@ def compile_program(
     target: str = "auto",
 ) -> Compiled:
     """Compile a text for a target; raises `ProgramError` with an excerpt of the text."""
+    arguments.text("program", text, "the text of a program or a stencil")
+    if name is not None:
+        arguments.text("name", name, "the name of a function of the text")
+    arguments.by_name("externals", externals, "{'ORDER': 2}")
+    arguments.by_name("dtypes", dtypes, "{'real': 'float32'}")
     chosen = resolve(target)
     try:
         program = lower(parse(text), name=name, externals=externals, dtypes=dtypes)

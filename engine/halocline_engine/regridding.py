@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
+from halocline_engine.arguments import place_of, sizes_by_name
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import open_source
@@ -40,7 +41,6 @@ from halocline_engine.distribute.changes import (
     Multiplying,
     Request,
     check_room,
-    place_of,
     run_changes,
 )
 from halocline_engine.distribute.events import Event
@@ -99,8 +99,8 @@ def regrid(
         changes=changes,
         sizes=_sizes(opened.dataset, changes, dict(zip(named, known.target_shape, strict=True))),
         frame=with_history(frame, opened.dataset, what),
-        chunks=chunks or {},
-        output=place_of(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
         what=what,
     )
     return run_changes(request, mode, target, cluster, on_event, cancelled)

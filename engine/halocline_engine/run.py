@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import xarray as xr
 
+from halocline_engine.arguments import by_name, names_by_name, place_of, sizes_by_name
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.datasets.source import open_source
@@ -101,15 +102,15 @@ def run(
     """Run a stencil program on a dataset and return the dataset of what it writes."""
     reason = _check_mode(mode)
     request = Request(
-        fields=fields or {},
-        scalars=scalars or {},
-        axes=axes,
-        boundary=boundary or {},
+        fields=names_by_name("fields", fields, "{'inp': 'temperature'}"),
+        scalars=by_name("scalars", scalars, "{'weight': 0.25}"),
+        axes=axes and names_by_name("axes", axes, "{'I': 'lon', 'J': 'lat'}", none=True),
+        boundary=by_name("boundary", boundary, "{'lon': 'periodic', 'lat': 'edge'}"),
         steps=_count("steps", steps),
-        feedback=feedback or {},
-        chunks=chunks or {},
-        output=None if output is None else Path(output).expanduser().absolute(),
-        workspace=None if workspace is None else Path(workspace).expanduser().absolute(),
+        feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
+        workspace=place_of("workspace", workspace),
         attempt=attempt,
         order=order,
     )
@@ -153,7 +154,7 @@ def _compile(
     target: str,
 ) -> Compiled:
     """Compile a text, or take a stencil as it was compiled, for this target."""
-    if isinstance(program, str):
+    if not isinstance(program, Stencil):
         return compile_program(
             program, name=name, externals=externals, dtypes=dtypes, target=target
         )

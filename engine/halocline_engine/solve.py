@@ -55,6 +55,7 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
+from halocline_engine.arguments import place_of, sizes_by_name
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.blockwise import run_blockwise
 from halocline_engine.distribute.events import Event
@@ -116,8 +117,8 @@ def tridiagonal(
         pivoting=pivoting,
         residual=residual,
         name=name,
-        chunks=chunks or {},
-        output=_place(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
     )
     checked = check_banded(request, open_source(dataset))
     with ExitStack() as stack:
@@ -157,8 +158,8 @@ def pentadiagonal(
         pivoting=pivoting,
         residual=residual,
         name=name,
-        chunks=chunks or {},
-        output=_place(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
     )
     checked = check_banded(request, open_source(dataset))
     with ExitStack() as stack:
@@ -189,8 +190,8 @@ def factor(
         variables=(lower, upper, diagonal),
         dim=dim,
         periodic=periodic,
-        chunks=chunks or {},
-        output=_place(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
     )
     checked = check_factor(request, open_source(dataset))
     with ExitStack() as stack:
@@ -217,7 +218,9 @@ def solve(
     _check_mode(mode)
     several = [] if isinstance(rhs, str) else list(rhs)
     names = {rhs: name} if isinstance(rhs, str) else {one: f"{one}_{name}" for one in several}
-    request = SolveRequest(names=names, chunks=chunks or {}, output=_place(output))
+    request = SolveRequest(
+        names=names, chunks=sizes_by_name("chunks", chunks), output=place_of("output", output)
+    )
     checked = check_solve(request, open_source(dataset), open_source(factors))
     with ExitStack() as stack:
         pool, chosen = open_pool(cluster, target, stack)
@@ -250,8 +253,8 @@ def tree(
         parent=parent,
         row_size=row_size,
         name=name,
-        chunks=chunks or {},
-        output=_place(output),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
     )
     checked = check_tree(request, open_source(dataset))
     with ExitStack() as stack:
@@ -265,10 +268,6 @@ def _check_mode(mode: str) -> None:
         raise ArgumentError(
             f"The mode of a solve must be 'auto' or 'streamed', got {mode!r}.", hint="Leave it out."
         )
-
-
-def _place(output: str | Path | None) -> Path | None:
-    return None if output is None else Path(output).expanduser().absolute()
 
 
 def _ignore(event: Event) -> None:

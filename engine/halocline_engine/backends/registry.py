@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import cast
 
+from halocline_engine.arguments import text
 from halocline_engine.backends.base import Backend
 from halocline_engine.device import probe
 from halocline_engine.errors import ArgumentError
@@ -32,7 +33,7 @@ def resolve(target: str) -> str:
     """
     if target == AUTO:
         return "cuda" if probe.device_count() > 0 else "cpu"
-    if target not in _BACKENDS:
+    if text("target", target, "the name of a target") not in _BACKENDS:
         near = get_close_matches(target, (AUTO, *_BACKENDS), n=1)
         meant = f"Did you mean '{near[0]}'? " if near else ""
         names = ", ".join(f"'{name}'" for name in (AUTO, *_BACKENDS))

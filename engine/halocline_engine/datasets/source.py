@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.arguments import source_of
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.hdf5_scan import is_hdf5, refuse_outside
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset, variable_data
@@ -128,7 +129,7 @@ def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     """
     if isinstance(dataset, xr.Dataset):
         return Opened(dataset, InMemory(dataset), None, "")
-    path = Path(dataset).expanduser()
+    path = source_of(dataset)
     if not path.exists():
         raise DatasetError(
             f"Dataset '{path}' does not exist.",

@@ -51,7 +51,6 @@ __all__ = [
     "check_room",
     "check_storable",
     "ignore",
-    "place_of",
     "run_changes",
 ]
 
@@ -258,11 +257,6 @@ def check_room(what: str, needed: int) -> None:
             needed=needed,
             available=available,
         )
-
-
-def place_of(output: str | Path | None) -> Path | None:
-    """Return where a result is written, as users name it."""
-    return None if output is None else Path(output).expanduser().absolute()
 
 
 def change_job(request: Request, pool: Pool, target: str) -> Blockwise:

@@ -32,7 +32,7 @@ from halocline_engine.distribute.pool import (
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import BlockWork, Report, RunWork
 from halocline_engine.distribute.visiting import shares
-from halocline_engine.errors import CancelledError, DeviceError, HaloclineError
+from halocline_engine.errors import ArgumentError, CancelledError, DeviceError, HaloclineError
 
 __all__ = ["ClusterPool", "connect", "local_gpu_cluster", "start"]
 
@@ -239,9 +239,14 @@ def _somewhere(work: BlockWork, blocks: Sequence[Block]) -> tuple[Sequence[Repor
 @contextlib.contextmanager
 def connect(cluster: object) -> Generator[ClusterPool]:
     """Use a cluster that runs already: the address of its scheduler, or a client of it."""
-    if not isinstance(cluster, str):
+    if isinstance(cluster, distributed.Client):
         yield ClusterPool(cluster)
         return
+    if not isinstance(cluster, str):
+        raise ArgumentError(
+            "Argument 'cluster' must be a number of worker processes, the address of a Dask"
+            f" scheduler or a distributed.Client, got the {type(cluster).__name__} {cluster!r}."
+        )
     try:
         client = _dd.Client(cluster, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

@@ -1,0 +1,121 @@
+"""The kinds of keyword arguments that public functions take, checked before anything is done.
+
+Each function returns what was given, in the form that the engine uses, or raises `ArgumentError`
+with what was expected, what was got, and an example.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from numbers import Integral
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, cast
+
+from halocline_engine.errors import ArgumentError
+
+__all__ = ["by_name", "names_by_name", "place_of", "sizes_by_name", "source_of", "text"]
+
+
+def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
+    """Return a mapping from text; empty where None was given."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ArgumentError(
+            f"Argument '{argument}' must be a mapping, got {_kind(given)} {_shown(given)}.",
+            hint=f"Write for example {argument}={example}.",
+        )
+    found = cast("Mapping[Any, Any]", given)
+    for name in found:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"Argument '{argument}' must have names as keys, got {_kind(name)} {_shown(name)}.",
+                hint=f"Write for example {argument}={example}.",
+            )
+    return found
+
+
+def names_by_name(
+    argument: str, given: object, example: str, *, none: bool = False
+) -> Mapping[str, Any]:
+    """Return a mapping from text to text, or to None where that is allowed."""
+    found = by_name(argument, given, example)
+    for name, value in found.items():
+        if not (isinstance(value, str) or (none and value is None)):
+            raise ArgumentError(
+                f"Argument '{argument}' must give a name for '{name}', got {_kind(value)}"
+                f" {_shown(value)}.",
+                hint=f"Write for example {argument}={example}.",
+            )
+    return found
+
+
+def sizes_by_name(argument: str, given: object) -> dict[str, int]:
+    """Return whole numbers by dimension; who knows the dimensions checks how large they are."""
+    example = "{'lat': 180, 'lon': 360}"
+    found = by_name(argument, given, example)
+    for name, size in found.items():
+        if isinstance(size, bool) or not isinstance(size, Integral):
+            raise ArgumentError(
+                f"Argument '{argument}' must give a whole number along '{name}', got"
+                f" {_kind(size)} {_shown(size)}.",
+                hint=f"Write for example {argument}={example}, or leave it out: sizes are then"
+                " planned from memory.",
+            )
+    return {name: int(size) for name, size in found.items()}
+
+
+def text(argument: str, given: object, what: str) -> str:
+    """Return a text; `what` says of what."""
+    if not isinstance(given, str):
+        raise ArgumentError(
+            f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}."
+        )
+    return given
+
+
+def place_of(argument: str, given: object) -> Path | None:
+    """Return where something is written, as users name it."""
+    if given is None:
+        return None
+    found = _path(given)
+    if found is None:
+        raise ArgumentError(
+            f"Argument '{argument}' must be a path, got {_kind(given)} {_shown(given)}.",
+            hint=f"Write for example {argument}='result.zarr'.",
+        )
+    return found.expanduser().absolute()
+
+
+def source_of(given: object) -> Path:
+    """Return the path of a dataset that is not in memory."""
+    found = _path(given)
+    if found is None:
+        raise ArgumentError(
+            f"A dataset must be an xarray.Dataset or a path, got {_kind(given)} {_shown(given)}.",
+            hint="A variable becomes a dataset by its method to_dataset(name=...).",
+        )
+    return found.expanduser()
+
+
+def _path(given: object) -> Path | None:
+    if isinstance(given, (str, Path)):
+        return Path(given)
+    found = fspath(cast("PathLike[Any]", given)) if isinstance(given, PathLike) else None
+    return Path(found) if isinstance(found, str) else None
+
+
+def _kind(given: object) -> str:
+    """Return the type of what was given, with its article.
+
+    >>> _kind(3), _kind("a"), _kind([])
+    ('the int', 'the str', 'the list')
+    """
+    return f"the {type(given).__name__}"
+
+
+def _shown(given: object) -> str:
+    """Return how a value is written, cut where that is long."""
+    return reprlib.repr(given)
