@@ -65,36 +65,64 @@ class TreeTimer(Protocol):
         ...
 
 
+def _solver(bench: TreeTimer) -> CudaTree:
+    processors = int(bench.cupy.cuda.Device().attributes["MultiProcessorCount"])
+    return CudaTree(bench.machine, bench.library, bench.shared, processors)
+
+
 def uniform_trees(bench: TreeTimer) -> Iterator[Figure]:
-    """Cells of one tree, interleaved: four elements a node."""
+    """Cells of one tree, interleaved in blocks as `solve` has them: four elements a node."""
     cupy = bench.cupy
-    solver = CudaTree(bench.machine, bench.library, bench.shared)
+    solver = _solver(bench)
     for dtype in KINDS:
         for nodes in NODES:
             kind = np.dtype(dtype)
             if not bench.time_for(f"uniform {nodes} nodes {dtype}"):
                 continue
             parents = _branching(nodes)
-            shape = solver.uniform_shape(parents, kind)
-            if shape is None:
+            cells = bench.rows // nodes // 128 * 128
+            layout = flat([nodes])
+            plan = solver.uniform_plan(Forest(layout, parents, None), kind)
+            if plan is None:
                 print(f"uniform {nodes} nodes {dtype}: does not fit on the chip")
                 continue
-            cells = bench.rows // nodes // 128 * 128
-            diagonal, upper, rhs = (
-                cupy.random.random((nodes, cells), dtype=kind) for _ in range(3)
-            )
+            shape = (cells // WIDTH, nodes, WIDTH)
+            diagonal, upper, rhs = (cupy.random.random(shape, dtype=kind) for _ in range(3))
             diagonal += 1 + nodes_around(parents)[:, None].max()
             found = cupy.full_like(rhs, np.nan)
-            held = cupy.asarray(shape.table)
-            arrays = (held, diagonal, upper, rhs, found)
+            room = cupy.full(max(1, solver.uniform_room(plan, cells)), np.nan, kind)
+            held = cupy.asarray(plan.shape.table)
+            arrays = (held, diagonal, upper, rhs, found, room)
             places = tuple(np.uint64(array.data.ptr) for array in arrays)
-            work = partial(solver.uniform, shape, cells, kind, places)
+            work = partial(solver.uniform, plan, cells, places)
             work()
-            _check(cupy, parents, arrays[1:], WRONG[dtype])
+            _check(cupy, parents, arrays[1:5], WRONG[dtype])
             figures = bench.share(4 * rhs.nbytes, dtype, work)
             yield Figure("uniform", f"{nodes} nodes {dtype}", USUAL, *figures)
-            del diagonal, upper, rhs, found, held, arrays
+            del diagonal, upper, rhs, found, held, room, arrays
             bench.free()
+    yield from _from_the_host(bench, solver)
+
+
+def _from_the_host(bench: TreeTimer, solver: CudaTree) -> Iterator[Figure]:
+    """Time what a user waits for, and on the target cpu: cells of one tree in flat layout."""
+    nodes, cells = NODES[-1], bench.cells
+    forest = arrange(flat([nodes] * cells), np.tile(_branching(nodes), cells))
+    rng = np.random.default_rng(0)
+    diagonal, upper, rhs = rng.random((3, nodes * cells))
+    diagonal += 5
+    judge = cpu.solve(forest, diagonal, upper, rhs)
+    for name, solve in (("from the host and back", solver.solve), ("the target cpu", cpu.solve)):
+        times: list[float] = []
+        for _ in range(3):
+            start = time.perf_counter()
+            solved = solve(forest, diagonal, upper, rhs)
+            times.append(time.perf_counter() - start)
+            if not np.array_equal(solved.solution, judge.solution):
+                raise AssertionError(f"The bits of '{name}' are others.")
+        yield Figure(
+            "uniform", f"{cells} cells of {nodes} nodes float64", name, min(times) * 1e3, 0.0
+        )
 
 
 def _branching(nodes: int) -> NDArray[np.int64]:
@@ -114,8 +142,8 @@ def nodes_around(parents: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _check(cupy: Any, parents: NDArray[np.int64], arrays: Sequence[Any], most: float) -> None:
-    """Put solutions [node, cell] back into their equations."""
-    diagonal, upper, rhs, x = arrays
+    """Put solutions [block, node, cell] back into their equations."""
+    diagonal, upper, rhs, x = (cupy.moveaxis(array, 1, 0) for array in arrays)
     missing = diagonal * x - rhs
     for node, parent in enumerate(parents.tolist()):
         if node:
@@ -136,7 +164,7 @@ def ragged_trees(bench: TreeTimer) -> Iterator[Figure]:
     layout, case = forest.layout, f"{bench.cells} cells float64"
     found, seconds = _on_processors(forest, system)
     yield Figure("ragged", case, "the target cpu", seconds * 1e3, 0.0)
-    solver = CudaTree(bench.machine, bench.library, bench.shared)
+    solver = _solver(bench)
     target = interleaved(layout.sizes, WIDTH)
     packed = [target.pack(layout, array) for array in system]
     for how, bases, sizes, stride, arrays in (

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from emulation.machine import ABSENT, EmulatedMachine, compiler
 from forests import random_parents, sparse_solution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import halocline_engine as he
-from halocline_engine.distribute import solve_jobs
+from halocline_engine.distribute import solve_jobs, tree_solving
 from halocline_engine.distribute.partition import Span
 from halocline_engine.distribute.pool import LocalPool
 from halocline_engine.distribute.tree_solving import pieces_of
+from halocline_engine.kernels.machine import Library
+from halocline_engine.kernels.tree.cuda import CudaTree
 
 NAMES = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d"}
 
@@ -361,3 +364,34 @@ def test_what_does_not_fit_is_refused_with_numbers(monkeypatch: pytest.MonkeyPat
         "A block of 9 cells needs up to 76000 bytes, but 20000 are free for it. Give fewer cells:"
         " chunks={'cell': ...}."
     )
+
+
+@pytest.mark.skipif(compiler() is None, reason=ABSENT)
+def test_cells_of_one_tree_go_to_the_kernel_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine = EmulatedMachine(tmp_path)
+    kernels = CudaTree(machine, Library(machine), 227 * 1024, 2)
+
+    def on_the_device(_target: str) -> CudaTree:
+        return kernels
+
+    monkeypatch.setattr(tree_solving, "tree_solver", on_the_device)
+    rng = np.random.default_rng(0)
+    cells, nodes = 600, 12
+    parents = np.array([3, 0, 1, -1, 3, 4, 4, 1, 7, 0, 9, 10])
+    total = cells * nodes
+    dataset = xr.Dataset(
+        {
+            "size": ("cell", np.full(cells, nodes), {"sample_dimension": "node"}),
+            "parent": ("node", np.tile(parents, cells)),
+            "diagonal": ("node", rng.uniform(50, 60, total)),
+            "upper": ("node", rng.uniform(-1, 0, total)),
+            "rhs": (("t", "node"), rng.normal(size=(2, total))),
+        }
+    )
+    found = trees(dataset, target="cpu", chunks={"cell": cells})
+    launched = {name for loaded in machine.loaded for name, _, _ in loaded.launched}
+    assert launched == {"pack", "uniform", "unpack"}
+    monkeypatch.undo()
+    assert np.array_equal(found["solution"], trees(dataset, target="reference")["solution"])

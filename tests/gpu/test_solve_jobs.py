@@ -66,3 +66,30 @@ def test_factors_and_pentadiagonal_systems(*, periodic: bool) -> None:
         there = he.pentadiagonal(dataset, **options, target="cuda")
         here = he.pentadiagonal(dataset, **options, target="reference")
         assert np.array_equal(there["solution"], here["solution"])
+
+
+@pytest.mark.parametrize("nodes", [30, 200])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_cells_of_one_tree_have_the_bits_of_the_reference(nodes: int, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    cells = 3000
+    parents = np.arange(-1, nodes - 1)
+    parents[5::7] = rng.integers(0, 4, len(parents[5::7]))
+    arrays = rng.uniform(1, 2, (3, cells * nodes)).astype(dtype)
+    arrays[0] += nodes
+    arrays[0, [nodes + 9, 7 * nodes]] = np.inf, 0
+    names = ("diagonal", "upper", "rhs")
+    dataset = xr.Dataset(
+        {
+            "size": ("cell", np.full(cells, nodes), {"sample_dimension": "node"}),
+            "parent": ("node", np.tile(parents, cells)),
+            **{name: ("node", array) for name, array in zip(names, arrays, strict=True)},
+        }
+    )
+    options: dict[str, Any] = {**{name: name for name in names}, "parent": "parent"}
+    found, judge = (
+        he.tree(dataset, **options, row_size="size", target=target, chunks={"cell": cells})
+        for target in ("cuda", "reference")
+    )
+    assert np.array_equal(found["solution"], judge["solution"], equal_nan=True)
+    assert np.array_equal(found["solution_status"], judge["solution_status"])

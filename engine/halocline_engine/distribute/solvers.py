@@ -115,9 +115,10 @@ def _tree(target: str, device: int) -> object:
         from halocline_engine.kernels.tree import cpu
 
         return cpu
+    from halocline_engine.device.probe import device_facts
     from halocline_engine.kernels.tree.cuda import CudaTree
 
-    return CudaTree(*_machine(device))
+    return CudaTree(*_machine(device), device_facts().multiprocessors)
 
 
 class _Alike:

@@ -1,14 +1,13 @@
 """Tree systems on a CUDA device, in each of the layouts; the bits of the other targets.
 
-A ragged batch is interleaved: a thread each, cells of a warp of about the same size, whose nodes
-come through a ring on the chip. Cells that all have the same tree are eliminated on the chip where
-they fit there, by a thread each, or by three where few cells fit. A batch of few cells is packed by
-the levels of their branches: a block of threads each.
+A batch is interleaved: a thread each. Where cells have different trees, those of a warp are of
+about the same size, and their nodes come through a ring on the chip; where all have the same one,
+what the sweeps hand on stays on the chip, or near it. A batch of few cells is packed by the levels
+of their branches: a block of threads each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,9 @@ from numpy.typing import NDArray
 from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.machine import Library, Machine, Moved
 from halocline_engine.kernels.tree import cpu
-from halocline_engine.kernels.tree.lanes import MOST_PLACES, Lanes, lanes_of
 from halocline_engine.kernels.tree.levels import Levels, by_levels
 from halocline_engine.kernels.tree.marks import Marks, marks_of
 from halocline_engine.kernels.tree.problem import Cable, Solved, check_cells
-from halocline_engine.kernels.tree.shape import Shape, shape_of
 from halocline_engine.kernels.tree.storage import (
     Flat,
     Interleaved,
@@ -32,18 +29,12 @@ from halocline_engine.kernels.tree.storage import (
     pack_parents,
 )
 from halocline_engine.kernels.tree.topology import Forest
+from halocline_engine.kernels.tree.uniform import Uniform, uniform_of
 
 __all__ = ["WIDTH", "CudaTree", "marked_parents"]
 
 #: Cells of a block of the interleaved layout: the threads of a warp.
 WIDTH = 32
-# Nodes of one tree that are loaded ahead, by the bytes of an element.
-_AHEAD: Mapping[int, int] = {4: 16, 8: 8}
-# Where fewer bytes of a row are on a processor at once, trees have lanes: at most so many, if their
-# rows have at most so many places for each node. Rows of a round, and bytes of a block's row.
-_FEW_BYTES = 960
-_MOST_LANES, _MOST_ROOM = 3, 1.5
-_ROUND, _ROW = 8, 128
 _DEPTH = 8
 # Nodes of a stage, and stages of the ring on the way up and down; see `ring.cu`.
 _STAGE, _UP, _DOWN = 8, 4, 6
@@ -51,11 +42,6 @@ _STAGE, _UP, _DOWN = 8, 4, 6
 _FOLDER = Path(__file__).parent
 _THREADS = 128
 _TILE = 32
-# Threads of a block that eliminates on the chip, and shared memory that the device keeps of each.
-_WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128)
-_RESERVED = 1024
-# Blocks of trees with lanes: more would have too few registers.
-_MOST_BLOCKS = 6
 _WORDS = {4: "unsigned int", 8: "unsigned long long"}
 _REALS = {"float32": "float", "float64": "double"}
 # Fewer cells than this leave most of a device idle with a thread each.
@@ -65,12 +51,19 @@ _FORK = 1 << 31
 
 
 class CudaTree:
-    """The kernels on one machine; `most_shared` are the bytes that a block may have."""
+    """The kernels on one machine.
 
-    def __init__(self, machine: Machine, library: Library, most_shared: int) -> None:
+    `most_shared` are the bytes of shared memory that a block may have, `processors` how many blocks
+    run at once where each has so many.
+    """
+
+    def __init__(
+        self, machine: Machine, library: Library, most_shared: int, processors: int
+    ) -> None:
         self._machine = machine
         self._library = library
         self._most_shared = most_shared
+        self._processors = processors
 
     def solve(self, forest: Forest, diagonal: Values, upper: Values, rhs: Values) -> Solved:
         """Solve a ragged batch; arrays hold a value for each node of the forest."""
@@ -80,7 +73,11 @@ class CudaTree:
         elif forest.layout.count < _FEW:
             found = self.solve_branches(forest, diagonal, upper, rhs)
         else:
-            found = self.solve_interleaved(forest, diagonal, upper, rhs)
+            plan = self.uniform_plan(forest, rhs.dtype)
+            if plan is None:
+                found = self.solve_interleaved(forest, diagonal, upper, rhs)
+            else:
+                found = self.solve_uniform(plan, forest, diagonal, upper, rhs)
         return Solved(found, cpu.diagnose(forest, diagonal, upper, rhs, found))
 
     def solve_flat(self, forest: Forest, diagonal: Values, upper: Values, rhs: Values) -> Values:
@@ -167,113 +164,50 @@ class CudaTree:
         self._machine.upload(packed.reshape(-1, 1, 1), array)
         return self._unpack(moved, source, target, array)
 
-    def solve_uniform(
-        self, parents: Values, diagonal: Values, upper: Values, rhs: Values
-    ) -> Values:
-        """Solve cells of one tree; arrays are indexed [node, cell], `parents` are local.
+    def uniform_plan(self, forest: Forest, dtype: np.dtype[Any]) -> Uniform | None:
+        """Return how cells that all have the same tree are solved; None where they do not.
 
-        Raises `ValueError` where the cells do not fit on the chip; see `uniform_shape`.
+        Also where their tree is too large for the chip.
         """
-        nodes, cells = rhs.shape
-        shape = self.uniform_shape(parents, rhs.dtype)
-        if shape is None:
-            raise ValueError(f"Trees of {nodes} nodes do not fit on the chip.")
-        moved = Moved(self._machine)
-        found = moved.new((1, nodes, cells), rhs.dtype)
-        places = [moved.put(array) for array in (shape.table, diagonal, upper, rhs)]
-        places.append(moved.address(found))
-        self.uniform(shape, cells, rhs.dtype, tuple(places))
-        return moved.get(found)[0]
-
-    def uniform_shape(self, parents: Values, dtype: np.dtype[Any]) -> Shape | Lanes | None:
-        """Return how cells of one tree are eliminated on the chip; None where they do not fit.
-
-        Trees of which few fit have several threads each, if they branch enough for that.
-        """
-        shape = shape_of(parents, _AHEAD[dtype.itemsize])
-        threads = self._uniform_threads(shape, dtype.itemsize)
-        if not threads:
+        if not forest.alike():
             return None
-        blocks = self._most_shared // (_uniform_bytes(shape, dtype.itemsize, threads) + _RESERVED)
-        if max(1, blocks) * threads * dtype.itemsize < _FEW_BYTES:
-            for count in range(_MOST_LANES, 1, -1):
-                lanes = lanes_of(parents, _ROUND, count)
-                short = lanes.rows * count <= _MOST_ROOM * lanes.nodes
-                if short and lanes.places <= MOST_PLACES and self._lane_blocks(lanes):
-                    return lanes
-        return shape
+        tree = forest.parents[: forest.layout.offsets[1]]
+        return uniform_of(tree.tobytes(), dtype.itemsize, self._most_shared)
 
-    def uniform(
-        self,
-        shape: Shape | Lanes,
-        cells: int,
-        dtype: np.dtype[Any],
-        places: tuple[np.uint64, ...],
-    ) -> None:
-        """Queue the solution of cells of one tree, whose shape is from `uniform_shape`.
+    def solve_uniform(
+        self, plan: Uniform, forest: Forest, diagonal: Values, upper: Values, rhs: Values
+    ) -> Values:
+        """Solve a batch of cells of one tree in blocks of `WIDTH`; converts on the device."""
+        layout = forest.layout
+        target = interleaved(layout.sizes, WIDTH)
+        moved = Moved(self._machine)
+        packed = [self._pack(moved, layout, target, array) for array in (diagonal, upper, rhs)]
+        found = moved.new((1, 1, target.total), rhs.dtype)
+        room = moved.new((1, 1, self.uniform_room(plan, layout.count)), rhs.dtype)
+        places = (moved.address(array) for array in (*packed, found, room))
+        self.uniform(plan, layout.count, (moved.put(plan.shape.table), *places))
+        return self._unpack(moved, layout, target, found)
 
-        `places` are the shape's table, diagonal, upper, rhs and solution, indexed [node, cell].
+    def uniform_room(self, plan: Uniform, cells: int) -> int:
+        """Return how many elements `uniform` needs to keep in memory what is not on the chip."""
+        return plan.room * self._uniform_blocks(plan, cells)
+
+    def uniform(self, plan: Uniform, cells: int, places: tuple[np.uint64, ...]) -> None:
+        """Queue the solution of cells of one tree, interleaved in blocks of `WIDTH`.
+
+        `places` are the table of the plan's shape, diagonal, upper, rhs, the solution and the room.
         """
-        if isinstance(shape, Lanes):
-            self._lanes(shape, cells, dtype, places)
-            return
-        threads = self._uniform_threads(shape, dtype.itemsize)
         self._launch(
             "uniform.cu",
             "uniform",
-            cells,
+            self._uniform_blocks(plan, cells) * plan.threads,
             (*places, np.int64(cells)),
-            shared=_uniform_bytes(shape, dtype.itemsize, threads),
-            REAL=_REALS[dtype.name],
-            NODES=shape.nodes,
-            EXTRA=shape.extra,
-            DEPTH=shape.depth,
-            THREADS=threads,
+            shared=plan.shared,
+            **plan.constants(WIDTH),
         )
 
-    def _lanes(
-        self, shape: Lanes, cells: int, dtype: np.dtype[Any], places: tuple[np.uint64, ...]
-    ) -> None:
-        """Queue the solution of cells of one tree by several threads each."""
-        trees = _ROW // dtype.itemsize
-        threads = trees * shape.lanes
-        self._launch(
-            "lanes.cu",
-            "lanes",
-            -(-cells // trees) * threads,
-            (*places, np.int64(cells)),
-            shared=_lane_bytes(shape),
-            REAL=_REALS[dtype.name],
-            NODES=shape.nodes,
-            EXTRA=shape.extra,
-            ROWS=shape.rows,
-            LANES=shape.lanes,
-            DEPTH=shape.depth,
-            TREES=trees,
-            THREADS=threads,
-            BLOCKS=self._lane_blocks(shape),
-        )
-
-    def _lane_blocks(self, shape: Lanes) -> int:
-        """Return how many blocks of trees with lanes a processor has at once."""
-        size = _lane_bytes(shape)
-        if size > self._most_shared:
-            return 0
-        return max(1, min(self._most_shared // (size + _RESERVED), _MOST_BLOCKS))
-
-    def _uniform_threads(self, shape: Shape, itemsize: int) -> int:
-        """Return the threads of a block that eliminates on the chip; 0 where it does not fit."""
-
-        def resident(width: int) -> int:
-            size = _uniform_bytes(shape, itemsize, width)
-            return (
-                self._most_shared // (size + _RESERVED) * width if size <= self._most_shared else 0
-            )
-
-        # Whole warps, and as wide as costs few trees that are solved at once.
-        most = max(resident(width) for width in _WIDTHS)
-        wide = [n for n in _WIDTHS if n % WIDTH == 0 and resident(n) >= 0.85 * most]
-        return 0 if not most else max(wide or _WIDTHS, key=lambda n: (bool(wide) or resident(n), n))
+    def _uniform_blocks(self, plan: Uniform, cells: int) -> int:
+        return min(self._processors, -(-cells // plan.threads))
 
     def solve_branches(
         self, forest: Forest, diagonal: Values, upper: Values, rhs: Values
@@ -417,14 +351,6 @@ def marked_parents(forest: Forest, target: Interleaved | None = None) -> NDArray
 def _ring_bytes(slots: int, itemsize: int) -> int:
     up, down = _UP * (3 * itemsize + 4), _DOWN * (2 * itemsize + 4)
     return WIDTH * (2 * slots * itemsize + _STAGE * max(up, down))
-
-
-def _uniform_bytes(shape: Shape, itemsize: int, threads: int) -> int:
-    return 2 * (shape.nodes + shape.extra) * threads * itemsize + shape.table.nbytes
-
-
-def _lane_bytes(shape: Lanes) -> int:
-    return 2 * shape.places * _ROW + shape.table.nbytes
 
 
 def _tables(cells: list[Levels]) -> list[NDArray[np.int64]]:

@@ -48,6 +48,14 @@ class Forest:
         back[self.order] = values
         return back
 
+    def alike(self) -> bool:
+        """Return whether there are nodes, and all cells have the same tree, numbered alike."""
+        sizes = self.layout.sizes
+        if not self.layout.total or (sizes != sizes[0]).any():
+            return False
+        trees = self.parents.reshape(len(sizes), -1)
+        return bool((trees == trees[0]).all())
+
 
 def arrange(layout: Flat, parents: Any, first_cell: int = 0) -> Forest:
     """Return the cells with parents first.

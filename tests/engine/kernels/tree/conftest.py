@@ -29,7 +29,9 @@ def device(request: pytest.FixtureRequest, emulated: Path) -> CudaTree:
         from halocline_engine.device.machine import current_machine
 
         machine = current_machine()
-        return CudaTree(machine, Library(machine), most_shared(machine.facts.capability))
+        facts = machine.facts
+        shared = most_shared(facts.capability)
+        return CudaTree(machine, Library(machine), shared, facts.multiprocessors)
     if compiler() is None:
         pytest.skip(ABSENT)
     machine = EmulatedMachine(emulated, descending="descending" in request.param)
@@ -38,4 +40,4 @@ def device(request: pytest.FixtureRequest, emulated: Path) -> CudaTree:
     def keep(name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
         return cache.get(key_of(*name), make)
 
-    return CudaTree(machine, Library(machine, keep), 227 * 1024)
+    return CudaTree(machine, Library(machine, keep), 227 * 1024, 2)

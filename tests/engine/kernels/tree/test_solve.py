@@ -19,12 +19,12 @@ from halocline_engine.kernels.machine import source_of
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tree import cpu, reference
 from halocline_engine.kernels.tree.cuda import CudaTree
-from halocline_engine.kernels.tree.lanes import Lanes
 from halocline_engine.kernels.tree.levels import by_levels
 from halocline_engine.kernels.tree.marks import MOST_SLOTS, marks_of
-from halocline_engine.kernels.tree.shape import Shape
+from halocline_engine.kernels.tree.shape import shape_of
 from halocline_engine.kernels.tree.storage import flat, interleaved
 from halocline_engine.kernels.tree.topology import Forest, arrange
+from halocline_engine.kernels.tree.uniform import uniform_of
 
 SIZES = (1, 2, 0, 17, 40, 3, 100, 17)
 
@@ -86,54 +86,90 @@ def test_the_device_has_the_same_bits_in_every_layout(device: CudaTree, dtype: s
     assert np.array_equal(solved.status, judge.status)
 
 
-@pytest.mark.parametrize("kind", ["usual", "star", "bushy", "node"])
-def test_cells_of_one_tree(device: CudaTree, kind: str) -> None:
+def one_tree(nodes: int, forks: float, cells: int) -> Forest:
+    """Return cells of a tree; a part of its nodes have other parents than the one before."""
     rng = np.random.default_rng(4)
-    cells, nodes = 40, 1 if kind == "node" else 23
-    parents = np.maximum(np.arange(-1, nodes - 1), 0)
+    parents = np.arange(-1, nodes - 1)
     for node in range(2, nodes):
-        if kind == "star":
-            parents[node] = 0
-        elif rng.random() < (0.5 if kind == "bushy" else 0.1):
+        if rng.random() < forks:
             parents[node] = rng.integers(0, node)
-    roots = np.where(np.arange(nodes) > 0, parents, -1)
-    forest = arrange(flat([nodes] * cells), np.tile(roots, cells))
-    assert forest.order is None
-    diagonal, upper, rhs = rng.uniform(5, 9, (3, cells, nodes))
-    diagonal += 9 * nodes
-    diagonal[7, 0] = 0
-    upper[:, 0] = np.nan
-    judge = reference.solve(forest, diagonal.ravel(), upper.ravel(), rhs.ravel())
-    found = device.solve_uniform(parents, diagonal.T, upper.T, rhs.T)
-    assert np.array_equal(found.T.ravel(), judge.solution)
+    return arrange(flat([nodes] * cells), np.tile(parents, cells))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_large_cells_of_one_tree_have_several_threads(device: CudaTree, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "forks", "dtype"),
+    [
+        (1, 0.0, "float64"),
+        (23, 0.1, "float64"),
+        (24, 0.5, "float32"),
+        (170, 0.1, "float64"),
+        (193, 0.4, "float32"),
+    ],
+)
+def test_cells_of_one_tree(device: CudaTree, nodes: int, forks: float, dtype: str) -> None:
+    cells = 601
+    forest = one_tree(nodes, forks, cells)
+    plan = device.uniform_plan(forest, np.dtype(dtype))
+    assert plan is not None
+    assert (plan.shape.away > 0) == (nodes > 100)
     rng = np.random.default_rng(0)
-    nodes, cells = 170, 35
-    parents = np.maximum(np.arange(-1, nodes - 1), 0)
-    for node in range(2, nodes):
-        if rng.random() < 0.15:
-            parents[node] = rng.integers(0, node)
-    shape = device.uniform_shape(parents, np.dtype(dtype))
-    assert isinstance(shape, Lanes)
-    assert shape.lanes == 3
-    roots = np.where(np.arange(nodes) > 0, parents, -1)
-    forest = arrange(flat([nodes] * cells), np.tile(roots, cells))
     diagonal, upper, rhs = rng.uniform(1, 2, (3, cells, nodes)).astype(dtype)
-    diagonal += 200
-    diagonal[7, 0] = 0
+    diagonal += 2 * nodes
     upper[:, 0] = np.nan
+    # What a quick reciprocal cannot do, and what makes a system one that is skipped.
+    for cell, value in enumerate((0, np.inf, np.nan, np.finfo(dtype).tiny / 4, -np.inf)):
+        diagonal[7 * cell, nodes // 2] = value
+    diagonal[-1, 0] = 0
     judge = reference.solve(forest, diagonal.ravel(), upper.ravel(), rhs.ravel())
-    found = device.solve_uniform(parents, diagonal.T, upper.T, rhs.T)
-    assert np.array_equal(found.T.ravel(), judge.solution)
+    found = device.solve(forest, diagonal.ravel(), upper.ravel(), rhs.ravel())
+    assert np.array_equal(found.solution, judge.solution, equal_nan=True)
+    assert np.array_equal(found.status, judge.status)
 
 
-def test_lanes_need_branches(device: CudaTree) -> None:
-    spine = np.maximum(np.arange(-1, 169), 0)
-    assert isinstance(device.uniform_shape(spine, np.dtype("float64")), Shape)
-    assert device.uniform_shape(np.maximum(np.arange(-1, 9999), 0), np.dtype("float64")) is None
+def test_which_cells_are_of_one_tree() -> None:
+    forest = one_tree(9, 0.5, 4)
+    assert forest.alike()
+    assert not arrange(flat([]), np.zeros(0, np.int64)).alike()
+    assert not arrange(flat([2, 1]), np.array([-1, 0, -1])).alike()
+    parents = forest.parents.copy()
+    parents[-1] = (parents[-1] + 1) % 8
+    assert not Forest(forest.layout, parents, None).alike()
+
+
+def test_trees_that_do_not_fit_on_the_chip_are_kept_away() -> None:
+    spine = np.maximum(np.arange(-1, 999), 0)
+    whole, large = (uniform_of(spine[:n].tobytes(), 8, 227 * 1024) for n in (80, 1000))
+    assert whole is not None
+    assert large is not None
+    assert whole.room == 0
+    assert large.threads == 96
+    held = large.shape.places - large.shape.extra
+    assert large.room == 2 * 96 * (1000 - held)
+    for plan in (whole, large):
+        assert plan.shared <= 227 * 1024
+    assert uniform_of(np.zeros(30000, np.int64).tobytes(), 8, 227 * 1024) is None
+
+
+def test_places_of_children_that_wait() -> None:
+    rng = np.random.default_rng(1)
+    parents = np.array([0, *(int(rng.integers(0, node)) for node in range(1, 61))])
+    shape = shape_of(parents, 8, 2, 6)
+    table = shape.table.astype(np.int64)
+    up, heads, lists = table[:64], table[128:136], table[136:]
+    waits: dict[int, int] = {}
+    for turn, word in enumerate(up.tolist()):
+        node, begin, count = 63 - turn, heads[turn // 8] & 65535, heads[turn // 8] >> 16
+        listed = [int(w) for w in lists[begin : begin + count] if w % 16 == turn % 8]
+        taken = [w & 0x3FFF0 for w in (*listed, word)]
+        far = [c for c in range(60, node, -1) if node < 61 and parents[c] == node != c - 1]
+        assert [waits.pop(place) for place in taken if place in waits] == far
+        # A node on the chip is put into its own place, where nothing else may wait then.
+        assert node >= 48 or node * 6 * 16 not in waits
+        if word & 1:
+            place = word >> 14 & 0x3FFF0
+            assert place not in waits
+            waits[place] = node
+    assert not waits
 
 
 def test_many_cells_go_interleaved_on_the_device(device: CudaTree) -> None:
@@ -269,14 +305,12 @@ def test_messages_of_arrays() -> None:
 def test_nvidias_compiler_takes_the_kernels() -> None:
     folder = Path(module.__file__).parent
     real = {"REAL": "double", "THREADS": 32}
+    plan = uniform_of(one_tree(170, 0.1, 1).parents.tobytes(), 8, 227 * 1024)
+    assert plan is not None
     files: dict[str, dict[str, Any]] = {
         "strided.cu": {**real, "DEPTH": 8},
         "ring.cu": {**real, "DEPTH": 8, "UP": 4, "DOWN": 6, "SLOTS": 32},
-        "uniform.cu": {**real, "NODES": 80, "EXTRA": 1, "DEPTH": 8},
-        "lanes.cu": {
-            "REAL": "double", "NODES": 160, "EXTRA": 3, "ROWS": 72, "LANES": 3, "DEPTH": 8,
-            "TREES": 16, "THREADS": 48, "BLOCKS": 5,
-        },
+        "uniform.cu": plan.constants(32),
         "branches.cu": real,
         "assembly.cu": real,
         "convert.cu": {"WORD": "unsigned int", "WIDTH": 32, "TILE": 32, "THREADS": 128},
