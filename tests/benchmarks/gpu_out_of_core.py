@@ -4,12 +4,13 @@
         [--gib 8] [--grant-gib 3] [--folder FOLDER] [--target cuda]
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, some steps for each
-residency of a block on the device. Each stage is timed alone, with all blocks and the buffers of
-the run: read, send (host to device), compute, fetch (device to host), write. Then all of them
-overlap, into a store whose files do not exist before. `wall / slowest` is what that costs beside
-the slowest stage; `send / pinned` is the rate of sending alone beside that of one large page-locked
-copy of the same run, and `achieved` that of sending in the pipeline. Peaks are what the process and
-the device took beyond what they had before the run, beside the projection.
+residency of a block on the device. Each stage is timed alone, with all blocks, and the buffers and
+threads of the run: read, send (host to device), compute, fetch (device to host), write. Then all of
+them overlap. Files of the result do not exist before, but the memory for them was used before.
+`wall / slowest` is what all cost beside the slowest stage; `send / pinned` is the rate of sending
+alone beside that of one large page-locked copy of the same run, and `achieved` that of sending in
+the pipeline. Peaks are what the process and the device took beyond what they had before the run,
+beside the projection.
 """
 
 from __future__ import annotations
@@ -119,13 +120,19 @@ class Measured(PipelinedWork):
     def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
         items = items_of(self.work, blocks)
         conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
-        # The first use compiles, and touches all pages of the buffers.
+        # The first use compiles, and touches all pages of the buffers and of the result.
         for stage in Stage:
-            self._alone(conveyor, stage, min(len(items), 2 * self.slots))
+            every = (
+                len(items)
+                if stage in (Stage.READ, Stage.WRITE)
+                else min(len(items), 2 * self.slots)
+            )
+            self._alone(conveyor, stage, every)
         for stage in Stage:
+            if stage is Stage.WRITE:
+                self._forget()
             self.figure.alone[stage.name.lower()] = self._alone(conveyor, stage, len(items))
-        for name, _ in self.work.saved:
-            shutil.rmtree(Path(cast(Any, self.work.sink).path) / name / "c")
+        self._forget()
         del conveyor
         self.figure.sent = sum(
             np.dtype(np.float32).itemsize * int(np.prod([s.size for s in share.fresh]))
@@ -135,6 +142,11 @@ class Measured(PipelinedWork):
         begun = time.perf_counter()
         yield from PipelinedWork.stream(self, blocks, asked)
         self.figure.wall = time.perf_counter() - begun
+
+    def _forget(self) -> None:
+        """Remove the files of the result, so that all are new again."""
+        for name, _ in self.work.saved:
+            shutil.rmtree(Path(cast(Any, self.work.sink).path) / name / "c")
 
     def _alone(self, conveyor: Conveyor, stage: Stage, items: int) -> float:
         """Return the seconds of one stage of all items, with nothing beside it."""

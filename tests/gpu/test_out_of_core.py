@@ -12,6 +12,7 @@ import zarr
 
 from halocline_engine.device.lanes import DeviceLanes
 from halocline_engine.device.machine import CudaMachine
+from halocline_engine.distribute.cluster import start
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.options import Options
 from halocline_engine.run import run
@@ -55,7 +56,9 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return path
 
 
-def smoothed(store: Path, output: Path | None, **options: Any) -> tuple[xr.Dataset, list[Event]]:
+def smoothed(
+    store: Path, output: Path | None, cluster: Any = None, **options: Any
+) -> tuple[xr.Dataset, list[Event]]:
     events: list[Event] = []
     options = {"steps_per_pass": 5, "compressed": False, **options}
     result = run(
@@ -67,6 +70,7 @@ def smoothed(store: Path, output: Path | None, **options: Any) -> tuple[xr.Datas
         feedback={"v": "u"},
         chunks={"y": 64},
         target="cuda",
+        cluster=cluster,
         output=output,
         on_event=events.append,
         options=Options(**options),
@@ -87,6 +91,19 @@ def test_bytes_are_those_of_the_plain_path(
     assert planned.passes == 3
     # Nothing is read twice, as neighbours hand on what they share.
     assert finished.bytes_read < 3 * (2 * 403 * 517 * 4 + 403 * 517) + 3 * 3 * 64 * 517 * 9
+
+
+def test_a_worker_has_a_pipeline_of_its_own(
+    machine: CudaMachine, store: Path, tmp_path: Path
+) -> None:
+    plain, _ = smoothed(store, None, slots=0)
+    with start(1, "cuda") as pool:
+        got, events = smoothed(store, tmp_path / "out.zarr", cluster=pool.client)
+    assert got["v"].values.tobytes() == plain["v"].values.tobytes()
+    planned, finished = events[0], events[-1]
+    assert isinstance(planned, Planned)
+    assert isinstance(finished, Finished)
+    assert finished.fetches == planned.predicted_fetches
 
 
 def test_a_device_memory_that_is_granted_is_kept_to(

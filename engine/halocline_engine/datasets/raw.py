@@ -29,7 +29,7 @@ from halocline_engine.datasets.source import Region
 __all__ = ["RawArray", "raw_array"]
 
 #: Bytes that a thread copies at a time, and below which a call of the system is too much for a run.
-_PIECE = 4 << 20
+_PIECE = 16 << 20
 _SHORT = 32 << 10
 #: Attributes that make xarray change values when it reads them.
 _ENCODED = ("missing_value", "scale_factor", "add_offset", "_Unsigned")

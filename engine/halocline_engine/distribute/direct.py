@@ -1,4 +1,7 @@
-"""Between stores and buffers of a pipeline: as plain files where that is what chunks are."""
+"""Between stores and buffers of a pipeline: as plain files where that is what chunks are.
+
+Plain files, and arrays of this process, are read and written by several threads at once.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,16 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.chunks import CachedSource, Tally, chunks_in, counted
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.raw import RawArray, raw_array
-from halocline_engine.datasets.sink import Sink, ZarrSink
-from halocline_engine.datasets.source import ArrayStore, Source, ZarrStore
+from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
+from halocline_engine.datasets.source import Arrays, ArrayStore, Source, ZarrStore
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.transfer import pieces_of, read_box, write_box
 from halocline_engine.ir.types import Axis
 
 __all__ = ["Reader", "Writer", "is_raw", "reader_of", "writer_of"]
+
+#: Bytes that a thread copies at a time.
+_PIECE = 8 << 20
 
 #: Fills an array [i, j, k] with a field's values in a box, for a block of one point of the others.
 Reader: TypeAlias = Callable[[Block, Box, NDArray[Any], Tally], None]
@@ -32,13 +38,22 @@ def is_raw(source: Source, name: str, use: FieldUse, grid: Grid) -> bool:
 
 
 def reader_of(source: Source, name: str, use: FieldUse, grid: Grid, threads: Executor) -> Reader:
-    """Return what reads a field, in some threads where it is read from plain files."""
+    """Return what reads a field, in some threads where it is in plain files or in memory."""
     raw = _raw_source(source, name, use, grid)
+    held = _held(source, name, use, grid)
 
     def general(block: Block, box: Box, into: NDArray[Any], tally: Tally) -> None:
         values = read_box(counted(source, tally), name, use, grid, block, box)
         np.copyto(into, values[(0,) * len(grid.extra)])
 
+    if held is not None:
+
+        def copied(block: Block, box: Box, into: NDArray[Any], _tally: Tally) -> None:
+            view = _by_dims(use, grid, into)
+            for region, there in pieces_of(use, grid, block, box):
+                _copy(held[region], view[there], threads)
+
+        return copied
     if raw is None:
         return general
 
@@ -60,6 +75,14 @@ def writer_of(sink: Sink, name: str, use: FieldUse, grid: Grid, threads: Executo
     def general(block: Block, values: NDArray[Any]) -> int:
         return write_box(sink, name, use, grid, block, values[(np.newaxis,) * len(grid.extra)])
 
+    if isinstance(sink, ArraySink) and use.dims and _whole(use, grid):
+
+        def copied(block: Block, values: NDArray[Any]) -> int:
+            ((region, _),) = pieces_of(use, grid, block, block.box)
+            _copy(_by_dims(use, grid, values), sink.arrays[name][region], threads)
+            return values.nbytes
+
+        return copied
     if raw is None or not _whole(use, grid):
         return general
 
@@ -80,6 +103,27 @@ def _raw_source(source: Source, name: str, use: FieldUse, grid: Grid) -> RawArra
     if not isinstance(source, ZarrStore | ArrayStore) or not _whole(use, grid):
         return None
     return raw_array(source.path, name, use.dtype)
+
+
+def _held(source: Source, name: str, use: FieldUse, grid: Grid) -> NDArray[Any] | None:
+    """Return the array of this process that a field is read from as it is."""
+    if not isinstance(source, Arrays) or not use.dims or not _whole(use, grid):
+        return None
+    values = source.arrays[name]
+    return values if values.dtype == np.dtype(use.dtype) else None
+
+
+def _copy(values: NDArray[Any], into: NDArray[Any], threads: Executor) -> None:
+    """Copy in several threads, each some rows of what lies farthest apart."""
+    axis = max(range(into.ndim), key=lambda at: (into.shape[at] > 1, abs(into.strides[at])))
+    step = max(1, into.shape[axis] * _PIECE // max(1, into.nbytes))
+
+    def copy(start: int) -> None:
+        part = (slice(None),) * axis + (slice(start, start + step),)
+        np.copyto(into[part], values[part])
+
+    for _ in threads.map(copy, range(0, into.shape[axis], step)):
+        pass
 
 
 def _whole(use: FieldUse, grid: Grid) -> bool:

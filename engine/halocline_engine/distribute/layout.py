@@ -12,6 +12,7 @@ At an end of the data nothing is lost: ghosts are made there before every step.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -84,12 +85,12 @@ def reaches_of(extent: Extent) -> Reaches:
 
 def geometry(layout: Layout, block: Block, steps: int) -> Geometry:
     """Return the cells of a block that makes `steps` steps without a look at its neighbours."""
-    along = [
-        shrink(line, span, reach, steps)
+    i, j, k = (
+        _along(line, span, reach, steps)
         for line, span, reach in zip(layout.lines, block.box, layout.reach, strict=True)
-    ]
-    valid = tuple(_box(*(spans[step] for spans in along)) for step in range(steps + 1))
-    domains = tuple(_domain(layout, box) for box in valid[1:])
+    )
+    valid = tuple(zip(i[0], j[0], k[0], strict=True))
+    domains = tuple(zip(i[1], j[1], k[1], strict=True))
     frames: dict[str, Box] = {}
     inner: dict[str, Box] = {}
     for use, reach in zip(layout.uses, layout.reaches, strict=True):
@@ -102,6 +103,15 @@ def geometry(layout: Layout, block: Block, steps: int) -> Geometry:
         frames[use.name] = _absent(use, _hull(held, wanted))
     own = {use.name: _absent(use, valid[-1]) for use in layout.uses}
     return Geometry(valid, domains, frames, inner, own)
+
+
+@functools.lru_cache(maxsize=1024)
+def _along(
+    line: Line, span: Span, reach: Reach, steps: int
+) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """Return the spans of `valid` and `domains` along an axis; many blocks have the same ones."""
+    valid = tuple(shrink(line, span, reach, steps))
+    return valid, tuple(domain(line, later, reach) for later in valid[1:])
 
 
 def _pairs(layout: Layout) -> zip[tuple[FieldUse, Reaches]]:
@@ -129,15 +139,6 @@ def _reached(reach: Reaches, first: Box) -> Box:
     if any(span.size == 0 for span in first):
         return first
     return _box(*(span.widen(*along) for span, along in zip(first, reach, strict=True)))
-
-
-def _domain(layout: Layout, box: Box) -> Box:
-    return _box(
-        *(
-            domain(line, span, reach)
-            for line, span, reach in zip(layout.lines, box, layout.reach, strict=True)
-        )
-    )
 
 
 def _hull(left: Box, right: Box) -> Box:

@@ -14,7 +14,7 @@ from halocline_engine.backends.base import Executable
 from halocline_engine.datasets.match import FieldUse
 from halocline_engine.distribute.boundary import Line
 from halocline_engine.distribute.layout import Geometry
-from halocline_engine.distribute.partition import Block, Box, Span
+from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.ir.types import Axis
 
 __all__ = ["Recorder", "Replays", "kind_of"]
@@ -63,40 +63,27 @@ def kind_of(
 ) -> Hashable:
     """Return what two blocks have in common that are alike but for where they lie.
 
-    `parts` are further cells of each field that its work is about. Where a block has ghost cells at
-    an end of the data along an axis, its place along that axis counts.
+    `parts` are further cells of each field that its work is about. Far from the ends of an axis all
+    cells follow from those of the block; at an end, its place counts.
     """
-    starts = tuple(
-        0
-        if any(_beyond(frame[axis], line) for frame in cells.frames.values())
-        else block.box[axis].start
-        for axis, line in enumerate(lines)
-    )
+    inside = [_inside(axis, line, uses, cells) for axis, line in zip(Axis, lines, strict=True)]
+    starts = [span.start if far else 0 for far, span in zip(inside, block.box, strict=True)]
 
-    def moved(box: Box | None, axes: Iterable[Axis] = tuple(Axis)) -> Hashable:
-        if box is None:
-            return None
-        present = set(axes)
+    def moved(box: Box, axes: Iterable[Axis]) -> Hashable:
         return tuple(
-            (span.start - start, span.stop - start) if axis in present else (span.start, span.stop)
+            (span.start - start, span.stop - start) if axis in axes else (span.start, span.stop)
             for axis, span, start in zip(Axis, box, starts, strict=True)
         )
 
     fields = tuple(
-        tuple(
-            moved(box, use.axes)
-            for box in (
-                cells.frames[use.name],
-                cells.inner[use.name],
-                cells.own[use.name],
-                *parts.get(use.name, ()),
-            )
-        )
+        tuple(None if box is None else moved(box, use.axes) for box in parts.get(use.name, ()))
         for use in uses
     )
-    return (fields, tuple(map(moved, cells.valid)), tuple(map(moved, cells.domains)))
+    return (tuple(inside), moved(block.box, tuple(Axis)), fields)
 
 
-def _beyond(frame: Span, line: Line) -> bool:
-    """Whether ghost cells are filled along an axis."""
-    return not line.endless and (frame.start < 0 or frame.stop > line.size)
+def _inside(axis: Axis, line: Line, uses: Sequence[FieldUse], cells: Geometry) -> bool:
+    """Whether nothing that a block looks at reaches an end of the data."""
+    at = list(Axis).index(axis)
+    spans = [cells.valid[0][at], *(cells.frames[u.name][at] for u in uses if axis in u.axes)]
+    return line.endless or all(span.start > 0 and span.stop < line.size for span in spans)

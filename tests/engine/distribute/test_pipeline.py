@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halocline_engine.datasets.raw import RawArray
+from halocline_engine.distribute import direct
 from halocline_engine.distribute.carry import share
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.host_lanes import HostLanes
@@ -324,6 +325,23 @@ def test_many_steps_on_the_same_cells_are_repeated() -> None:
         for slots in (0, 2)
     ]
     assert results[0]["v"].values.tobytes() == results[1]["v"].values.tobytes()
+
+
+@pytest.mark.parametrize("piece", [100, 8 << 20])
+def test_passes_in_memory_are_copied_in_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays in any order of dimensions, cells beyond both ends, several passes."""
+    monkeypatch.setattr(direct, "_PIECE", piece)
+    values = np.random.default_rng(1).normal(size=(2, 23, 3, 10)).astype("float32")
+    data = xr.Dataset({"u": (("z", "x", "time", "y"), values)})
+    data["m"] = (("x", "y"), values[0, :, 0] > 0)
+    axes = {"I": "x", "J": "y", "K": "z"}
+    arguments: dict[str, Any] = {"boundary": {"x": "periodic", "y": "edge"}, "steps": 5}
+    arguments |= {"feedback": {"v": "u"}, "target": "reference", "axes": axes, "chunks": {"x": 7}}
+    plain = run(STAR, data, **arguments, options=Options(slots=0, steps_per_pass=2))
+    with patch.object(direct, "_copy", side_effect=getattr(direct, "_copy")) as copy:  # noqa: B009
+        got = run(STAR, data, **arguments, options=Options(slots=2, steps_per_pass=2))
+    assert got["v"].values.tobytes() == plain["v"].values.tobytes()
+    assert copy.call_count > 0
 
 
 def test_datasets_without_levels_are_read_as_files_too(tmp_path: Path) -> None:
