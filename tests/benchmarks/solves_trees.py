@@ -120,9 +120,8 @@ def _from_the_host(bench: TreeTimer, solver: CudaTree) -> Iterator[Figure]:
             times.append(time.perf_counter() - start)
             if not np.array_equal(solved.solution, judge.solution):
                 raise AssertionError(f"The bits of '{name}' are others.")
-        yield Figure(
-            "uniform", f"{cells} cells of {nodes} nodes float64", name, min(times) * 1e3, 0.0
-        )
+        how = f"{name}, {cells} cells"
+        yield Figure("uniform", f"{nodes} nodes float64", how, min(times) * 1e3, 0.0)
 
 
 def _branching(nodes: int) -> NDArray[np.int64]:

@@ -52,6 +52,10 @@ class _Places:
         self._held = held
         self._until = [0] * held
 
+    def __len__(self) -> int:
+        """Return how many places there are."""
+        return len(self._until)
+
     def wait(self, parent: int, start: int, stop: int) -> int:
         """Return a place for what is given at a turn and taken at another, its parent's.
 
@@ -93,7 +97,7 @@ def shape_of(parents: NDArray[Any], depth: int, away: int, pitch: int) -> Shape:
         if own[child] != child - 1:
             waits = places.wait(own[child], turns - 1 - child, turns - 1 - own[child])
             takes[own[child]].append(waits)
-    homes = _homes([node for node, children in enumerate(far) if children], held, places)
+    homes = _homes(far, held, places)
     nothing = places.more()
     up, down = np.full(turns, nothing * pitch << _FIRST), np.zeros(turns, np.int64)
     lists: list[list[int]] = [[] for _ in range(turns // depth)]
@@ -126,15 +130,23 @@ def _far_children(own: Sequence[int]) -> list[list[int]]:
     return far
 
 
-def _homes(asked: Sequence[int], held: int, places: _Places) -> dict[int, int]:
+def _homes(far: Sequence[Sequence[int]], held: int, places: _Places) -> dict[int, int]:
     """Return where the values of nodes are that far children ask for on the way down.
 
     Those on the chip are in their own places. When the others are found, nothing else is needed of
-    what is on the chip.
+    what is on the chip; each is kept until the last child has asked.
     """
-    homes = {node: node for node in asked if node < held}
-    spare = [place for place in range(held) if place not in homes]
-    for node in asked:
+    homes: dict[int, int] = {}
+    until = [0] * len(places)
+    for node, children in enumerate(far):
+        if not children:
+            continue
+        place = node
         if node >= held:
-            homes[node] = spare.pop() if spare else places.more()
+            place = next((at for at, last in enumerate(until) if last <= node), len(until))
+        if place == len(until):
+            until.append(0)
+            places.more()
+        until[place] = children[0]
+        homes[node] = place
     return homes

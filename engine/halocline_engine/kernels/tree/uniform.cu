@@ -2,7 +2,8 @@
 //
 // Constants: REAL, NODES, DEPTH (nodes of a round), AWAY (rounds whose nodes are kept away, even),
 // EXTRA (places beside those of the nodes), LISTED, LATE, THREADS, LEAD (rounds that are announced
-// ahead), FETCH (nodes that come back at a time), WIDTH.
+// ahead), GRAIN (bytes that one announcement is for), FETCH (nodes that come back at a time), WIDTH
+// (the threads of a warp).
 //
 // Trees are interleaved, WIDTH of them side by side. Blocks are as many as run at once, and take
 // one tree after the other. Nodes are loaded in rounds, from the last node on, each round while the
@@ -200,22 +201,37 @@ static __device__ __forceinline__ void bring(Round& into, const Tree& tree, int 
 
 static __device__ __forceinline__ void announce_round(const Tree& tree, int round) {
   if (round >= ROUNDS) return;
-  const long long at = (long long)(PADDED - 1 - round * DEPTH) * WIDTH;
+  // The nodes of a round of a warp's trees are one piece of memory; each lane announces a part.
+  const int lane = threadIdx.x % 32, bytes = DEPTH * WIDTH * (int)sizeof(real);
+  const long long at = (long long)(PADDED - (round + 1) * DEPTH) * WIDTH - lane;
 #pragma unroll
-  for (int q = 0; q < DEPTH; ++q) {
-    announce(tree.d + at - q * WIDTH);
-    announce(tree.u + at - q * WIDTH);
-    announce(tree.r + at - q * WIDTH);
+  for (int part = 0; part < bytes; part += 32 * GRAIN) {
+    if (32 * GRAIN <= bytes || lane < bytes / GRAIN) {
+      const long long from = at + (part + lane * GRAIN) / (int)sizeof(real);
+      announce(tree.d + from);
+      announce(tree.u + from);
+      announce(tree.r + from);
+    }
   }
 }
 
+// What the table says of a round, and what waits for its first node, read while the round before it
+// is eliminated.
+struct Said {
+  Word words[DEPTH], head;
+  Pair waiting;
+};
+
 template <bool FAR>
-static __device__ __forceinline__ void eliminate(const Round& nodes, const Word* table, int round,
+static __device__ __forceinline__ void eliminate(const Round& nodes, Said& said,
+                                                 const Word* table, int round,
                                                  unsigned char* column, real* away, Pair& given,
                                                  Word& least, Policy policy) {
   Word words[DEPTH];
-  words_at(words, table + round * DEPTH);
-  const Word head = table[HEADS + round];
+#pragma unroll
+  for (int q = 0; q < DEPTH; ++q) words[q] = said.words[q];
+  const Word head = said.head;
+  const int next = round + 1 < ROUNDS ? round + 1 : 0;
   const Word* listed = table + LISTS + (head & 65535);
   const Word* const end = listed + (head >> 16);
   const int top = PADDED - 1 - round * DEPTH;
@@ -242,7 +258,7 @@ static __device__ __forceinline__ void eliminate(const Round& nodes, const Word*
     }
   }
 #endif
-  Pair waiting = place(column, first_of(words[0]));
+  Pair waiting = said.waiting;
 #pragma unroll
   for (int q = 0; q < DEPTH; ++q) {
 #if LATE
@@ -254,7 +270,12 @@ static __device__ __forceinline__ void eliminate(const Round& nodes, const Word*
     d[q] = d[q] - waiting.x - given.x;
     r[q] = r[q] - waiting.y - given.y;
     // What the next node takes has waited since the node before this one, or longer.
-    if (q + 1 < DEPTH) waiting = place(column, first_of(words[(q + 1) % DEPTH]));
+    if (q == DEPTH / 2) {
+      words_at(said.words, table + next * DEPTH);
+      said.head = table[HEADS + next];
+    }
+    waiting = place(column, first_of(q + 1 < DEPTH ? words[(q + 1) % DEPTH] : said.words[0]));
+    if (q + 1 == DEPTH) said.waiting = waiting;
     const real w = inverse(d[q], least);
     const Pair kept = {nodes.u[q] * w, r[q] * w};
     if (FAR)
@@ -367,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) uniform(
   Round even, odd;
 #define BRING(set, round) bring<false>(set, tree, PADDED - 1 - (round) * DEPTH, passes)
 #define ELIMINATE(far, set, round) \
-  eliminate<far>(set, held, round, column, away, given, least, keeps)
+  eliminate<far>(set, said, held, round, column, away, given, least, keeps)
   bring<EDGE>(even, tree, PADDED - 1, passes);
 #pragma unroll 1
   for (int round = 1; round <= LEAD; ++round) announce_round(tree, round);
@@ -375,6 +396,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) uniform(
   // Where nothing waits.
   ((Pair*)column)[(PLACES - 1) * THREADS] = {0, 0};
   __syncthreads();
+  Said said;
+  words_at(said.words, held);
+  said.head = held[HEADS];
+  said.waiting = place(column, first_of(held[0]));
   for (; number - threadIdx.x < trees; number += step) {
     Pair given = {0, 0};
     Word least = ~0u;

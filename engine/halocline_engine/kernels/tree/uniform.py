@@ -20,8 +20,10 @@ __all__ = ["DEPTH", "Uniform", "uniform_of"]
 
 #: Nodes of a round.
 DEPTH = 8
-# Rounds that are announced to the cache ahead, and nodes that come back from memory at a time.
+# Rounds that are announced to the cache ahead, elements that an announcement is for, and nodes that
+# come back from memory at a time.
 _LEAD = 2
+_GRAIN = 8
 _FETCH = 16
 # Threads of a block, by the bytes of an element: as many as have all of their trees on the chip, up
 # to the second number, but at least the first.
@@ -63,6 +65,7 @@ class Uniform:
             "THREADS": self.threads,
             "FETCH": _FETCH,
             "LEAD": _LEAD,
+            "GRAIN": _GRAIN * self.itemsize,
             "WIDTH": width,
         }
 
@@ -75,11 +78,21 @@ def uniform_of(parents: bytes, itemsize: int, most_shared: int) -> Uniform | Non
     is the root. None where not even the fewest nodes and the table fit on the chip.
     """
     own = np.frombuffer(parents, np.int64)
+    if _most_waiting(own) * _FEWEST[itemsize] * 2 * itemsize > most_shared:
+        return None
     for threads in range(_MOST[itemsize], _FEWEST[itemsize], -_WARP):
         found = _fitting(own, threads, itemsize, most_shared, 0)
         if found is not None:
             return found
     return _fitting(own, _FEWEST[itemsize], itemsize, most_shared, len(own))
+
+
+def _most_waiting(own: NDArray[np.int64]) -> int:
+    """Return how many nodes at most wait at once for parents that are not the nodes before them."""
+    nodes = np.arange(1, len(own))
+    far = nodes[own[1:] < nodes - 1]
+    begun, ended = (np.bincount(at, minlength=len(own)) for at in (far, own[far]))
+    return int(np.cumsum((begun - ended)[::-1]).max())
 
 
 def _fitting(

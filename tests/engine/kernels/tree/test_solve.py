@@ -147,7 +147,8 @@ def test_trees_that_do_not_fit_on_the_chip_are_kept_away() -> None:
     assert large.room == 2 * 96 * (1000 - held)
     for plan in (whole, large):
         assert plan.shared <= 227 * 1024
-    assert uniform_of(np.zeros(30000, np.int64).tobytes(), 8, 227 * 1024) is None
+    for none in (np.maximum(np.arange(-1, 29999), 0), np.zeros(9999, np.int64)):
+        assert uniform_of(none.tobytes(), 8, 227 * 1024) is None
 
 
 def test_places_of_children_that_wait() -> None:
