@@ -18,9 +18,6 @@ from halocline_engine.distribute.pipeline import Lanes
 
 __all__ = ["Belt", "Carrier", "open_belt"]
 
-#: Eighths of the cores that read; the others write, which takes longer, as files grow.
-_READING = 3
-
 
 class Carrier(Lanes, Protocol):
     """The queues of a device, and what copies to and from it."""
@@ -65,11 +62,10 @@ class Belt:
 @contextmanager
 def open_belt(target: str) -> Generator[Belt]:
     """Open the device of a target for pipelines; at the end nothing is under way."""
-    cores = len(os.sched_getaffinity(0))
-    reading, writing = max(2, cores * _READING // 8), max(2, cores * (8 - _READING) // 8)
+    threads = max(2, len(os.sched_getaffinity(0)) // 2)
     with ExitStack() as stack:
-        readers = stack.enter_context(ThreadPoolExecutor(reading, thread_name_prefix="read"))
-        writers = stack.enter_context(ThreadPoolExecutor(writing, thread_name_prefix="write"))
+        readers = stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="read"))
+        writers = stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="write"))
         lanes: Any = stack.enter_context(_lanes(target))
         yield Belt(lanes, readers, writers)
 
