@@ -111,10 +111,12 @@ class CudaTridiagonal:
 
         `places` are lower, diagonal, upper, rhs, solution and status.
         """
-        plan = plan or plan_interleaved(layout, self._most_shared)
+        paired = layout.inner % 2 == 0 and _aligned(places, 2 * layout.itemsize)
+        plan = plan or plan_interleaved(layout, self._most_shared, paired=paired)
         if plan.pieces > 1:
             sizes = (np.int64(layout.systems), np.int32(layout.inner))
-            self._launch("split.cu", "split", plan, layout.systems * plan.pieces, (*places, *sizes))
+            threads = -(-layout.systems // plan.systems) * plan.threads
+            self._launch("split.cu", "split", plan, threads, (*places, *sizes))
             return
         room = places[4]
         if not plan.on_chip:
@@ -292,7 +294,7 @@ class CudaTridiagonal:
             kernels.launch(name, (blocks, 1, 1), (plan.threads, 1, 1), arguments, plan.shared)
 
 
-def _aligned(places: tuple[Address, ...]) -> bool:
-    """Return whether bands, right-hand side and solution begin at multiples of 16 bytes."""
+def _aligned(places: tuple[Address, ...], size: int = 16) -> bool:
+    """Return whether bands, right-hand side and solution begin at multiples of so many bytes."""
     lower, diagonal, upper, rhs, solution = (int(place) for place in places[:5])
-    return (lower | diagonal | upper | rhs | solution) % 16 == 0
+    return (lower | diagonal | upper | rhs | solution) % size == 0

@@ -44,6 +44,10 @@ _ROWS_A_LANE: Mapping[str, int] = {"float32": 25, "float64": 17}
 # Interleaved systems of more rows than the first number leave one thread each too little room.
 _FEW_ROWS = 48
 _MOST_SPLIT = 512
+# Pairs of more rows than that leave room for few of them in a block.
+_PAIRED_WIDE = 128
+# Four blocks with pieces of more rows than that leave the cache too little.
+_PAIRED_FEW = 18
 # Right-hand sides in flight where the coefficients are eliminated already, and bytes of a system
 # that fits into a thread's registers.
 _FACTORED_DEPTH = 20
@@ -96,7 +100,8 @@ _WINDOWS: Mapping[str, _Window] = {
 class Plan:
     """How a kernel is compiled and launched.
 
-    `shared` are bytes of a block, `pieces` the threads of a system.
+    `shared` are bytes of a block, `pieces` the threads of a system; `systems` are those of a block
+    where a thread has several.
     """
 
     constants: tuple[tuple[str, int | str], ...]
@@ -104,6 +109,7 @@ class Plan:
     shared: int
     on_chip: bool = True
     pieces: int = 1
+    systems: int = 0
 
 
 def plan_thomas(
@@ -148,24 +154,30 @@ def plan_thomas(
 
 
 @lru_cache(_REMEMBERED)
-def plan_interleaved(layout: Layout, most_shared: int) -> Plan:
+def plan_interleaved(layout: Layout, most_shared: int, *, paired: bool = False) -> Plan:
     """Return how interleaved systems are solved: by a thread or by several of them each.
+
+    `paired`: whether all arrays begin at multiples of two elements, and `inner` is one. That does
+    not change the bits.
 
     >>> plan_interleaved(Layout(1, 20, 1 << 20, "float64"), 227 * 1024).pieces
     1
     >>> plan_interleaved(Layout(1, 512, 1 << 20, "float32"), 227 * 1024).pieces
     32
     """
-    plan = None if layout.periodic else plan_split(layout)
-    if plan is None or plan.shared > most_shared:
+    alone = None if layout.periodic else plan_split(layout)
+    # Whether there are pairs must not decide which kernel it is, as that changes bits.
+    if alone is None or alone.shared > most_shared:
         return plan_thomas(layout, most_shared)
-    return plan
+    plan = plan_split(layout, paired=paired)
+    return alone if plan is None or plan.shared > most_shared else plan
 
 
-def plan_split(layout: Layout) -> Plan | None:
+def plan_split(layout: Layout, *, paired: bool = False) -> Plan | None:
     """Return how interleaved systems are solved by several threads each; see `split.cu`.
 
-    None where they have few rows, which one thread does better, or more than fit on a chip.
+    None where they have few rows, which one thread does better, or more than fit on a chip. Where
+    systems can be `paired`, a thread has two of float32, which takes fewer instructions.
 
     >>> plan_split(Layout(1, 80, 1 << 20, "float64")).pieces
     5
@@ -174,14 +186,10 @@ def plan_split(layout: Layout) -> Plan | None:
         return None
     pieces = _pieces(layout.rows, layout.dtype)
     rows = -(-layout.rows // pieces)
-    single = layout.dtype == "float32"
-    width = 64 if pieces == 4 else 32 if pieces < 32 or single else 16
-    threads = pieces * width
-    at_once = (
-        max(1, (1024 if threads > 256 else 768) // threads) if single else max(1, 512 // threads)
-    )
-    # What does not fit into the registers of so many threads is in shared memory.
-    staged = max(0, rows - (8 if single and threads > 256 else 10))
+    neighbours = 2 if paired and layout.dtype == "float32" else 1
+    width, at_once, held = _split_shape(layout, pieces, neighbours)
+    threads = pieces * width // neighbours
+    staged = max(0, rows - held)
     constants = {
         "REAL": layout.real,
         "ROWS": layout.rows,
@@ -190,12 +198,34 @@ def plan_split(layout: Layout) -> Plan | None:
         "ROWS_A_PIECE": rows,
         "STAGED": staged,
         "WIDTH": width,
+        "NEIGHBOURS": neighbours,
         "THREADS": threads,
         "BLOCKS": at_once,
     }
-    table = 6 * pieces * (width | 1) * layout.itemsize
-    shared = table + -(-width // 4) * 16 + staged * 4 * threads * layout.itemsize
-    return Plan(tuple(constants.items()), threads, shared, pieces=pieces)
+    table = -(-6 * pieces * (width | 1) // 4) * 4 * layout.itemsize
+    rooms = staged * 4 * threads * neighbours * layout.itemsize
+    shared = table + -(-width // 4) * 16 + rooms
+    return Plan(tuple(constants.items()), threads, shared, pieces=pieces, systems=width)
+
+
+def _split_shape(layout: Layout, pieces: int, neighbours: int) -> tuple[int, int, int]:
+    """Return a block's systems, how many blocks run at once, and the rows in a thread's registers.
+
+    The others are in shared memory, which is short: what blocks take of it, the cache does not
+    have, which loads on their way need.
+    """
+    if neighbours == 2:
+        width = 64 if layout.rows <= _PAIRED_WIDE else 32
+        threads = pieces * width // neighbours
+        if threads <= 128 and -(-layout.rows // pieces) > _PAIRED_FEW:
+            return width, 3, 15
+        return width, 512 // threads, 10
+    if layout.dtype == "float64":
+        width = 64 if pieces == 4 else 32 if pieces < 32 else 16
+        return width, max(1, 512 // (pieces * width)), 10
+    width = 64 if pieces == 4 else 32
+    threads = pieces * width
+    return (width, 1024 // threads, 8) if threads > 256 else (width, 768 // threads, 10)
 
 
 def _pieces(rows: int, dtype: str) -> int:

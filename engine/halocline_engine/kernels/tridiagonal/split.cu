@@ -1,13 +1,15 @@
 // Interleaved systems of ROWS rows: PIECES threads a system, each with ROWS_A_PIECE rows of it.
 //
-// A block has WIDTH neighbouring systems. A thread loads all its rows at once, the first STAGED of
-// them into shared memory and the others into registers, and eliminates them until each depends on
-// the last unknown of the piece before and on the unknown behind it. The last unknowns of a
-// system's pieces are found by cyclic reduction in shuffles, which needs them in one warp: they
-// change places through shared memory. Rows beyond the end are those of a unit matrix.
+// A block has WIDTH neighbouring systems, a thread NEIGHBOURS of them. It loads all its rows at once,
+// the first STAGED of them into shared memory and the others into registers, and eliminates them
+// until each depends on the last unknown of the piece before and on the unknown behind it. The last
+// unknowns of a system's pieces are found by cyclic reduction in shuffles, which needs them in one
+// warp: they change places through shared memory. Rows beyond the end are those of a unit matrix.
+// Where a processor has one such block, nothing is loaded while it computes, so instructions count.
 //
 // Constants: REAL, ROWS, PIECES, LANES (the power of two that holds PIECES), ROWS_A_PIECE, STAGED,
-// WIDTH, THREADS = PIECES * WIDTH, BLOCKS (that run at once).
+// WIDTH, NEIGHBOURS (a divisor of WIDTH; `inner` and all addresses are multiples of so many
+// elements), THREADS = PIECES * WIDTH / NEIGHBOURS, BLOCKS (that run at once).
 typedef REAL real;
 extern __shared__ __align__(16) unsigned char chip[];
 
@@ -19,16 +21,22 @@ extern __shared__ __align__(16) unsigned char chip[];
 // Elements from one piece to the next where they change places: an odd number.
 #define PITCH (WIDTH | 1)
 #define TABLE (PIECES * PITCH)
+#define COLUMNS (WIDTH / NEIGHBOURS)
+
+// A row of neighbouring systems, as it is moved.
+struct alignas(NEIGHBOURS * sizeof(real)) Some {
+  real of[NEIGHBOURS];
+};
 
 #ifdef __CUDACC__
 // Asynchronous where the device has that.
-static __device__ __forceinline__ void copy_async(real* into, const real* from) {
+static __device__ __forceinline__ void copy_async(Some* into, const Some* from) {
 #if __CUDA_ARCH__ < 800
   *into = *from;
 #else
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
                    (unsigned)__cvta_generic_to_shared(into)),
-               "l"(from), "n"((int)sizeof(real))
+               "l"(from), "n"((int)sizeof(Some))
                : "memory");
 #endif
 }
@@ -45,13 +53,16 @@ static __device__ __forceinline__ double mad(double x, double y, double z) {
 static __device__ __forceinline__ float mad(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 static __device__ __forceinline__ float absolute(float v) { return fabsf(v); }
 static __device__ __forceinline__ double absolute(double v) { return fabs(v); }
-// The reciprocal; float32's hardware one and a step of Newton's take half of a division's
-// instructions, and these are what float32 waits for.
+// The reciprocal; float32's hardware one and a step of Newton's take a third of a division's
+// instructions, and these are what float32 waits for. Multiplying by a quarter keeps the reciprocals
+// of the largest numbers, which the hardware's would take for zero; that of one below 2^-124 is not
+// finite.
 static __device__ __forceinline__ double inverse(double v) { return 1 / v; }
 static __device__ __forceinline__ float inverse(float v) {
 #ifdef __CUDACC__
   float w;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(w) : "f"(v));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(0.25f * v));
+  w *= 0.25f;
   return mad(w, mad(-v, w, 1.0f), w);
 #else
   return 1 / v;
@@ -90,7 +101,8 @@ template <> struct FaultsOf<8> {
 typedef FaultsOf<sizeof(real)> Faults;
 
 // The last row that was eliminated, x[r] + a x[before] + c x[r+1] = d; the first unknown of the
-// piece, p - q x[before] - s x[r+1]; and what is wrong.
+// piece, p - q x[before] - s x[r+1]; and what is wrong: `given` is not 0 where a diagonal is not
+// finite. Whatever else is not makes an unknown that is not, but a diagonal may make a 0 of it.
 struct State {
   real a, c, d, p, q, s, given;
   Faults::type faults;
@@ -99,7 +111,7 @@ struct State {
 static __device__ __forceinline__ void eliminate(State& now, int r, real& a, real b, real& c,
                                                  real& d) {
   now.faults.look(a, b, c);
-  now.given = mad(a, 0, mad(b, 0, mad(c, 0, mad(d, 0, now.given))));
+  now.given = mad(b, 0, now.given);
   const real low = a, w = inverse(r ? mad(-low, now.c, b) : b);
   a = r ? -low * now.a * w : low * w;
   c = c * w;
@@ -156,97 +168,189 @@ static __device__ __forceinline__ void join(real* table) {
   }
 }
 
+// The element `rows` rows behind another one: one wide multiplication, whose product all threads
+// have in common.
+static __device__ __forceinline__ const Some* behind(const real* from, int rows, int step) {
+#ifdef __CUDACC__
+  const Some* to;
+  asm("mad.wide.s32 %0, %1, %2, %3;"
+      : "=l"(to)
+      : "r"(step), "r"(rows * (int)sizeof(real)), "l"(from));
+  __builtin_assume(__isGlobal(to));
+  return to;
+#else
+  return (const Some*)(from + (long long)rows * step);
+#endif
+}
+
+#ifdef __CUDACC__
+template <int SIZE> struct WordOf;
+template <> struct WordOf<4> { typedef unsigned type; };
+template <> struct WordOf<8> { typedef uint2 type; };
+template <> struct WordOf<16> { typedef uint4 type; };
+#endif
+// A load of what no thread writes, which the device has a faster way for.
+static __device__ __forceinline__ Some fetch(const Some* from) {
+#ifdef __CUDACC__
+  typedef WordOf<sizeof(Some)>::type Word;
+  const Word word = __ldg(reinterpret_cast<const Word*>(from));
+  Some some;
+  memcpy(&some, &word, sizeof(Some));
+  return some;
+#else
+  return *from;
+#endif
+}
+
+static __device__ __forceinline__ Some each(real value) {
+  Some some;
+#pragma unroll
+  for (int n = 0; n < NEIGHBOURS; ++n) some.of[n] = value;
+  return some;
+}
+
+// Whether the r-th row of the piece that begins with `row` is one of the system.
+#define INSIDE(r) (!PARTIAL(r) || row + (r) < ROWS)
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) split(
     const real* __restrict__ A, const real* __restrict__ B, const real* __restrict__ C,
     const real* __restrict__ D, real* __restrict__ X, unsigned char* __restrict__ status,
     const long long systems, const int inner) {
   real* const table = (real*)chip;
-  int* const flags = (int*)(table + 6 * TABLE);
-  real* const stage = (real*)(flags + (WIDTH + 3) / 4 * 4) + threadIdx.x;
-  const int column = threadIdx.x % WIDTH, piece = threadIdx.x / WIDTH;
+  int* const flags = (int*)(table + (6 * TABLE + 3) / 4 * 4);
+  Some* const stage = (Some*)(flags + (WIDTH + 3) / 4 * 4) + threadIdx.x;
+  const int column = threadIdx.x % COLUMNS * NEIGHBOURS, piece = threadIdx.x / COLUMNS;
   const long long system = (long long)blockIdx.x * WIDTH + column;
+  // Threads beyond the end do what the last one does, and store nothing.
   const bool there = system < systems;
-  const long long outer = there ? system / inner : 0;
-  const long long step = inner;
+  const long long known = there ? system : systems - NEIGHBOURS;
+  const long long outer = systems <= 0x7fffffff ? (unsigned)known / (unsigned)inner : known / inner;
   const int row = piece * R;
-  const long long first = (outer * ROWS + row) * step + (system - outer * step);
+  const long long first = (outer * ROWS + row) * inner + (known - outer * inner);
   const real *pa = A + first, *pb = B + first, *pc = C + first, *pd = D + first;
 #pragma unroll
   for (int r = 0; r < STAGED; ++r) {
-    real* const slot = stage + r * 4 * THREADS;
-    if (there && (!PARTIAL(r) || row + r < ROWS)) {
-      copy_async(slot, pa + r * step);
-      copy_async(slot + THREADS, pb + r * step);
-      copy_async(slot + 2 * THREADS, pc + r * step);
-      copy_async(slot + 3 * THREADS, pd + r * step);
+    Some* const slot = stage + r * 4 * THREADS;
+    if (INSIDE(r)) {
+      copy_async(slot, behind(pa, r, inner));
+      copy_async(slot + THREADS, behind(pb, r, inner));
+      copy_async(slot + 2 * THREADS, behind(pc, r, inner));
+      copy_async(slot + 3 * THREADS, behind(pd, r, inner));
     } else {
-      slot[0] = slot[2 * THREADS] = slot[3 * THREADS] = 0;
-      slot[THREADS] = 1;
+      slot[0] = slot[2 * THREADS] = slot[3 * THREADS] = each(0);
+      slot[THREADS] = each(1);
     }
   }
-  real a[OPEN + 1], b[OPEN + 1], c[OPEN + 1], d[OPEN + 1];
+  Some a[OPEN + 1], b[OPEN + 1], c[OPEN + 1], d[OPEN + 1];
 #pragma unroll
   for (int r = STAGED; r < R; ++r) {
-    const bool inside = there && (!PARTIAL(r) || row + r < ROWS);
-    a[r - STAGED] = inside ? pa[r * step] : real(0);
-    b[r - STAGED] = inside ? pb[r * step] : real(1);
-    c[r - STAGED] = inside ? pc[r * step] : real(0);
-    d[r - STAGED] = inside ? pd[r * step] : real(0);
+    const int o = r - STAGED;
+    if (INSIDE(r)) {
+      a[o] = fetch(behind(pa, r, inner));
+      b[o] = fetch(behind(pb, r, inner));
+      c[o] = fetch(behind(pc, r, inner));
+      d[o] = fetch(behind(pd, r, inner));
+    } else {
+      a[o] = c[o] = d[o] = each(0);
+      b[o] = each(1);
+    }
   }
-  if (piece == 0) flags[column] = 0;
+  if (piece == 0) {
+#pragma unroll
+    for (int n = 0; n < NEIGHBOURS; ++n) flags[column + n] = 0;
+  }
   __syncthreads();
 
-  State now = {0, 0, 0, 0, 0, -1, 0, Faults::none()};
+  State now[NEIGHBOURS];
+#pragma unroll
+  for (int n = 0; n < NEIGHBOURS; ++n) now[n] = {0, 0, 0, 0, 0, -1, 0, Faults::none()};
   if (STAGED) copy_async_wait_all();
 #pragma unroll
   for (int r = 0; r < STAGED; ++r) {
-    real* const slot = stage + r * 4 * THREADS;
-    real sa = slot[0], sb = slot[THREADS], sc = slot[2 * THREADS], sd = slot[3 * THREADS];
-    if (r == 0 && piece == 0) sa = 0;
-    if (r == (ROWS - 1) % R && piece == (ROWS - 1) / R) sc = 0;
-    eliminate(now, r, sa, sb, sc, sd);
+    Some* const slot = stage + r * 4 * THREADS;
+    Some sa = slot[0], sb = slot[THREADS], sc = slot[2 * THREADS], sd = slot[3 * THREADS];
+    if (r == 0 && piece == 0) sa = each(0);
+    if (r == (ROWS - 1) % R && piece == (ROWS - 1) / R) sc = each(0);
+#pragma unroll
+    for (int n = 0; n < NEIGHBOURS; ++n) eliminate(now[n], r, sa.of[n], sb.of[n], sc.of[n], sd.of[n]);
     slot[0] = sa;
     slot[2 * THREADS] = sc;
     slot[3 * THREADS] = sd;
   }
 #pragma unroll
   for (int r = STAGED; r < R; ++r) {
-    if (r == 0 && piece == 0) a[r - STAGED] = 0;
-    if (r == (ROWS - 1) % R && piece == (ROWS - 1) / R) c[r - STAGED] = 0;
-    eliminate(now, r, a[r - STAGED], b[r - STAGED], c[r - STAGED], d[r - STAGED]);
+    const int o = r - STAGED;
+    if (r == 0 && piece == 0) a[o] = each(0);
+    if (r == (ROWS - 1) % R && piece == (ROWS - 1) / R) c[o] = each(0);
+#pragma unroll
+    for (int n = 0; n < NEIGHBOURS; ++n)
+      eliminate(now[n], r, a[o].of[n], b[o].of[n], c[o].of[n], d[o].of[n]);
   }
   real* const own = table + piece * PITCH + column;
-  own[0] = now.a;
-  own[TABLE] = now.c;
-  own[2 * TABLE] = now.d;
-  own[3 * TABLE] = now.p;
-  own[4 * TABLE] = now.q;
-  own[5 * TABLE] = now.s;
-  const int bad = now.faults.found() | (now.given == 0 ? 0 : 4);
-  if (bad) atomicOr(flags + column, bad);
+#pragma unroll
+  for (int n = 0; n < NEIGHBOURS; ++n) {
+    own[n] = now[n].a;
+    own[n + TABLE] = now[n].c;
+    own[n + 2 * TABLE] = now[n].d;
+    own[n + 3 * TABLE] = now[n].p;
+    own[n + 4 * TABLE] = now[n].q;
+    own[n + 5 * TABLE] = now[n].s;
+    const int bad = now[n].faults.found() | (now[n].given == 0 ? 0 : 4);
+    if (bad) atomicOr(flags + column + n, bad);
+  }
   __syncthreads();
   join(table);
   __syncthreads();
-  const real before = piece ? own[-PITCH] : real(0);
-  real x = own[0], solved = mad(x, 0, real(0));
+  real before[NEIGHBOURS], solved[NEIGHBOURS];
+  Some x;
+#pragma unroll
+  for (int n = 0; n < NEIGHBOURS; ++n) {
+    before[n] = piece ? own[n - PITCH] : real(0);
+    x.of[n] = own[n];
+    solved[n] = mad(x.of[n], 0, real(0));
+  }
   real* const to = X + first;
 #pragma unroll
   for (int r = R - 1; r >= 0; --r) {
     if (r < R - 1) {
-      if (r >= STAGED) {
-        x = mad(-c[r - STAGED], x, mad(-a[r - STAGED], before, d[r - STAGED]));
-      } else {
-        const real* const slot = stage + r * 4 * THREADS;
-        x = mad(-slot[2 * THREADS], x, mad(-slot[0], before, slot[3 * THREADS]));
+      const Some* const slot = stage + r * 4 * THREADS;
+      const int o = r >= STAGED ? r - STAGED : 0;
+      const Some ra = r >= STAGED ? a[o] : slot[0], rc = r >= STAGED ? c[o] : slot[2 * THREADS];
+      const Some rd = r >= STAGED ? d[o] : slot[3 * THREADS];
+#pragma unroll
+      for (int n = 0; n < NEIGHBOURS; ++n) {
+        x.of[n] = mad(-rc.of[n], x.of[n], mad(-ra.of[n], before[n], rd.of[n]));
+        solved[n] = mad(x.of[n], 0, solved[n]);
       }
-      solved = mad(x, 0, solved);
     }
-    if (there && (!PARTIAL(r) || row + r < ROWS)) to[r * step] = x;
+    if (there && INSIDE(r)) *const_cast<Some*>(behind(to, r, inner)) = x;
   }
-  if (!(solved == 0)) atomicOr(flags + column, 8);
-  __syncthreads();
+  bool failed = false;
+#pragma unroll
+  for (int n = 0; n < NEIGHBOURS; ++n) {
+    if (solved[n] == 0) continue;
+    failed = true;
+    atomicOr(flags + column + n, 8);
+  }
+  if (__syncthreads_or(failed)) {
+    // Whether it was given: every coefficient that is not finite, other than on the diagonal, makes
+    // an unknown that is not.
+#pragma unroll 1
+    for (int r = 0; r < R && row + r < ROWS; ++r) {
+      const long long at = (long long)r * inner;
+      for (int n = 0; n < NEIGHBOURS; ++n) {
+        const real ga = row + r > 0 ? pa[at + n] : real(0);
+        const real gc = row + r < ROWS - 1 ? pc[at + n] : real(0);
+        if (!(mad(ga, 0, mad(gc, 0, pd[at + n] * 0)) == 0)) atomicOr(flags + column + n, 4);
+      }
+    }
+    __syncthreads();
+  }
   if (piece == 0 && there) {
-    const int all = flags[column];
-    status[system] = (unsigned char)(all & 4 ? all & ~8 : all);
+#pragma unroll
+    for (int n = 0; n < NEIGHBOURS; ++n) {
+      const int found = flags[column + n];
+      status[system + n] = (unsigned char)(found & 4 ? found & ~8 : found);
+    }
   }
 }

@@ -49,11 +49,41 @@ def test_lanes_spill_nothing(rows: int, dtype: str) -> None:
     assert found["contiguous"].stack == 0
 
 
-@pytest.mark.parametrize(("rows", "dtype"), [(128, "float64"), (512, "float64"), (512, "float32")])
-def test_several_threads_spill_nothing(rows: int, dtype: str) -> None:
-    plan = plan_split(Layout(9, rows, 99, dtype))
+@pytest.mark.parametrize(
+    ("rows", "dtype", "paired"),
+    [
+        (128, "float64", False),
+        (512, "float64", False),
+        (512, "float32", False),
+        (512, "float32", True),
+        (100, "float32", True),
+    ],
+)
+def test_several_threads_spill_nothing(rows: int, dtype: str, paired: bool) -> None:
+    plan = plan_split(Layout(9, rows, 99, dtype), paired=paired)
     assert plan is not None
     assert compiled("split.cu", plan)["split"].stack == 0
+
+
+def test_pairs_leave_room_for_the_cache() -> None:
+    for rows in range(49, 513):
+        plan = plan_interleaved(Layout(1, rows, 8, "float32"), SHARED, paired=True)
+        of = {name: int(value) for name, value in plan.constants if name != "REAL"}
+        assert of["NEIGHBOURS"] == 2
+        assert plan.threads == of["PIECES"] * of["WIDTH"] // 2 <= 512
+        assert of["BLOCKS"] * (plan.shared + 1024) <= 164 * 1024
+        alone = dict(plan_interleaved(Layout(1, rows, 8, "float32"), SHARED).constants)
+        assert alone["NEIGHBOURS"] == 1
+        assert alone["PIECES"] == of["PIECES"]
+
+
+def test_pairs_do_not_change_the_choice_of_a_kernel() -> None:
+    for shared in (48 * 1024, 99 * 1024, 163 * 1024):
+        for rows in range(1, 520):
+            layout = Layout(1, rows, 8, "float32")
+            both = [plan_interleaved(layout, shared, paired=paired) for paired in (False, True)]
+            assert len({plan.pieces for plan in both}) == 1
+            assert max(plan.shared for plan in both) <= shared
 
 
 def test_windows_spill_nothing() -> None:

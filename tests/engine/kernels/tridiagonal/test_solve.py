@@ -132,6 +132,27 @@ def test_a_bad_system_of_many_rows_is_reported(solvers: Any, draw: Draw) -> None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_what_was_not_finite_is_told_from_what_became_so(
+    solvers: Any, draw: Draw, dtype: str
+) -> None:
+    """In the middle of pieces of 15 rows and at their ends; a thread has two float32 systems."""
+    bands = draw((1, 60, 16), dtype)
+    given = [
+        *((band, row, np.inf) for band in range(4) for row in (14, 15, 22)),
+        (1, 30, np.nan),
+    ]
+    ignored = [(0, 0, np.nan), (2, 59, np.inf)]
+    for system, (band, row, value) in enumerate([*given, *ignored, (1, 0, 0.0)]):
+        bands[band][0, row, system] = value
+    solved = solvers("emulated").solve(*bands)
+    status = [Status(int(value)) for value in solved.status.reshape(-1)]
+    assert all(Status.NOT_FINITE in one for one in status[: len(given)])
+    assert not any(Status.FAILED in one for one in status[: len(given)])
+    assert status[len(given) : -1] == [Status.FINE] * len(ignored)
+    assert status[-1] == Status.ZERO_DIAGONAL | Status.NOT_DOMINANT | Status.FAILED
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_windows_of_long_systems(solvers: Any, draw: Draw, dtype: str) -> None:
     """Whole windows and tiles, and one row more; threads in another order give the same bits."""
     solver, other = solvers("emulated-descending"), solvers("emulated")
