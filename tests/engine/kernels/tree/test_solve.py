@@ -104,6 +104,7 @@ def one_tree(nodes: int, forks: float, cells: int) -> Forest:
         (24, 0.5, "float32"),
         (170, 0.1, "float64"),
         (193, 0.4, "float32"),
+        (400, 0.1, "float64"),
     ],
 )
 def test_cells_of_one_tree(device: CudaTree, nodes: int, forks: float, dtype: str) -> None:
