@@ -172,15 +172,8 @@ def gather(
         fill=_filling(found.dtype, fill),
         attributes=found.attrs,
     )
-    job = _Job(
-        opened,
-        exchange,
-        found,
-        where,
-        sizes_by_name("chunks", chunks),
-        place_of("output", output),
-        plans,
-    )
+    sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
+    job = _Job(opened, exchange, found, where, sizes, written, plans)
     return _run(job, mode, target, cluster, on_event, cancelled)
 
 
@@ -241,15 +234,8 @@ def scatter(
         fill=_filling(found.dtype, fill),
         attributes=found.attrs,
     )
-    job = _Job(
-        opened,
-        exchange,
-        found,
-        where,
-        sizes_by_name("chunks", chunks),
-        place_of("output", output),
-        plans,
-    )
+    sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
+    job = _Job(opened, exchange, found, where, sizes, written, plans)
     return _run(job, mode, target, cluster, on_event, cancelled)
 
 

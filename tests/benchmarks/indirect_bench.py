@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Any
 
 from halocline_engine.device.machine import current_machine
 from halocline_engine.kernels.indirect.cuda import Ends, Movers
-from halocline_engine.kernels.machine import Library
+from halocline_engine.kernels.machine import Kernels, Library
 
 __all__ = ["Bench", "parts_of", "same", "taken"]
 
@@ -39,7 +39,7 @@ class Bench:
 
     def compile(self, sources: Sequence[str]) -> None:
         """Compile several translation units at once, each in a process of its own."""
-        with ThreadPoolExecutor(8) as pool:
+        with ThreadPoolExecutor(16) as pool:
             compiled = pool.map(self._machine.compile, sources)
             self._code.update(zip(sources, compiled, strict=True))
 
@@ -63,9 +63,14 @@ class Bench:
             **arrays,
         )
 
+    def kernels(self, source: str) -> Kernels:
+        """Return the kernels of a source that may have been compiled before."""
+        return self._machine.load(self._kept((source, ""), lambda: self._machine.compile(source)))
+
     def seconds(self, work: Callable[[], object], calls: int = 2) -> float:
-        """Return the time of a call; several are queued one behind the other."""
+        """Return the time of a call; all are queued behind a copy, and none waits for Python."""
         start, end = self.cupy.cuda.Event(), self.cupy.cuda.Event()
+        self._copied()
         start.record()
         for _ in range(calls):
             work()
@@ -73,17 +78,32 @@ class Bench:
         end.synchronize()
         return float(self.cupy.cuda.get_elapsed_time(start, end)) / 1e3 / calls
 
+    def race(
+        self, moved: int, works: Mapping[str, Callable[[], object]], rounds: int = ROUNDS
+    ) -> dict[str, tuple[float, float]]:
+        """Return the milliseconds of each work and its share of the copy bandwidth.
+
+        In every round all of them follow each other behind copies, so that what a device does at
+        one time is the same for all. Both figures are medians of the rounds.
+        """
+        for work in works.values():
+            work()
+        times: dict[str, list[float]] = {name: [] for name in works}
+        shares: dict[str, list[float]] = {name: [] for name in works}
+        for _ in range(rounds):
+            copy = self.seconds(self._copied, 3)
+            for name, work in works.items():
+                own = self.seconds(work)
+                times[name].append(own * 1e3)
+                shares[name].append(moved / own / (2 * self.copy.nbytes / copy))
+        return {name: (median(times[name]), median(shares[name])) for name in works}
+
     def share(self, moved: int, work: Callable[[], object]) -> tuple[float, float]:
         """Return the milliseconds of some work and its share of the copy bandwidth."""
+        return self.race(moved, {"": work})[""]
 
-        def copied() -> None:
-            self.cupy.copyto(self.copy, self.copied)
-
-        work()
-        copied()
-        pairs = [(self.seconds(work), self.seconds(copied, 3)) for _ in range(ROUNDS)]
-        shares = [moved / own / (2 * self.copy.nbytes / copy) for own, copy in pairs]
-        return median(own for own, _ in pairs) * 1e3, median(shares)
+    def _copied(self) -> None:
+        self.cupy.copyto(self.copy, self.copied)
 
     def random_bytes(self, count: int) -> Any:
         return self.cupy.random.randint(0, 2**31 - 1, count // 4, dtype=self.cupy.int32)

@@ -55,8 +55,8 @@ def regrids(bench: Bench) -> Iterator[Figure]:
         own = Product(dtype, Form.PLAIN, False, 32, PRODUCT_LEVELS[dtype], block=inside.block)
         apart = (inside.offsets, inside.lengths, inside.columns, inside.weights)
         held = {0: parts, inside.block: [cupy.asarray(array) for array in apart]}
-        shapes = [(0, 4, 128), (0, 8, 128), (0, 16, 64)]
-        shapes += [(inside.block, n, threads) for n in (2, 4, 8, 16) for threads in (64, 128, 256)]
+        shapes = [(0, 4, 128), (0, 16, 64)]
+        shapes += [(inside.block, n, threads) for n in (2, 4, 8) for threads in (64, 128, 256)]
         products = [
             replace(own, renormalise=renormalise, levels=count, threads=threads, block=block)
             for block, count, threads in shapes

@@ -48,7 +48,7 @@ def indirect_table(record: Record) -> str:
     rows: list[tuple[str, ...]] = []
     for part, case, own in _cases(record):
         usual = [f for f in own if f["how"].startswith(indirect_verdicts.USUAL)]
-        peers = [f for f in own if f["how"].startswith(("cupy", "torch", "SciPy"))]
+        peers = [f for f in own if f["how"].startswith((*indirect_verdicts.PEERS, "SciPy"))]
         for f in usual[:1]:
             must = indirect_verdicts.required(part, case)
             asked = f"{must:.2f}" if must else "-"

@@ -14,7 +14,7 @@ from halocline_engine.kernels.indirect.cuda import Movers
 from halocline_engine.kernels.indirect.plan import Strategy, plan_transfer
 from halocline_engine.kernels.indirect.problem import Direction, Duplicates, OutOfRange, Policy
 from halocline_engine.kernels.indirect.sparse import Form, Missing, sparse
-from halocline_engine.kernels.machine import Library
+from halocline_engine.kernels.machine import Library, most_shared
 
 pytestmark = pytest.mark.gpu
 
@@ -60,7 +60,7 @@ def test_plans(machine: CudaMachine, direction: Direction, uses: int) -> None:
         wanted = rng.normal(size=(3, counts[1], values)).astype(dtype)
         found = wanted.copy()
         Host(0).apply(plan, source, wanted)
-        Device(machine).apply(plan, source, found)
+        Device(machine, shared=most_shared(machine.facts.capability)).apply(plan, source, found)
         np.testing.assert_array_equal(found, wanted)
 
 

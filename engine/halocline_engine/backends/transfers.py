@@ -9,6 +9,7 @@ import numba
 
 from halocline_engine.backends.registry import resolve
 from halocline_engine.kernels.indirect.apply import Device, Host, Target
+from halocline_engine.kernels.machine import most_shared
 
 __all__ = ["transfers_on"]
 
@@ -36,4 +37,4 @@ def _device(index: int) -> Device:
 
     machine = current_machine()
     assert machine.facts.index == index
-    return Device(machine)
+    return Device(machine, shared=most_shared(machine.facts.capability))

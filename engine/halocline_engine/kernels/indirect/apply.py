@@ -8,7 +8,7 @@ one, and their results back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.indirect import reference
-from halocline_engine.kernels.indirect.cuda import Ends, Movers
-from halocline_engine.kernels.indirect.emit import Product, Window
+from halocline_engine.kernels.indirect.cuda import Ends, Movers, passes_for
+from halocline_engine.kernels.indirect.emit import Product
+from halocline_engine.kernels.indirect.grouping import Grouped
 from halocline_engine.kernels.indirect.indices import Groups
 from halocline_engine.kernels.indirect.plan import IndexPlan, Strategy
 from halocline_engine.kernels.indirect.problem import (
@@ -44,6 +45,8 @@ __all__ = [
 MEMBER_BYTES = 2**28
 #: Members of a batch that a kernel multiplies at a time.
 PRODUCT_LEVELS = {"float32": 4, "float64": 4}
+#: Bytes of shared memory that a block may have on any device, and those that grouped gathers keep.
+_ANY_SHARED, _KEPT_SHARED = 48 * 2**10, 6 * 2**10
 #: Types whose duplicates can be summed, or the least or largest of them taken.
 COMBINABLE = ("float32", "float64", "int32", "int64")
 
@@ -100,15 +103,21 @@ class Host:
 
 
 class Device:
-    """The target 'cuda', on the machine that is current."""
+    """The target 'cuda', on the machine that is current.
+
+    `shared` are the bytes of shared memory that a block may have: where they do not hold a window
+    or a tile of a grouped plan, elements are moved in one pass.
+    """
 
     def __init__(
         self,
         machine: Machine,
         keep: Callable[[tuple[str, str], Callable[[], bytes]], bytes] | None = None,
         member_bytes: int = MEMBER_BYTES,
+        shared: int = _ANY_SHARED,
     ) -> None:
         self._machine = machine
+        self._shared = shared
         self._movers = Movers(Library(machine, keep))
         self._member_bytes = member_bytes
 
@@ -118,7 +127,7 @@ class Device:
         if 0 in source.shape or 0 in target.shape:
             return
         held = Moved(self._machine)
-        work = self._combine(plan, held) if plan.groups is not None else self._move(plan, held)
+        work = self._work(plan, (source.shape[1], target.shape[1]), source[0, 0].nbytes, held)
         for members in self._members(source, target):
             moved = Moved(self._machine)
             of = moved.put(source[members])
@@ -155,10 +164,19 @@ class Device:
         for first in range(0, source.shape[0], count):
             yield slice(first, min(first + count, source.shape[0]))
 
+    def _work(
+        self, plan: IndexPlan, shape: tuple[int, int], size: int, held: Moved
+    ) -> Callable[[NDArray[Any], NDArray[Any], int, int], None]:
+        """Return what does a plan from and to so many elements of `size` bytes each."""
+        if plan.groups is not None:
+            return self._combine(plan, held)
+        grouped = plan.grouped
+        if grouped is None or grouped.most(*shape) * size > self._shared - _KEPT_SHARED:
+            return self._move(plan, held)
+        return self._grouped(grouped, held)
+
     def _move(self, plan: IndexPlan, held: Moved) -> Callable[..., None]:
         """Return what moves the elements of some members, with the indices on the device."""
-        if plan.grouped is not None:
-            return self._grouped(plan, held)
         named = plan.index if plan.inverse is None else plan.inverse
         index = int(held.put(named))
         gather = plan.direction is Direction.GATHER or plan.inverse is not None
@@ -187,38 +205,21 @@ class Device:
 
         return work
 
-    def _grouped(self, plan: IndexPlan, held: Moved) -> Callable[..., None]:
+    def _grouped(self, grouped: Grouped, held: Moved) -> Callable[..., None]:
         """Return the two passes of a grouped plan, one member of the batch at a time."""
-        passes = plan.grouped
-        assert passes is not None
-        count, windows = passes.take.size, passes.starts.size - 1
-        arrays = (passes.take, passes.put, passes.starts)
-        indices = [int(held.put(array)) for array in arrays]
-        back = int(held.put(passes.back))
+        indices = [int(held.put(array)) for array in grouped.arrays]
 
         def work(source: NDArray[Any], target: NDArray[Any], of: int, to: int) -> None:
             size = source.shape[2] * source.itemsize
+            shape = source.shape[1], target.shape[1]
             room = Moved(self._machine)
-            middle = int(room.address(room.new((1, count, size), np.dtype(np.uint8))))
-            alignment = alignment_of(of, to, middle, size)
-            transfer = Transfer(Direction.GATHER, alignment, size, passes.back.size)
-            bits = 8 * passes.put.itemsize
-            window = Window(alignment, size // alignment, passes.window, bits)
-            ends = Ends(
-                source=middle,
-                target=to,
-                source_elements=count,
-                target_elements=target.shape[1],
-                take=back,
-                index_bits=8 * passes.back.itemsize,
-                masked=bool((passes.back < 0).any()),
-            )
+            between = room.new((1, grouped.room, size), np.dtype(np.uint8))
+            middle = int(room.address(between))
+            alignment = alignment_of(of, to, middle, shape[0] * size, shape[1] * size, size)
+            kernels = passes_for(size, alignment, grouped.room)
             for member in range(source.shape[0]):
-                start = of + member * source.shape[1] * size
-                addresses = (start, middle, *indices)
-                self._movers.window(window, addresses, source.shape[1], windows)
-                end = to + member * target.shape[1] * size
-                self._movers.move(transfer, replace(ends, target=end))
+                start, end = (at + member * n * size for at, n in zip((of, to), shape, strict=True))
+                self._movers.passes(kernels, grouped, (start, middle, end), indices, shape)
 
         return work
 

@@ -13,29 +13,30 @@ from typing import assert_never
 import numpy as np
 
 from halocline_engine.kernels.indirect.emit import (
+    FIRST_THREADS,
     Combination,
     Direct,
     Packed,
+    Passes,
     Pipelined,
     Product,
     Scheme,
     SharedIndex,
     Variant,
-    Window,
     combination_name,
     emit,
     emit_combination,
+    emit_passes,
     emit_product,
-    emit_window,
     kernel_name,
+    passes_names,
     product_name,
-    window_name,
 )
-from halocline_engine.kernels.indirect.plan import window_elements
+from halocline_engine.kernels.indirect.grouping import Grouped
 from halocline_engine.kernels.indirect.problem import Duplicates, Knowledge, Transfer
 from halocline_engine.kernels.machine import Kernels, Library
 
-__all__ = ["Ends", "Movers", "blocks_for", "usual_scheme", "variant_for", "window_for"]
+__all__ = ["Ends", "Movers", "blocks_for", "passes_for", "usual_scheme", "variant_for"]
 
 #: The most blocks along y that a launch may have.
 _MOST_Y = 65535
@@ -71,26 +72,33 @@ class Ends:
 def usual_scheme(transfer: Transfer, ends: Ends) -> tuple[Scheme, int]:
     """Return the scheme that is used where none is asked for, and the threads of a block.
 
-    Where indices are near, what is read comes in long pieces, and several of them on their way for
-    each thread keep memory busy. Where they lie far apart, many threads with one each do.
+    Where indices are near, several pieces on their way for each thread keep memory busy. Where
+    they lie far apart, many threads with one each do, or two of a large element.
     """
     size, word = transfer.element_bytes, transfer.alignment
     gather = ends.take != 0 and ends.put == 0
-    if gather and ends.near and size == word and word in (4, 8):
+    if gather and word == 16 and ends.near:
+        return Direct(2), 512 if size == word else 128
+    if gather and word == 16 and size >= 256:
+        return SharedIndex(4, max(1, 4 * 256 * word // size)), 256
+    if gather and word == size == 4 and ends.near:
         return Packed(2), 128
-    if gather and size >= 32 and word == 16 and (ends.near or size >= 256):
-        flight = 8 if size == 32 else 4
-        return SharedIndex(flight, max(1, flight * 256 * word // size)), 256
     if ends.near:
         return Direct(4 if word >= 4 else 8), 128
+    threads = 512 if gather and word == 16 else 256
     if word >= 4 and size <= 32:
-        return Direct(1), 256
-    return Direct(2 if size <= 64 and word == 16 else 4 if word >= 8 else 8), 256
+        return Direct(1), threads
+    return Direct(2 if size <= 64 and word == 16 else 4 if word >= 8 else 8), threads
 
 
-def window_for(element_bytes: int, alignment: int) -> Window:
-    """Return the windows of a grouped gather: those that leave room for several blocks."""
-    return Window(alignment, element_bytes // alignment, window_elements(element_bytes))
+def passes_for(element_bytes: int, alignment: int, room: int) -> Passes:
+    """Return the kernels of a grouped gather with `room` elements between the passes."""
+    return Passes(
+        alignment,
+        element_bytes // alignment,
+        wide=room >= _NARROW,
+        past=alignment == element_bytes and alignment >= 4,
+    )
 
 
 def variant_for(
@@ -100,15 +108,18 @@ def variant_for(
     scheme: Scheme | None = None,
     knowledge: Knowledge = Knowledge.THREADS,
     threads: int = 0,
+    kept: bool | None = None,
 ) -> Variant:
     """Return the kernel for a transfer; what is left out is as usual."""
     usual, usual_threads = usual_scheme(transfer, ends)
     if isinstance(usual, Packed) and knowledge is Knowledge.NOTHING:
         usual = Direct(4)
+    chosen = scheme or usual
+    able = transfer.alignment >= 4 and not isinstance(chosen, Pipelined)
     most = max(ends.source_elements, ends.target_elements, transfer.elements) * transfer.pieces
     return Variant(
         word=transfer.alignment,
-        scheme=scheme or usual,
+        scheme=chosen,
         take=ends.take != 0,
         put=ends.put != 0,
         index_bits=ends.index_bits,
@@ -118,6 +129,7 @@ def variant_for(
         count=transfer.elements if knowledge is Knowledge.ALL else 0,
         threads=threads or (usual_threads if scheme is None else 256),
         fixed=knowledge in (Knowledge.ALL, Knowledge.THREADS),
+        kept=able and (ends.take != 0 if kept is None else kept),
     )
 
 
@@ -142,7 +154,7 @@ class Movers:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._loaded: dict[Variant | Window | Combination | Product, Kernels] = {}
+        self._loaded: dict[Variant | Passes | Combination | Product, Kernels] = {}
 
     def prepare(self, variants: list[Variant]) -> None:
         """Compile several kernels at once."""
@@ -177,19 +189,46 @@ class Movers:
                 ),
             )
 
-    def window(self, window: Window, addresses: Sequence[int], elements: int, windows: int) -> None:
-        """Do the first pass of a grouped gather from `elements` elements.
+    def passes(
+        self,
+        kernels: Passes,
+        grouped: Grouped,
+        sides: tuple[int, int, int],
+        indices: Sequence[int],
+        shape: tuple[int, int],
+    ) -> None:
+        """Do a grouped gather of `shape[1]` elements from `shape[0]`.
 
-        `addresses` are those of the source, of what stands between, and of `take`, `put` and
-        `starts`, see `plan.Grouped`.
+        `sides` are the addresses of the source, of what stands between and of the target, `indices`
+        those of the arrays of `grouped`, in their order.
         """
-        if window not in self._loaded:
-            self._loaded[window] = self._library.kernels(emit_window([window]))
-        self._loaded[window].launch(
-            window_name(window),
-            (windows, 1, 1),
-            (window.threads, 1, 1),
-            (*map(np.uint64, addresses), np.int64(elements)),
+        if kernels not in self._loaded:
+            self._loaded[kernels] = self._library.kernels(emit_passes([kernels]))
+        (source, between, target), (elements, count) = sides, shape
+        take, starts, counts, where, place, lists = indices
+        first, second = passes_names(kernels)
+        size = kernels.word * kernels.pieces
+        self._loaded[kernels].launch(
+            first,
+            (grouped.counts.size, 1, 1),
+            (FIRST_THREADS, 1, 1),
+            (
+                *map(np.uint64, (source, between, take, starts, counts)),
+                np.int64(elements),
+                np.int32(grouped.window),
+            ),
+            shared=min(grouped.window, elements) * size,
+        )
+        self._loaded[kernels].launch(
+            second,
+            (grouped.lists.size - 1, 1, 1),
+            (kernels.threads, 1, 1),
+            (
+                *map(np.uint64, (between, target, where, place, lists)),
+                np.int64(count),
+                np.int32(grouped.tile),
+            ),
+            shared=min(grouped.tile, count) * size,
         )
 
     def combine(

@@ -12,28 +12,31 @@ from halocline_engine.kernels.indirect.problem import Duplicates
 from halocline_engine.kernels.indirect.sparse import Form
 
 __all__ = [
+    "FIRST_THREADS",
     "Combination",
     "Direct",
     "Packed",
+    "Passes",
     "Pipelined",
     "Product",
     "Scheme",
     "SharedIndex",
     "Variant",
-    "Window",
     "combination_name",
     "emit",
     "emit_combination",
+    "emit_passes",
     "emit_product",
-    "emit_window",
     "kernel_name",
+    "passes_names",
     "product_name",
-    "window_name",
 ]
 
 _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
 _INDICES = {32: "int", 64: "long long"}
 _VALUES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long"}
+#: Threads of a block in the first pass of a grouped gather, and what each moves at a time.
+FIRST_THREADS, _FIRST_FLIGHT = 512, 4
 #: Bytes of shared memory that a block may have without asking for more.
 _SHARED = 48 * 1024
 
@@ -82,7 +85,7 @@ class Variant:
     `word` is the bytes of a piece, `index_bits` those of an index; `wide` says that words are
     counted with 64 bits. With `take`, sources are indexed; with `put`, targets; `masked` says that
     some indices may be below zero. `threads` are those of a block, and `fixed` says that this is
-    compiled in.
+    compiled in. What is read by indices is `kept` in a device's cache before what is read once.
     """
 
     word: int
@@ -96,9 +99,12 @@ class Variant:
     count: int = 0
     threads: int = 256
     fixed: bool = True
+    kept: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no device could run."""
+        if self.kept and (self.word < 4 or isinstance(self.scheme, Pipelined)):
+            raise InternalError("Words of 4, 8 or 16 bytes are kept that go through registers.")
         match self.scheme:
             case Direct():
                 shared = 0
@@ -122,20 +128,26 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The first pass of a grouped gather, by windows of `elements` elements in shared memory."""
+class Passes:
+    """Both passes of a grouped gather of elements of `pieces` words.
+
+    `wide` says that what lies between them is counted with 64 bits. The second pass has blocks of
+    `threads`, as many as `blocks` of them on a processor, each with `flight` elements at a time,
+    which reach shared memory `past` registers or through them.
+    """
 
     word: int
     pieces: int
-    elements: int
-    index_bits: int = 32
+    wide: bool = False
     flight: int = 4
-    threads: int = 256
+    threads: int = 512
+    blocks: int = 2
+    past: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no device could run."""
-        if self.word * self.pieces * self.elements > _SHARED:
-            raise InternalError(f"A window of {self.elements} elements does not fit.")
+        if self.past and (self.word < 4 or self.pieces != 1):
+            raise InternalError("Asynchronous copies move 4, 8 or 16 bytes.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +192,15 @@ def kernel_name(variant: Variant) -> str:
     flags = "".join(
         letter
         for letter, flag in zip(
-            "tpmwf",
-            (variant.take, variant.put, variant.masked, variant.wide, variant.fixed),
+            "tpmwfk",
+            (
+                variant.take,
+                variant.put,
+                variant.masked,
+                variant.wide,
+                variant.fixed,
+                variant.kept,
+            ),
             strict=True,
         )
         if flag
@@ -202,26 +221,34 @@ def emit(variants: Sequence[Variant]) -> str:
     return "\n".join([*parts, *(_entry(variant) for variant in dict.fromkeys(variants))])
 
 
-def window_name(window: Window) -> str:
-    """Return the name of a window's kernel."""
-    return (
-        f"window{8 * window.word}_p{window.pieces}_e{window.elements}_i{window.index_bits}"
-        f"_f{window.flight}_b{window.threads}"
-    )
+def passes_names(passes: Passes) -> tuple[str, str]:
+    """Return the names of the kernels of both passes."""
+    kind = f"{8 * passes.word}_p{passes.pieces}{'_w' * passes.wide}"
+    second = f"f{passes.flight}_b{passes.threads}x{passes.blocks}{'_past' * passes.past}"
+    return f"pass_one{kind}_{second}", f"pass_two{kind}_{second}"
 
 
-def emit_window(windows: Sequence[Window]) -> str:
-    """Return a translation unit with a kernel for each window."""
-    parts = [_file("window.cu")]
-    for one in dict.fromkeys(windows):
-        word, index = _WORDS[one.word], _INDICES[one.index_bits]
-        sizes = f"{one.pieces}, {one.elements}, {one.flight}, {one.threads}"
+def emit_passes(several: Sequence[Passes]) -> str:
+    """Return a translation unit with two kernels for each."""
+    parts = [_file("passes.cu")]
+    for one in dict.fromkeys(several):
+        word, offset = _WORDS[one.word], _INDICES[64 if one.wide else 32]
+        first, second = passes_names(one)
+        start = 'extern "C" __global__ void __launch_bounds__'
+        sizes = f"{str(one.past).lower()}, {one.flight}, {one.threads}"
         parts.append(
-            f'extern "C" __global__ void __launch_bounds__({one.threads}) {window_name(one)}(\n'
-            f"    const {word} *source, {word} *target, const unsigned short *take,\n"
-            f"    const {index} *put, const long long *starts, const long long elements) {{\n"
-            f"  gather_window<{word}, {index}, {sizes}>(\n"
-            "      source, target, take, put, starts, elements);\n}\n"
+            f"{start}({FIRST_THREADS}, 1) {first}(\n"
+            f"    const {word} *source, {word} *between, const unsigned short *take,\n"
+            "    const long long *starts, const int *counts, const long long elements,\n"
+            "    const int window) {\n"
+            f"  pass_one<{word}, {one.pieces}, {_FIRST_FLIGHT}, {FIRST_THREADS}>(\n"
+            "      source, between, take, starts, counts, elements, window);\n}\n"
+            f"{start}({one.threads}, {one.blocks}) {second}(\n"
+            f"    const {word} *between, {word} *target, const {offset} *from,\n"
+            "    const unsigned short *place, const long long *lists, const long long count,\n"
+            "    const int tile) {\n"
+            f"  pass_two<{word}, {one.pieces}, {offset}, {sizes}>(\n"
+            "      between, target, from, place, lists, count, tile);\n}\n"
         )
     return "\n".join(parts)
 
@@ -287,6 +314,7 @@ def _packed_entry(variant: Variant, flight: int) -> str:
         index,
         "long long" if variant.wide else "int",
         str(variant.masked).lower(),
+        str(variant.kept).lower(),
         flight,
         f"{variant.count}ll",
         variant.threads if variant.fixed else 0,
@@ -303,11 +331,12 @@ def _packed_entry(variant: Variant, flight: int) -> str:
 
 def _entry(variant: Variant) -> str:
     word, index = _WORDS[variant.word], _INDICES[variant.index_bits]
+    kept = str(variant.kept).lower()
     match variant.scheme:
         case Direct(flight):
-            function, sizes = "transfer", (flight,)
+            function, sizes = "transfer", (kept, flight)
         case SharedIndex(flight, elements):
-            function, sizes = "transfer_shared", (flight, elements)
+            function, sizes = "transfer_shared", (kept, flight, elements)
         case Pipelined(flight, stages, producers):
             function, sizes = "transfer_pipelined", (flight, stages, producers)
         case Packed(flight):

@@ -6,8 +6,8 @@ template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N :
   T at[N];
 };
 
-template <typename Word, typename Index, typename Offset, bool MASKED, int FLIGHT, long long COUNT,
-          int THREADS>
+template <typename Word, typename Index, typename Offset, bool MASKED, bool KEPT, int FLIGHT,
+          long long COUNT, int THREADS>
 __device__ __forceinline__ void
 transfer_packed(const Word *__restrict__ source, Word *__restrict__ target,
                 const Index *__restrict__ take, const long long source_step,
@@ -22,6 +22,7 @@ transfer_packed(const Word *__restrict__ source, Word *__restrict__ target,
   const bool even = ((unsigned long long)target & 15) == 0 &&
                     ((unsigned long long)take & (alignof(Indices) - 1)) == 0;
   const Offset first = ((Offset)blockIdx.x * (FLIGHT * threads) + threadIdx.x) * N;
+  const Fetch<KEPT, Word> fetch;
   Indices from[FLIGHT];
   Words held[FLIGHT];
 #pragma unroll
@@ -38,7 +39,7 @@ transfer_packed(const Word *__restrict__ source, Word *__restrict__ target,
   for (int q = 0; q < FLIGHT; ++q)
 #pragma unroll
     for (int n = 0; n < N; ++n)
-      if (from[q].at[n] >= 0) held[q].at[n] = __ldg(source + from[q].at[n]);
+      if (from[q].at[n] >= 0) held[q].at[n] = fetch(source + from[q].at[n]);
 #pragma unroll
   for (int q = 0; q < FLIGHT; ++q) {
     const Offset e = first + (Offset)q * threads * N;

@@ -5,11 +5,7 @@ and how elements are moved best:
 
 * SLICES: long runs of successive indices, each moved as one slice.
 * DIRECT: one element after the other.
-* GROUPED: near elements together, in two passes. Where sources lie far apart, reading each brings
-  a whole sector of memory for a few bytes of it, and a page of it to look up. The first pass reads
-  the source window by window, each as small as the shared memory of a device's block, and writes
-  what is asked of it in runs: what goes to one part of the target, as large as stays in the cache,
-  lies side by side. The second gathers from that in the order of the target.
+* GROUPED: elements that lie far apart, in two passes through shared memory, see `grouping`.
 * INVERTED: a scatter to nearly all places, done as a gather. Reading elements that lie far apart
   costs half of what writing them does.
 * COMBINED: a scatter whose duplicates are summed, or the least or largest of them is taken.
@@ -31,6 +27,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.kernels.indirect.grouping import Grouped, grouped
 from halocline_engine.kernels.indirect.indices import (
     LEFT_OUT,
     Groups,
@@ -42,9 +39,6 @@ from halocline_engine.kernels.indirect.indices import (
 from halocline_engine.kernels.indirect.problem import Direction, Duplicates, Index, Policy
 
 __all__ = [
-    "PART",
-    "WINDOW",
-    "Grouped",
     "IndexFacts",
     "IndexPlan",
     "Kept",
@@ -53,19 +47,13 @@ __all__ = [
     "Strategy",
     "content_key",
     "facts_of",
-    "grouped",
     "inverted",
     "plan_key",
     "plan_transfer",
-    "window_elements",
 ]
 
-#: Bytes of a window of the source: several blocks of a device have one each in shared memory.
-WINDOW = 32 * 2**10
 #: Bytes from which indices that lie far apart miss a device's cache.
 _CACHE = 2**25
-#: Bytes of a part of the target: it stays in a device's cache beside what is read and written once.
-PART = 2**25
 #: Elements of more bytes are moved in one pass: two of them read and write everything twice.
 _GROUPED_BYTES = 16
 #: Mean distance of successive indices up to which they are near.
@@ -114,21 +102,6 @@ class IndexFacts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grouped:
-    """Two passes, by windows of so many elements of the source.
-
-    For each window w and each n from starts[w] up to starts[w + 1]: between[put[n]] =
-    source[w * window + take[n]]; then target[i] = between[back[i]], where that is not below zero.
-    """
-
-    window: int
-    take: NDArray[np.uint16]
-    put: Index
-    starts: NDArray[np.int64]
-    back: Index
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class IndexPlan:
     """A gather or scatter with these indices; `size` counts the elements that they name."""
 
@@ -158,8 +131,7 @@ class IndexPlan:
         """How many bytes it holds."""
         arrays: list[NDArray[Any]] = [self.index]
         if self.grouped is not None:
-            passes = self.grouped
-            arrays += [passes.take, passes.put, passes.starts, passes.back]
+            arrays += self.grouped.arrays
         if self.inverse is not None:
             arrays.append(self.inverse)
         if self.groups is not None:
@@ -219,9 +191,12 @@ def plan_transfer(
     facts = facts_of(found, size)
     strategy = _strategy(facts, element_bytes, uses, cache, direction)
     gathers = direction is Direction.GATHER
-    inverse = None
+    inverse = passes = None
     if not gathers and strategy in (Strategy.GROUPED, Strategy.INVERTED):
         inverse = inverted(found, size)
+    if strategy is Strategy.GROUPED:
+        taken = found if inverse is None else inverse
+        passes = grouped(taken, size if gathers else found.size, element_bytes)
     return IndexPlan(
         direction=direction,
         size=size,
@@ -229,23 +204,9 @@ def plan_transfer(
         facts=facts,
         strategy=strategy,
         runs=_runs(found) if strategy is Strategy.SLICES else (),
-        grouped=(
-            grouped(
-                found if inverse is None else inverse,
-                size if gathers else found.size,
-                window_elements(element_bytes),
-                max(1, PART // element_bytes),
-            )
-            if strategy is Strategy.GROUPED
-            else None
-        ),
+        grouped=passes,
         inverse=inverse,
     )
-
-
-def window_elements(element_bytes: int) -> int:
-    """Return how many elements a window of a grouped transfer has."""
-    return max(1, WINDOW // element_bytes // 16) * 16
 
 
 def inverted(index: Index, size: int) -> Index:
@@ -254,26 +215,6 @@ def inverted(index: Index, size: int) -> Index:
     kept = np.flatnonzero(index >= 0)
     back[index[kept]] = kept
     return narrowest(back, index.size + 1)
-
-
-def grouped(index: Index, size: int, window: int, part: int) -> Grouped:
-    """Return the two passes of a gather from `size` elements.
-
-    `window` elements of the source are read at a time, for parts of the target of `part` elements.
-    """
-    targets = np.flatnonzero(index >= 0)
-    windows = index[targets].astype(np.int64) // window
-    order = _in_order(windows)
-    starts = np.zeros(-(-size // window) + 1, np.int64)
-    np.cumsum(np.bincount(windows, minlength=starts.size - 1), out=starts[1:])
-    take = (index[targets] - windows * window)[order].astype(np.uint16)
-    parts = _in_order(targets[order] // part)
-    put = np.empty(targets.size, np.int64)
-    put[parts] = np.arange(targets.size)
-    back = np.full(index.size, LEFT_OUT, np.int64)
-    back[targets[order]] = put
-    most = targets.size + 1
-    return Grouped(window, take, narrowest(put, most), starts, narrowest(back, most))
 
 
 def plan_key(
@@ -384,9 +325,3 @@ def _runs(index: Index) -> tuple[Run, ...]:
     return tuple(
         zip(starts.tolist(), index[starts].tolist(), lengths.tolist(), strict=True),
     )
-
-
-def _in_order(windows: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the order that brings equal windows together and keeps order within them."""
-    narrow = windows.astype(np.uint16) if windows.max(initial=0) < 2**16 else windows
-    return np.argsort(narrow, kind="stable")

@@ -10,6 +10,51 @@ template <typename Word> __device__ __forceinline__ void keep(Word *at, const Wo
   else *at = value;
 }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define CACHE_HINTS 1
+__device__ __forceinline__ unsigned long long stays_last() {
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ __forceinline__ unsigned hinted(const unsigned *at, const unsigned long long policy) {
+  unsigned v;
+  asm("ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(v) : "l"(at), "l"(policy));
+  return v;
+}
+__device__ __forceinline__ uint2 hinted(const uint2 *at, const unsigned long long policy) {
+  uint2 v;
+  asm("ld.global.nc.L2::cache_hint.v2.u32 {%0, %1}, [%2], %3;"
+      : "=r"(v.x), "=r"(v.y)
+      : "l"(at), "l"(policy));
+  return v;
+}
+__device__ __forceinline__ uint4 hinted(const uint4 *at, const unsigned long long policy) {
+  uint4 v;
+  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(at), "l"(policy));
+  return v;
+}
+#endif
+
+// Reads what an index names. Where it is KEPT, memory near it is read soon, and stays in the
+// device's cache longer than what is read or written once.
+template <bool KEPT, typename Word> struct Fetch {
+#ifdef CACHE_HINTS
+  unsigned long long policy;
+  __device__ __forceinline__ Fetch() : policy(0) {
+    if constexpr (KEPT) policy = stays_last();
+  }
+  __device__ __forceinline__ Word operator()(const Word *at) const {
+    if constexpr (KEPT) return hinted(at, policy);
+    else return __ldg(at);
+  }
+#else
+  __device__ __forceinline__ Word operator()(const Word *at) const { return __ldg(at); }
+#endif
+};
+
 template <long long CONSTANT, typename Number>
 __device__ __forceinline__ Number either(const Number argument) {
   return CONSTANT > 0 ? (Number)CONSTANT : argument;
@@ -43,7 +88,7 @@ __device__ __forceinline__ bool located(const Offset p, const Offset pieces, con
 
 // Every thread moves FLIGHT pieces, all of which are read before the first is written.
 template <typename Word, typename Index, typename Offset, bool TAKE, bool PUT, bool MASKED,
-          int FLIGHT, int PIECES, long long COUNT, int THREADS>
+          bool KEPT, int FLIGHT, int PIECES, long long COUNT, int THREADS>
 __device__ __forceinline__ void
 transfer(const Word *__restrict__ source, Word *__restrict__ target,
          const Index *__restrict__ take, const Index *__restrict__ put,
@@ -54,10 +99,23 @@ transfer(const Word *__restrict__ source, Word *__restrict__ target,
   const int threads = either<THREADS>((int)blockDim.x);
   source += blockIdx.y * source_step;
   target += blockIdx.y * target_step;
+  const Fetch<KEPT, Word> fetch;
   const Offset first = (Offset)blockIdx.x * (FLIGHT * threads) + threadIdx.x;
   Offset from[FLIGHT], to[FLIGHT];
   bool moved[FLIGHT];
   Word held[FLIGHT];
+  // Most blocks have a piece for every thread: without a test on each, their reads go together.
+  if (!MASKED && ((Offset)blockIdx.x + 1) * (FLIGHT * threads) <= total) {
+#pragma unroll
+    for (int q = 0; q < FLIGHT; ++q)
+      located<Index, Offset, MASKED>(first + q * threads, pieces, TAKE ? take : nullptr,
+                                     PUT ? put : nullptr, from[q], to[q]);
+#pragma unroll
+    for (int q = 0; q < FLIGHT; ++q) held[q] = fetch(source + from[q]);
+#pragma unroll
+    for (int q = 0; q < FLIGHT; ++q) keep(target + to[q], held[q], !PUT);
+    return;
+  }
 #pragma unroll
   for (int q = 0; q < FLIGHT; ++q) {
     const Offset p = first + q * threads;
@@ -66,7 +124,7 @@ transfer(const Word *__restrict__ source, Word *__restrict__ target,
   }
 #pragma unroll
   for (int q = 0; q < FLIGHT; ++q)
-    if (moved[q]) held[q] = __ldg(source + from[q]);
+    if (moved[q]) held[q] = fetch(source + from[q]);
 #pragma unroll
   for (int q = 0; q < FLIGHT; ++q)
     if (moved[q]) keep(target + to[q], held[q], !PUT);
@@ -75,7 +133,7 @@ transfer(const Word *__restrict__ source, Word *__restrict__ target,
 // The same with the indices of a block brought to shared memory first: a block moves ELEMENTS
 // whole elements.
 template <typename Word, typename Index, typename Offset, bool TAKE, bool PUT, bool MASKED,
-          int FLIGHT, int ELEMENTS, int PIECES, long long COUNT, int THREADS>
+          bool KEPT, int FLIGHT, int ELEMENTS, int PIECES, long long COUNT, int THREADS>
 __device__ __forceinline__ void
 transfer_shared(const Word *__restrict__ source, Word *__restrict__ target,
                 const Index *__restrict__ take, const Index *__restrict__ put,
@@ -95,6 +153,7 @@ transfer_shared(const Word *__restrict__ source, Word *__restrict__ target,
   }
   __syncthreads();
   const int words = here * (int)pieces;
+  const Fetch<KEPT, Word> fetch;
   for (int base = threadIdx.x; base < words; base += FLIGHT * threads) {
     Offset from[FLIGHT], to[FLIGHT];
     bool moved[FLIGHT];
@@ -113,7 +172,7 @@ transfer_shared(const Word *__restrict__ source, Word *__restrict__ target,
     }
 #pragma unroll
     for (int q = 0; q < FLIGHT; ++q)
-      if (moved[q]) held[q] = __ldg(source + from[q]);
+      if (moved[q]) held[q] = fetch(source + from[q]);
 #pragma unroll
     for (int q = 0; q < FLIGHT; ++q)
       if (moved[q]) keep(target + to[q], held[q], !PUT);

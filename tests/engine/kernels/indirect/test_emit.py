@@ -12,19 +12,19 @@ from halocline_engine.kernels.indirect.emit import (
     Combination,
     Direct,
     Packed,
+    Passes,
     Pipelined,
     Product,
     SharedIndex,
     Variant,
-    Window,
     combination_name,
     emit,
     emit_combination,
+    emit_passes,
     emit_product,
-    emit_window,
     kernel_name,
+    passes_names,
     product_name,
-    window_name,
 )
 from halocline_engine.kernels.indirect.problem import Direction, Duplicates, Knowledge, Transfer
 from halocline_engine.kernels.indirect.sparse import Form
@@ -39,7 +39,13 @@ VARIANTS = (
     Variant(4, Packed(4), take=True, put=False, pieces=1, masked=True),
     Variant(8, Packed(2), take=True, put=False, index_bits=64, wide=True, pieces=1),
 )
-WINDOWS = (Window(4, 1, 8192), Window(8, 1, 4096), Window(4, 3, 2720), Window(1, 1, 32768))
+PASSES = (
+    Passes(4, 1),
+    Passes(8, 1, wide=True, past=True),
+    Passes(4, 3),
+    Passes(1, 1),
+    Passes(16, 1, past=True),
+)
 COMBINATIONS = tuple(
     Combination(value, rule, bits)
     for value, rule, bits in (
@@ -61,12 +67,12 @@ PRODUCTS = (
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_every_kernel_compiles_without_spilling(architecture: str) -> None:
     parts = (emit(VARIANTS), emit_combination(COMBINATIONS), emit_product(PRODUCTS))
-    parts = (*parts, emit_window(WINDOWS))
+    parts = (*parts, emit_passes(PASSES))
     names = [
         *map(kernel_name, VARIANTS),
         *map(combination_name, COMBINATIONS),
         *map(product_name, PRODUCTS),
-        *map(window_name, WINDOWS),
+        *(name for one in PASSES for name in passes_names(one)),
     ]
     found = resources(compile_source("\n".join(parts), architecture))
     assert sorted(found) == sorted(names)

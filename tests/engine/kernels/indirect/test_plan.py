@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from halocline_engine.errors import ArgumentError, InternalError
 from halocline_engine.kernels.indirect.apply import Device, Host, Target
+from halocline_engine.kernels.indirect.grouping import grouped
 from halocline_engine.kernels.indirect.indices import group, keep_last, resolve
 from halocline_engine.kernels.indirect.plan import (
     IndexPlan,
     PlanCache,
     Strategy,
     facts_of,
-    grouped,
     plan_key,
     plan_transfer,
 )
@@ -193,7 +193,7 @@ def plans() -> Iterator[tuple[str, IndexPlan]]:
         near = plan_transfer(direction, where, 500, 12, MASK, uses=9, cache=960)
         yield f"grouped-{direction.value}", near
         taken, size = (where, 500) if near.inverse is None else (near.inverse, 400)
-        small = grouped(taken, size, 48, 30)
+        small = grouped(taken, size, 12, window=1000, tile=600)
         yield f"windows-{direction.value}", replace(near, grouped=small)
         runs = np.concatenate([np.arange(300, 500), np.full(30, -1), np.arange(0, 170)])
         yield f"slices-{direction.value}", plan_transfer(direction, runs, 900, 2**20, MASK)
@@ -269,28 +269,6 @@ def test_types_that_cannot_be_combined_are_refused(target: Target) -> None:
     assert not out.any()
     with pytest.raises(ArgumentError, match="'int16' values do not become 'int32'"):
         target.apply(PLANS["direct"], source, out.astype("int32"))
-
-
-@pytest.mark.parametrize("size", [2000, 5000])
-def test_grouped_passes_go_by_windows_and_parts(size: int) -> None:
-    numbers = np.random.default_rng(8)
-    index = np.where(numbers.random(3000) < 0.1, -1, numbers.integers(0, size, 3000))
-    passes = grouped(index, size, 112, 200)
-    assert passes.take.max() < 112
-    windows = np.repeat(np.arange(passes.starts.size - 1), np.diff(passes.starts))
-    there = np.flatnonzero(index >= 0)
-    assert sorted(passes.put) == list(range(there.size))
-    between = np.empty(there.size, int)
-    between[passes.put] = windows * 112 + passes.take
-    np.testing.assert_array_equal(passes.back < 0, index < 0)
-    np.testing.assert_array_equal(between[passes.back[there]], index[there])
-    # What goes to one part of the target lies side by side, of each window in one run.
-    assert (np.diff(np.sort(passes.back[there]) - np.arange(there.size)) == 0).all()
-    parts = np.empty(there.size, int)
-    parts[passes.back[there]] = there // 200
-    assert (np.diff(parts) >= 0).all()
-    runs = int((np.diff(passes.put) != 1).sum()) + 1
-    assert runs <= (passes.starts.size - 1) * 15
 
 
 def test_plans_travel() -> None:
