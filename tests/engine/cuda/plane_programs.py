@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-__all__ = ["BOX", "PROGRAMS", "star"]
+__all__ = ["BOX", "PROGRAMS", "program", "star"]
 
 
 def program(value: str, interval: str = "...") -> str:

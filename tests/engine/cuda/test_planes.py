@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cubin import resources
-from plane_programs import PROGRAMS
+from plane_programs import PROGRAMS, program, star
 from programs import Box, drawn, reference, scheduled
 from tile_choices import changed
 
@@ -64,6 +64,25 @@ def test_values_are_those_of_the_reference(load: Any, name: str, turn: int) -> N
         np.testing.assert_array_equal(fields["v"], expected["v"])
 
 
+@pytest.mark.parametrize(("name", "depth"), [("three", 4), ("aside", 16)])
+def test_pieces_that_an_edge_cuts_come_element_by_element(load: Any, name: str, depth: int) -> None:
+    """Rows of 37 single precision numbers, and what is read beside them, are no whole pieces."""
+    schedule = scheduled(
+        {**PROGRAMS, "three": program(star(3))}[name].replace("float64", "float32")
+    )
+    executable = load(schedule, tiles=changed(block=(3, 2), width=4, rows=2, depth=depth, planes=2))
+    shape = tuple(n + 2 * h for n, h in zip(DOMAIN, HALO, strict=True))
+    assert len(shape) == 3
+    fields: dict[str, Any] = {}
+    for number, field in enumerate("uv"):
+        fields[field] = executable.memory.empty(shape, np.dtype("float32"), HALO)
+        executable.memory.upload(drawn(shape, number).astype("float32"), fields[field])
+    origins = dict.fromkeys(fields, HALO)
+    expected = reference(schedule, fields, {"w": 0.3}, origins, DOMAIN)
+    executable(fields, {"w": 0.3}, origins, DOMAIN)
+    np.testing.assert_array_equal(fields["v"], expected["v"])
+
+
 @pytest.mark.parametrize("name", ["star", "aside", "two"])
 def test_nvidias_compiler_takes_them(name: str) -> None:
     schedule = scheduled(PROGRAMS[name])
@@ -95,6 +114,7 @@ def test_a_block_keeps_what_its_threads_read() -> None:
                 assert plane.columns[0] <= place[1] < plane.columns[1]
                 at = y * rows * plane.pitch + x * width + plane.place((row, column))
                 assert at == plane.place(place)
+                assert plane.place((place[0], 0)) * plane.itemsize % plane.line == 0
                 assert 0 <= at < plane.size
 
 
@@ -108,8 +128,9 @@ def test_what_a_block_can_not_keep_is_loaded_from_memory() -> None:
     few = changed(block=(32, 8), width=2, rows=4, depth=32, planes=2)
     (tile,) = tiles_of(schedule, variant, (512, 512, 128), few).values()
     assert tile.planes == 2
-    # A level has 64 + 2 * 4 columns and 32 + 2 * 4 rows; 0 to 4 are read, and 2 are under way.
-    assert shared_bytes(entry, schedule, variant, tile) == 72 * 40 * 8 * (5 + 2)
+    # A level has 64 + 2 * 4 columns and 32 + 2 * 4 rows; 0 to 4 are read, and 2 are under way. The
+    # block's first point lies at a multiple of 64 bytes: for 128 there is no room.
+    assert shared_bytes(entry, schedule, variant, tile) == (72 * 40 * 8 + 64) * (5 + 2)
     some = scheduled(PROGRAMS["some"])
     # What is written at some points is stored where it is computed, with no test for the edge.
     (tile,) = tiles_of(some, usual_variant(some), (512, 512, 128), few).values()

@@ -36,7 +36,7 @@ def plane_body(
         f"int k = max(k0, {bound(interval.start)});",
         "if (k >= end) return;",
         "const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);",
-        "extern __shared__ __align__(16) unsigned char chip[];",
+        "extern __shared__ __align__(128) unsigned char chip[];",
         *(line.removeprefix("const ") for line in offsets),
         *(line for copy in copies for line in copy.places()),
         *_first(copies, tile.planes),
@@ -125,11 +125,16 @@ class _Copy:
         """The most pieces of a level that a thread copies."""
         return -(-self.plane.pieces // self.tile.threads)
 
+    @property
+    def loose_rounds(self) -> int:
+        """The most elements of pieces that are read in part only that a thread copies."""
+        return -(-self.plane.tall * 2 * (self.plane.piece - 1) // self.tile.threads)
+
     def places(self) -> Iterator[str]:
         """Yield where the thread's tile begins in a level, and which pieces the thread copies.
 
-        Bit n of `all` says that the thread's piece n lies inside what is read, bit n of `part` that
-        only some of its elements do.
+        Bit n of `all` says that the thread's piece n lies inside what is read; see `_loose_places`
+        for pieces of which only some elements do.
         """
         plane, name = self.plane, self.array
         low, high = plane.levels
@@ -138,20 +143,20 @@ class _Copy:
             f"const int at_{name} = (int)threadIdx.y * {self.tile.rows * plane.pitch}"
             f" + (int)threadIdx.x * {self.tile.width};"
         )
-        yield f"unsigned all_{name} = 0, part_{name} = 0;"
+        yield f"unsigned all_{name} = 0;"
         for n in range(self.rounds):
             yield f"index_t from_{name}_{n};"
             yield "{"
             yield f"  const int piece = thread + {n * self.tile.threads};"
             yield f"  const int i = {self._column()};"
-            yield f"  const int j = {self._row()};"
-            end = f"j1{signed(plane.across[1] - 1)}"
-            yield f"  const bool any = piece < {plane.pieces} && j < {end};"
-            yield f"  const bool all = any && {self._inside(plane.piece)};"
+            yield f"  const int j = {self._row('piece / ' + str(self._pieces()))};"
+            tests = [f"piece < {plane.pieces}", self._inside_rows(), *self._inside(plane.piece)]
+            if plane.pitch > plane.wide:
+                tests.append(f"piece % {self._pieces()} < {plane.wide // plane.piece}")
             yield f"  from_{name}_{n} = (index_t)i + (index_t)j * {self.strides}j;"
-            yield f"  all_{name} |= (unsigned)all << {n};"
-            yield f"  part_{name} |= (unsigned)(any && !all) << {n};"
+            yield f"  all_{name} |= (unsigned)({' && '.join(tests)}) << {n};"
             yield "}"
+        yield from self._loose_places()
         for level in _loaded(plane):
             yield f"int {slot(name, level)} = {(level - low) * plane.size};"
         yield f"int slot_{name}_next = {(high - low + self.tile.planes - 1) * plane.size};"
@@ -159,26 +164,53 @@ class _Copy:
             f"const {self.kind}* g_{name} = {name} + (index_t)(k{signed(low)}) * {self.strides}k;"
         )
 
+    def _loose_places(self) -> Iterator[str]:
+        """Yield which elements of pieces that are read in part only the thread copies.
+
+        These are at both ends of a row, less than a piece at each, where an edge of the domain is.
+        """
+        plane, name, few = self.plane, self.array, self.plane.piece - 1
+        if not few:
+            return
+        first = plane.columns[0]
+        low = self.extent[0][0] + plane.read[0] - first
+        yield f"const int lo_{name} = max(0, {low} - ib);"
+        end = f"i1{signed(plane.read[1] - 1 - first)} - ib"
+        yield f"const int hi_{name} = min({plane.wide}, {end});"
+        yield f"const int to_{name} = {_up(f'lo_{name}', plane.piece)};"
+        yield f"const int till_{name} = max(to_{name}, {_down(f'hi_{name}', plane.piece)});"
+        yield f"unsigned loose_{name} = 0;"
+        for n in range(self.loose_rounds):
+            yield f"index_t out_{name}_{n};"
+            yield f"int in_{name}_{n};"
+            yield "{"
+            yield f"  const int number = thread + {n * self.tile.threads};"
+            yield f"  const int row = number / {2 * few}, e = number % {2 * few};"
+            yield f"  const int i = e < {few} ? lo_{name} + e : till_{name} + e - {few};"
+            yield f"  const int j = {self._row('row')};"
+            within = f"i < (e < {few} ? min(to_{name}, hi_{name}) : hi_{name})"
+            yield f"  const bool any = row < {plane.tall} && {self._inside_rows()} && {within};"
+            column = f"(index_t)(ib + i{signed(first)})"
+            yield f"  out_{name}_{n} = {column} + (index_t)j * {self.strides}j;"
+            yield f"  in_{name}_{n} = row * {plane.pitch} + i{signed(plane.lead)};"
+            yield f"  loose_{name} |= (unsigned)any << {n};"
+            yield "}"
+
     def level(self, place: str) -> Iterator[str]:
         """Yield the copies of the level at `g` into a place of the ring."""
         plane, name = self.plane, self.array
-        into = f"p_{name} + {place} + thread * {plane.piece}"
+        into = f"p_{name} + {place}{signed(plane.lead)} + thread * {plane.piece}"
         step, size = self.tile.threads * plane.piece, plane.piece * plane.itemsize
         for n in range(self.rounds):
             source = f"g_{name} + from_{name}_{n}"
             yield f"if (all_{name} >> {n} & 1) copy_async{size}({into} + {n * step}, {source});"
         if plane.piece > 1:
-            yield f"if (part_{name})"
-            yield f"  for (int n = 0; n < {self.rounds}; ++n)"
-            yield f"    for (int e = 0; e < {plane.piece}; ++e) {{"
-            yield f"      const int piece = thread + n * {self.tile.threads};"
-            yield f"      const int i = {self._column()} + e, j = {self._row()};"
-            yield f"      if ((part_{name} >> n & 1) && {self._inside(1)})"
-            yield (
-                f"        copy_async{plane.itemsize}({into} + n * {step} + e,"
-                f" g_{name} + (index_t)i + (index_t)j * {self.strides}j);"
-            )
-            yield "    }"
+            yield f"if (loose_{name}) {{"
+            for n in range(self.loose_rounds):
+                to, source = f"p_{name} + {place} + in_{name}_{n}", f"g_{name} + out_{name}_{n}"
+                copy = f"copy_async{plane.itemsize}({to}, {source});"
+                yield f"  if (loose_{name} >> {n} & 1) {copy}"
+            yield "}"
 
     def up(self) -> str:
         """Return the step of `g` to the next level."""
@@ -202,13 +234,25 @@ class _Copy:
         first = f"ib{signed(self.plane.columns[0])}"
         return f"{first} + piece % {self._pieces()} * {self.plane.piece}"
 
-    def _row(self) -> str:
-        return f"jb{signed(self.plane.rows[0])} + piece / {self._pieces()}"
+    def _row(self, number: str) -> str:
+        return f"jb{signed(self.plane.rows[0])} + {number}"
 
-    def _inside(self, elements: int) -> str:
-        """Return the test that so many elements from column i on are read by points."""
+    def _inside_rows(self) -> str:
+        """Return the test that row j is read by points."""
+        return f"j < j1{signed(self.plane.across[1] - 1)}"
+
+    def _inside(self, elements: int) -> tuple[str, str]:
+        """Return the tests that so many elements from column i on are read by points."""
         low = self.extent[0][0] + self.plane.read[0]
-        return f"i >= {low} && i + {elements} <= i1{signed(self.plane.read[1] - 1)}"
+        return f"i >= {low}", f"i + {elements} <= i1{signed(self.plane.read[1] - 1)}"
+
+
+def _up(number: str, unit: int) -> str:
+    return f"({number} + {unit - 1}) / {unit} * {unit}"
+
+
+def _down(number: str, unit: int) -> str:
+    return f"{number} / {unit} * {unit}"
 
 
 def _loaded(plane: Plane) -> range:

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from halocline_engine.backends.cuda.entries import Entry, Variant, arrays_of
-from halocline_engine.backends.cuda.planes import MOST_PIECES, Plane, planes_of
+from halocline_engine.backends.cuda.planes import MOST_PIECES, SHARED, Plane, planes_of
 from halocline_engine.backends.cuda.tile_body import loaded_offsets, outputs
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["shared_bytes", "with_planes"]
-
-#: Shared memory that a block may have on devices from compute capability 8.0 on.
-_SHARED = 163 * 1024
 
 
 def shared_bytes(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
@@ -30,7 +27,7 @@ def with_planes(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) 
     if tile.depth > 1 and _may_compute_outside(entry, schedule):
         planes = _planes(entry, schedule, variant, tile).values()
         few = all(plane.pieces <= MOST_PIECES * tile.threads for plane in planes)
-        if few and 0 < sum(plane.bytes for plane in planes) <= _SHARED:
+        if few and 0 < sum(plane.bytes for plane in planes) <= SHARED:
             return tile
     return replace(tile, planes=0)
 

@@ -19,12 +19,16 @@ from halocline_engine.ir.extent import Range
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import DType
 
-__all__ = ["MOST_PIECES", "Plane", "planes_of"]
+__all__ = ["MOST_PIECES", "SHARED", "Plane", "planes_of"]
 
 #: Bytes of one copy.
 _COPY = 16
 #: Copies of a thread for a level: as many as the bits of a mask.
 MOST_PIECES = 32
+#: Shared memory that a block may have on devices from compute capability 8.0 on.
+SHARED = 163 * 1024
+#: Bytes at whose multiples rows begin, the best first; the last ones need the least memory.
+_LINES = (128, 64, 32, _COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,9 @@ class Plane:
     `columns` and `rows` are what it copies, `read` the offsets along I and `across` those along J
     that points read, `levels` those along K at which threads load; a range has its end behind it.
     `piece` elements are copied at once, and `deep` levels are in the ring.
+
+    The block's first point lies at a multiple of `line` bytes, in memory and here, and so do those
+    below it: pieces of one sector of memory that lie in two lines here would be two transfers.
     """
 
     itemsize: int
@@ -44,22 +51,39 @@ class Plane:
     across: Range
     levels: Range
     deep: int
+    line: int = 16
+
+    @property
+    def wide(self) -> int:
+        """Elements of a row."""
+        return self.columns[1] - self.columns[0]
+
+    @property
+    def tall(self) -> int:
+        """Rows of a level."""
+        return self.rows[1] - self.rows[0]
 
     @property
     def pitch(self) -> int:
         """Elements from row to row."""
-        return self.columns[1] - self.columns[0]
+        unit = self.piece if self.line == _COPY else self.line // self.itemsize
+        return -(-self.wide // unit) * unit
+
+    @property
+    def lead(self) -> int:
+        """Elements ahead of the first row."""
+        return self.columns[0] % (self.line // self.itemsize) if self.line > _COPY else 0
 
     @property
     def pieces(self) -> int:
-        """Copies of a level."""
-        return self.pitch // self.piece * (self.rows[1] - self.rows[0])
+        """Places of copies in a level; those behind the end of a row are left out."""
+        return self.pitch // self.piece * self.tall
 
     @property
     def size(self) -> int:
-        """Elements from level to level; each level begins at a multiple of 16 bytes."""
-        unit = _COPY // self.itemsize
-        return -(-self.pitch * (self.rows[1] - self.rows[0]) // unit) * unit
+        """Elements from level to level; each level begins at a multiple of a line."""
+        unit = self.line // self.itemsize
+        return -(-(self.lead + self.pitch * self.tall) // unit) * unit
 
     @property
     def bytes(self) -> int:
@@ -73,7 +97,7 @@ class Plane:
         >>> plane.place((0, 0)), plane.place((-1, -1))
         (70, 1)
         """
-        return (place[0] - self.rows[0]) * self.pitch + place[1] - self.columns[0]
+        return (place[0] - self.rows[0]) * self.pitch + self.lead + place[1] - self.columns[0]
 
 
 def planes_of(
@@ -90,17 +114,34 @@ def planes_of(
     """
     if not tile.planes:
         return {}
+    usual = (Stride.ONE, Stride.ANY, Stride.ANY)
+    names = [
+        name
+        for name in offsets
+        if kinds[name] == usual and dtypes[name].is_float and dtypes[name].itemsize in (4, 8)
+    ]
     found: dict[str, Plane] = {}
-    for name, read in offsets.items():
-        usual = kinds[name] == (Stride.ONE, Stride.ANY, Stride.ANY)
-        if usual and dtypes[name].is_float and dtypes[name].itemsize in (4, 8):
-            plane = _plane(list(read), dtypes[name].itemsize, tile, aligned=name in aligned)
-            if plane is not None:
-                found[name] = plane
+    for line in _LINES:
+        planes = {
+            name: _plane(
+                list(offsets[name]),
+                dtypes[name].itemsize,
+                tile,
+                line if name in aligned else 0,
+            )
+            for name in names
+        }
+        found = {name: plane for name, plane in planes.items() if plane is not None}
+        if sum(plane.bytes for plane in found.values()) <= SHARED:
+            break
     return found
 
 
-def _plane(offsets: list[Offset], itemsize: int, tile: Tile, *, aligned: bool) -> Plane | None:
+def _plane(offsets: list[Offset], itemsize: int, tile: Tile, line: int) -> Plane | None:
+    """Return how an array is kept, or None where threads load their own points only.
+
+    `line` is 0 for arrays whose rows begin anywhere.
+    """
     ones = (Stride.ONE, Stride.ANY, Stride.ANY)
     found = windows(offsets, ones, width=tile.width, rows=tile.rows, ring=True)
     own = {(row, column) for row in range(tile.rows) for column in range(tile.width)}
@@ -111,7 +152,7 @@ def _plane(offsets: list[Offset], itemsize: int, tile: Tile, *, aligned: bool) -
     levels = _ends(window.level for window in found if window.loaded)
     return Plane(
         itemsize=itemsize,
-        piece=unit if aligned else 1,
+        piece=unit if line else 1,
         columns=(
             along[0] // unit * unit,
             tile.block[0] * tile.width - (1 - along[1]) // unit * unit,
@@ -121,6 +162,7 @@ def _plane(offsets: list[Offset], itemsize: int, tile: Tile, *, aligned: bool) -
         across=across,
         levels=levels,
         deep=levels[1] - levels[0] + tile.planes,
+        line=line or _COPY,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.entries import Entry, Stride, Variant, arrays_of, is_guarded
 from halocline_engine.backends.cuda.plane_tile import with_planes
-from halocline_engine.backends.cuda.strips import Again, column_of, evenly, strip_of
+from halocline_engine.backends.cuda.strips import Again, column_of, strip_of
 from halocline_engine.backends.cuda.tile_body import VECTOR, loaded_offsets, outputs
 from halocline_engine.backends.cuda.tiling import Block, Domain, Tile
 from halocline_engine.backends.cuda.windows import windows
@@ -48,8 +48,10 @@ _FEW = 2
 _WIDE = 7
 #: Levels up to which four of them are computed one after the other, and not eight.
 _LOW = 3
-#: Levels that a block with planes goes up, about.
-_DEEP = 142
+#: Levels that a block with planes goes up, about, and at least.
+_DEEP, _LEAST_DEEP = 142, 32
+#: Processors of a large device, and the levels that a block could go up while it begins.
+_PROCESSORS, _BEGIN = 132, 8
 #: Registers for windows and outputs of a thread that loads from planes, just before their use.
 _REGISTERS_WITH_PLANES = 260
 
@@ -70,9 +72,27 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
         plain,
     )
     if tile.planes:
-        return replace(tile, depth=evenly(domain[2], tile.depth))
+        return replace(tile, depth=_depth(tile, entry, domain))
     tile = replace(tile, block=_block(tile, entry, domain))
     return _in_order(tile, again, variant, domain)
+
+
+def _depth(tile: Tile, entry: Entry, domain: Domain) -> int:
+    """Return how many levels a block with planes goes up.
+
+    Blocks run in waves, one on each processor, and each wave takes as long as a block.
+    """
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    first = i_low // tile.width * tile.width
+    along = -(-(domain[0] + i_high - first) // (tile.block[0] * tile.width))
+    across = -(-(domain[1] + j_high - j_low) // (tile.block[1] * tile.rows))
+
+    def time(depth: int) -> int:
+        blocks = along * across * -(-domain[2] // depth)
+        return -(-blocks // _PROCESSORS) * (depth + _BEGIN)
+
+    parts = range(1, max(1, domain[2] // _LEAST_DEEP) + 1)
+    return min((-(-domain[2] // part) for part in parts), key=time)
 
 
 def _in_order(tile: Tile, again: Again, variant: Variant, domain: Domain) -> Tile:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.schedule.column_model import Reads, Work, fitting_width
 
-__all__ = ["Again", "column_of", "evenly", "strip_of", "worth_turning"]
+__all__ = ["Again", "column_of", "strip_of", "worth_turning"]
 
 #: Where less than this share of what blocks touch is read again, it may be lost at times.
 _LITTLE = 0.4
@@ -99,12 +99,3 @@ def worth_turning(size: int, levels: int, cache: int) -> bool:
     """
     least, most = _TURNING_FLAT if levels == 1 else _TURNING
     return least * cache < size <= most * cache
-
-
-def evenly(levels: int, most: int) -> int:
-    """Return how many levels each of the fewest parts of at most `most` levels has.
-
-    >>> evenly(700, 128), evenly(64, 128)
-    (117, 64)
-    """
-    return -(-levels // max(1, -(-levels // most)))
