@@ -53,7 +53,7 @@ def five(u: Field[np.float32], v: Field[np.float32], w: np.float32):
 WIDTH = 65536
 #: Rows of a chunk, and (steps of a residency, rows of a block) that are measured.
 CHUNK = 256
-CASES = ((1, 512), (64, 1024), (128, 1024), (16, 512), (8, 512))
+CASES = ((1, 512), (64, 1024), (128, 1024), (256, 1024), (16, 512), (8, 512))
 GIB = 1 << 30
 
 

@@ -9,26 +9,53 @@ load theirs at the start of the pass.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
 
 from halocline_engine.backends.cuda.body import Scope, element
-from halocline_engine.backends.cuda.carry import Pass, passes_of
+from halocline_engine.backends.cuda.carry import Pass, is_single, passes_of
 from halocline_engine.backends.cuda.entries import Entry
 from halocline_engine.ir.nodes import Assign, Expr, Offset, Read
 from halocline_engine.ir.types import DType
-from halocline_engine.ir.walk import reads, reads_of
+from halocline_engine.ir.walk import expressions, reads, reads_of, walk
 from halocline_engine.schedule.nodes import Section
 
-__all__ = ["Stream", "early_reads", "load", "streams_of"]
+__all__ = [
+    "NODES",
+    "Hint",
+    "Stream",
+    "early_reads",
+    "hint_of",
+    "load",
+    "loaded_bytes",
+    "nodes_of",
+    "streams_of",
+]
+
+#: Nodes of expressions in an unrolled loop: compilers' time grows with the text.
+NODES = 3000
+
+
+class Hint(Enum):
+    """How long what is loaded is to stay in caches.
+
+    Nothing else reads what is loaded ONCE, while neighbours read other arrays. A later pass reads
+    what is loaded to KEEP again, and the last one that does may DROP it.
+    """
+
+    NONE = "none"
+    ONCE = "once"
+    KEEP = "keep"
+    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """Elements of an array at one horizontal offset, a new one for each level.
 
-    `newest` and `oldest` are the K offsets, in the order of visits, between which levels read it;
-    `once` says that nothing else reads them while neighbours read those of other streams.
+    `newest` and `oldest` are the K offsets, in the order of visits, between which levels read it.
     """
 
     number: int
@@ -36,7 +63,7 @@ class Stream:
     across: tuple[int, int]
     newest: int
     oldest: int
-    once: bool
+    hint: Hint
 
     @property
     def ring(self) -> str:
@@ -94,26 +121,65 @@ def streams_of(
             across=across,
             newest=newest(ks),
             oldest=oldest(ks),
-            once=crowded and places[name] == 1 and _passes(entry, name) == 1,
+            hint=Hint.ONCE
+            if crowded and places[name] == 1 and len(_passes(entry, name)) == 1
+            else Hint.NONE,
         )
         for number, ((name, across), ks) in enumerate(levels.items(), start=first)
     )
 
 
-def _passes(entry: Entry, name: str) -> int:
-    """Return how many passes read an array."""
-    return sum(_reads(one, name) for one in passes_of(entry.kernel))
+def hint_of(entry: Entry, one: Pass, name: str) -> Hint:
+    """Return how a pass loads what more than one pass reads and none writes; else NONE."""
+    passes = _passes(entry, name)
+    if len(passes) < 2 or name in entry.written or one not in passes:
+        return Hint.NONE
+    return Hint.DROP if one == passes[-1] else Hint.KEEP
+
+
+def loaded_bytes(one: Pass, entry: Entry, arrays: frozenset[str], sizes: Mapping[str, int]) -> int:
+    """Return the bytes that the streams of a level load, in the section with most of them."""
+    return max(
+        (
+            sum(sizes[stream.name] for stream in streams_of(entry, one, section, arrays))
+            for section in one.sections
+            if not is_single(section.interval)
+        ),
+        default=0,
+    )
+
+
+def nodes_of(section: Section) -> int:
+    """Return the nodes of the expressions of a level."""
+    return sum(1 for value in expressions(section.body) for _ in walk(value))
+
+
+def _passes(entry: Entry, name: str) -> list[Pass]:
+    """Return the passes that read an array."""
+    return [one for one in passes_of(entry.kernel) if _reads(one, name)]
 
 
 def _reads(one: Pass, name: str) -> bool:
     return any(read.name == name for section in one.sections for read in reads(section.body))
 
 
-def load(scope: Scope, name: str, offset: Offset, *, once: bool) -> str:
+def load(scope: Scope, name: str, offset: Offset, hint: Hint) -> str:
     """Return the load of an element.
 
-    What is read `once` is not to stay in the L1 cache, where neighbours find what they share. Where
+    What is read ONCE is not to stay in the L1 cache, where neighbours find what they share. Where
     nothing is shared, loads without a hint are faster.
     """
     place = element(scope, name, offset)
-    return f"__ldcs(&{place})" if once and scope.dtypes[name] is not DType.BOOL else place
+    if scope.dtypes[name] is DType.BOOL:
+        return place
+    match hint:
+        case Hint.NONE:
+            return place
+        case Hint.ONCE:
+            return f"__ldcs(&{place})"
+        case Hint.KEEP:
+            return f"policy_load(&{place}, keep)"
+        case Hint.DROP:
+            return f"policy_load(&{place}, drop)"
+        case _:
+            assert_never(hint)

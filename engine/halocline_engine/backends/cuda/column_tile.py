@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from halocline_engine.backends.cuda.ahead import streams_of
-from halocline_engine.backends.cuda.carry import is_single, passes_of
+from halocline_engine.backends.cuda.ahead import NODES, loaded_bytes, nodes_of
+from halocline_engine.backends.cuda.carry import passes_of
 from halocline_engine.backends.cuda.entries import Entry, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.homes import column_bytes, homes_of
 from halocline_engine.backends.cuda.tiling import Block, Domain, Tile
-from halocline_engine.ir.walk import expressions, walk
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["CHIP", "column_tile", "fitted", "shared_bytes"]
@@ -31,8 +30,6 @@ _REGISTERS = 65536
 #: Registers of 4 bytes of a thread, for rings and for the rest.
 _RINGS = 192
 _OTHERS = 48
-#: Nodes of expressions in an unrolled loop: compilers' time grows with the text.
-_NODES = 3000
 _AHEAD = (10, 8, 6, 4, 2)
 #: A thread waits for loads in the order of few counters, not for each alone.
 _UNDER_WAY = 8
@@ -100,19 +97,9 @@ def _work(entry: Entry, schedule: Schedule, variant: Variant) -> _Work:
     kinds = dict(zip(sizes, (variant.kinds[n] for n in variant.arrays), strict=True))
     own = homes_of(entry.kernel, schedule, Tile((1, 1), on_chip=True)).names
     arrays = frozenset(n for n in entry.arrays if n not in own and kinds[n][2] is not Stride.NONE)
-    loaded = max(
-        (
-            sum(sizes[stream.name] for stream in streams_of(entry, one, section, arrays))
-            for one in passes_of(entry.kernel)
-            for section in one.sections
-            if not is_single(section.interval)
-        ),
-        default=0,
-    )
-    nodes = max(
-        sum(1 for value in expressions(section.body) for _ in walk(value))
-        for section in entry.kernel.sections
-    )
+    passes = passes_of(entry.kernel)
+    loaded = max((loaded_bytes(one, entry, arrays, sizes) for one in passes), default=0)
+    nodes = max(nodes_of(section) for section in entry.kernel.sections)
     moved = sum(sizes[name] for name in arrays)
     size = min((sizes[name] for name in arrays), default=1)
     return _Work(loaded, moved, column_bytes(entry.kernel, schedule), size, nodes)
@@ -121,7 +108,7 @@ def _work(entry: Entry, schedule: Schedule, variant: Variant) -> _Work:
 def _ahead(work: _Work) -> int:
     """Return how many levels are loaded ahead: as many as registers and text allow."""
     for ahead in _AHEAD:
-        if 2 * ahead * work.loaded <= 4 * _RINGS and 2 * ahead * work.nodes <= _NODES:
+        if 2 * ahead * work.loaded <= 4 * _RINGS and 2 * ahead * work.nodes <= NODES:
             return ahead
     return 0
 

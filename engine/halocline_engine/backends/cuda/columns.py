@@ -39,10 +39,20 @@ def columns(
         *inside(scope),
         *_chip(homes, scope, tile),
     ]
+    passes: list[str] = []
     for one in passes_of(entry.kernel):
         marcher = Marcher.of(entry, one, scope, homes, tile)
-        lines += ["{", *indent(marcher.lines()), "}"]
-    return lines
+        passes += ["{", *indent(marcher.lines()), "}"]
+    return [*lines, *_policies(passes), *passes]
+
+
+def _policies(passes: list[str]) -> list[str]:
+    """Return how long the cache is to keep what the passes load so."""
+    return [
+        f"const Policy {name} = policy_{name}();"
+        for name in ("keep", "drop")
+        if any(f", {name})" in line for line in passes)
+    ]
 
 
 def _chip(homes: Homes, scope: Scope, tile: Tile) -> list[str]:
@@ -58,7 +68,7 @@ def _chip(homes: Homes, scope: Scope, tile: Tile) -> list[str]:
         kind = TYPES[buffer.dtype]
         lines.append(
             f"{kind}* const c_{scope.arrays[buffer.name]} = "
-            f"reinterpret_cast<{kind}*>(chip + nk * {size}) + thread;"
+            f"reinterpret_cast<{kind}*>(chip + {tile.levels or 'nk'} * {size}) + thread;"
         )
         size += buffer.dtype.itemsize * tile.threads
     return lines

@@ -5,9 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from halocline_engine.backends.cuda.ahead import Stream, early_reads, load, streams_of
+from halocline_engine.backends.cuda.ahead import (
+    NODES,
+    Hint,
+    Stream,
+    early_reads,
+    hint_of,
+    load,
+    loaded_bytes,
+    nodes_of,
+    streams_of,
+)
 from halocline_engine.backends.cuda.body import HERE, Scope, element
-from halocline_engine.backends.cuda.carry import Carry, Pass, carries, is_single, settled
+from halocline_engine.backends.cuda.carry import (
+    Carry,
+    Pass,
+    carries,
+    is_single,
+    passes_of,
+    settled,
+)
 from halocline_engine.backends.cuda.entries import Entry, Stride
 from halocline_engine.backends.cuda.frame import (
     bound,
@@ -28,8 +45,10 @@ from halocline_engine.schedule.nodes import Section
 
 __all__ = ["Marcher"]
 
-#: The most elements that the sections of one level load at the start of a pass.
+#: The most elements that the sections of one level load early in a pass.
 _EARLY = 16
+#: The most levels of a round in a pass that loads less than another one.
+_LONGEST = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +79,12 @@ class Marcher:
 
     @staticmethod
     def of(entry: Entry, one: Pass, scope: Scope, homes: Homes, tile: Tile) -> Marcher:
-        """Return the writer of a pass."""
+        """Return the writer of a pass.
+
+        Where levels load less than those of another pass, rounds are longer, so that as many bytes
+        are under way.
+        """
+        tile = replace(tile, ahead=_ahead(entry, one, scope, homes, tile))
         carriers = frozenset(entry.arrays) - scope.guarded
         carried = carries(one, carriers)
         arrays = frozenset(entry.arrays) - homes.names
@@ -88,9 +112,9 @@ class Marcher:
         Loads for the first loop are under way before the sections ahead of it are computed.
         """
         lines = [f"{self._type(name)} {self._before(name)} = 0;" for name in self._carried()]
-        for part in self.parts:
-            lines += self._early(part)
         first = next((part for part in self.parts if part.streams), None)
+        lines += [line for part in self.parts for line in self._declared_early(part)]
+        lines += [line for part in self._ahead_of(first) for line in self._early(part)]
         if first is not None:
             lines += self._fill(first)
         for part in self.parts:
@@ -103,19 +127,35 @@ class Marcher:
         found = {name for part in self.parts for name in part.carry.before}
         return [name for name in self.entry.arrays if name in found]
 
+    def _ahead_of(self, first: _Part | None) -> Iterator[_Part]:
+        """Yield the sections up to the first loop, or all where there is none."""
+        for part in self.parts:
+            yield part
+            if part is first:
+                return
+
+    def _behind(self, part: _Part) -> Iterator[_Part]:
+        """Yield the sections behind a loop, up to the next one."""
+        for later in self.parts[self.parts.index(part) + 1 :]:
+            yield later
+            if later.streams:
+                return
+
+    def _declared_early(self, part: _Part) -> list[str]:
+        return [f"{self._type(name)} {variable};" for (name, _), variable in part.early.items()]
+
     def _early(self, part: _Part) -> list[str]:
         """Return the loads of single elements, at the first level of a section."""
         if not part.early:
             return []
-        declared = [f"{self._type(name)} {variable};" for (name, _), variable in part.early.items()]
         loads = [
-            f"{variable} = {load(self.scope, name, offset, once=False)};"
+            f"{variable} = {load(self.scope, name, offset, self._hint(name))};"
             for (name, offset), variable in part.early.items()
         ]
         names = [name for name, _ in part.early]
         level = f"[[maybe_unused]] const int k = {self._first(part)};"
         inner = [level, *self._offsets(names), *loads]
-        return [*declared, "{", *indent(inner), "}"]
+        return ["{", *indent(inner), "}"]
 
     def _fill(self, part: _Part) -> list[str]:
         """Return the rings of a section, with the elements of its first levels."""
@@ -168,7 +208,8 @@ class Marcher:
     def _rounds(self, part: _Part, steps: list[str]) -> list[str]:
         """Return the levels of a section in rounds of `ahead` levels.
 
-        The elements of the next round are on their way, all together, while a round is computed.
+        The elements of the next round are on their way, all together, while a round is computed,
+        and those of the sections behind the loop with the last ones.
         """
         ahead, count = self.tile.ahead, self._count(part)
         even = [*self._level(part, 0), *steps]
@@ -182,6 +223,7 @@ class Marcher:
             *indent(self._next(part, 0, ahead, f"at + {2 * ahead} + q < count")),
             *indent(_unrolled(ahead, odd)),
             "}",
+            *(line for later in self._behind(part) for line in self._early(later)),
             *self._rest(part, count, even, odd),
         ]
 
@@ -326,7 +368,15 @@ class Marcher:
         return element(self.scope, name, offset)
 
     def _load(self, stream: Stream, offset: Offset) -> str:
-        return load(self.scope, stream.name, offset, once=stream.once)
+        return load(self.scope, stream.name, offset, self._hint(stream.name))
+
+    def _hint(self, name: str) -> Hint:
+        """Return how the pass loads an array, at all levels."""
+        hint = hint_of(self.entry, self.one, name) if self.tile.on_chip else Hint.NONE
+        if hint is not Hint.NONE:
+            return hint
+        streams = (stream for part in self.parts for stream in part.streams)
+        return next((stream.hint for stream in streams if stream.name == name), Hint.NONE)
 
     def _offsets(self, names: Iterable[str]) -> list[str]:
         wanted = set(names)
@@ -346,6 +396,24 @@ class Marcher:
 
     def _here(self, name: str) -> str:
         return f"here_{self.scope.arrays[name]}"
+
+
+def _ahead(entry: Entry, one: Pass, scope: Scope, homes: Homes, tile: Tile) -> int:
+    """Return the levels of a round of a pass, whose number has to be known for longer ones."""
+    if not tile.ahead or not tile.levels:
+        return tile.ahead
+    arrays = frozenset(
+        name
+        for name in entry.arrays
+        if name not in homes.names and scope.kinds[name][1][2] is not Stride.NONE
+    )
+    sizes = {name: scope.dtypes[name].itemsize for name in arrays}
+    passes = passes_of(entry.kernel)
+    most = max(loaded_bytes(other, entry, arrays, sizes) for other in passes)
+    own = loaded_bytes(one, entry, arrays, sizes)
+    text = max(nodes_of(section) for section in one.sections)
+    longest = min(_LONGEST, tile.levels // 4, NODES // (2 * text))
+    return max(tile.ahead, min(longest, tile.ahead * most // own)) if own else tile.ahead
 
 
 def _unrolled(number: int, lines: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from halocline_engine.backends.cuda.cooperation import COPIES, NAMED_BARRIERS
+from halocline_engine.backends.cuda.policies import POLICIES
 
 __all__ = ["prelude"]
 
@@ -175,7 +176,11 @@ template <class T> __device__ __forceinline__ T whole_power(T x, long long n) {
     ),
 )
 #: The stem of the names of a group of functions, and its text.
-_GROUPS = (("copy_async", COPIES), ("named_sync", NAMED_BARRIERS))
+_GROUPS = (
+    ("copy_async", COPIES),
+    ("named_sync", NAMED_BARRIERS),
+    ("policy_load", POLICIES),
+)
 
 
 def prelude(code: str) -> str:
