@@ -188,6 +188,16 @@ def cpu_table(record: Record) -> str:
     ).rstrip()
 
 
+def scipy_table(record: Record) -> str:
+    """Return one line for each batch that was solved by the cpu target and by SciPy."""
+    head = ("batch", "Halocline, ms", "SciPy, ms", "SciPy takes")
+    rows = [
+        (f["case"], f"{f['ours']:.1f}", f"{f['scipy']:.1f}", f"{f['times']:.2f} times as long")
+        for f in record["figures"]
+    ]
+    return f"{_origin(record)} SciPy {record['versions']['scipy']}.\n\n{table(head, rows)}"
+
+
 def _beside(figure: Record | None) -> str:
     """Return a share, and in brackets how often as fast ours was."""
     if figure is None or figure["share"] is None:
@@ -227,6 +237,7 @@ def page(text: str) -> str:
         "temporaries": lambda: _or_none(homes, temporaries_table),
         "compiling": lambda: _or_none(compiling, compiling_table),
         "cpu": lambda: _or_none(cpu, cpu_table),
+        "scipy": lambda: _or_none(newest("scipy"), scipy_table),
         "ahead": lambda: ahead(gpu, cpu),
         "blocks": lambda: _or_none(newest("blocks"), blocks_table),
         "tuning": lambda: _or_none(newest("tuning"), tuning_table),

@@ -19,7 +19,7 @@ from halocline_engine.kernels.tree.cuda import WIDTH, CudaTree
 from halocline_engine.kernels.tree.storage import flat, interleaved
 from halocline_engine.kernels.tree.topology import Forest, arrange
 
-__all__ = ["TreeTimer", "ragged_trees", "uniform_trees"]
+__all__ = ["MORPHOLOGIES", "ROOT", "TreeTimer", "batch_of", "ragged_trees", "uniform_trees"]
 
 ROOT = Path(__file__).parents[2]
 MORPHOLOGIES = ("shared/data/morphologies", "../shared/data/morphologies")
@@ -159,7 +159,7 @@ def ragged_trees(bench: TreeTimer) -> Iterator[Figure]:
     if folder is None or not bench.time_for("ragged"):
         print("the morphologies are not here")
         return
-    forest, system = _batch(sorted(folder.glob("*.swc")), bench.cells)
+    forest, system = batch_of(sorted(folder.glob("*.swc")), bench.cells)
     layout, case = forest.layout, f"{bench.cells} cells float64"
     found, seconds = _on_processors(forest, system)
     yield Figure("ragged", case, "the target cpu", seconds * 1e3, 0.0)
@@ -187,7 +187,7 @@ def ragged_trees(bench: TreeTimer) -> Iterator[Figure]:
     yield Figure("ragged", case, "from the host and back", whole * 1e3, 0.0)
 
 
-def _batch(files: Sequence[Path], cells: int) -> tuple[Forest, tuple[Any, Any, Any]]:
+def batch_of(files: Sequence[Path], cells: int) -> tuple[Forest, tuple[Any, Any, Any]]:
     """Return cells and dominant systems, all different."""
     data = read_swc(list(files))
     one = arrange(flat(data["row_size"].values), data["parent"].values)
