@@ -33,7 +33,8 @@ from typing import Any, cast
 import numba
 import numpy as np
 from cpu_counts import PROCESSOR, Program
-from cpu_stencil import processor, versions
+from cpu_stencil import versions
+from processors import processor
 from report_kernels import table
 
 from halocline_engine.analysis.extents import analyse

@@ -28,8 +28,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from cpu_stencil import processor, threads
 from numpy.typing import NDArray
+from processors import processor, threads
 from solves_trees import MORPHOLOGIES, ROOT, batch_of
 
 from halocline_engine.kernels.tree import cpu as trees

@@ -31,12 +31,12 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
-from typing import Any, cast
+from typing import Any
 
-import numba
 import numpy as np
 from cpu_hand import BY_HAND
 from gt4py_programs import gt4py_stencil
+from processors import processor, threads
 from quiet import QUIET, Watch
 from workloads import Case, Domain, case, drawn
 
@@ -310,20 +310,6 @@ def rotated(names: Sequence[str], number: int) -> list[str]:
     """
     first = number % len(names)
     return [*names[first:], *names[:first]]
-
-
-def threads() -> int:
-    return int(cast("Any", numba).get_num_threads())
-
-
-def processor() -> str:
-    """Return what the processor calls itself."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def versions() -> dict[str, str]:
