@@ -99,19 +99,27 @@ def test_a_cancelled_run_ends_on_all_workers(two_workers: Any, tmp_path: Path) -
 
 def threads(client: Any) -> list[str]:
     """Return the threads of pipelines on all workers."""
-    return [name for names in client.run(_names).values() for name in names]
 
+    # Workers cannot import a module of tests; a function within a function goes to them as it is.
+    def names() -> list[str]:
+        import threading
 
-def _names() -> list[str]:
-    import threading
+        ours = ("read", "write", "sending", "computing", "fetching")
+        return [one.name for one in threading.enumerate() if one.name.startswith(ours)]
 
-    ours = ("read", "write", "sending", "computing", "fetching")
-    return [one.name for one in threading.enumerate() if one.name.startswith(ours)]
+    return [name for found in client.run(names).values() for name in found]
 
 
 def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
     store = made(tmp_path / "in.zarr", None)
     expected, _, _, _ = starred(store, options={"slots": 0})
+
+    async def die() -> None:
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGKILL)
+
     with start(2, "cpu") as pool:
         client: Any = pool.client
         killed: list[str] = []
@@ -119,17 +127,10 @@ def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
         def kill(event: Event) -> None:
             if isinstance(event, BlockFinished) and event.done == 5 and not killed:
                 killed.append(event.worker)
-                client.run(_die, workers=[event.worker], wait=False)
+                client.run(die, workers=[event.worker], wait=False)
 
         got, _, _, events = starred(store, cluster=client, on_event=kill)
     assert killed
     assert got["v"].values.tobytes() == expected["v"].values.tobytes()
     done = [event.done for event in events if isinstance(event, BlockFinished)]
     assert done == 3 * list(range(1, 13))
-
-
-async def _die() -> None:
-    import os
-    import signal
-
-    os.kill(os.getpid(), signal.SIGKILL)
