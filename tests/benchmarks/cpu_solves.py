@@ -95,8 +95,8 @@ def banded(rows: int, total: int, *, side_by_side: bool, rounds: int) -> SolveFi
             else solution.reshape(shape)
         )
 
-    before: Callable[[], Any] = (lambda: None) if side_by_side else fill
-    seconds = in_turns({"ours": (ours, lambda: None), "scipy": (scipys, before)}, rounds)
+    before: Callable[[], Any] = nothing if side_by_side else fill
+    seconds = in_turns({"ours": (ours, nothing), "scipy": (scipys, before)}, rounds)
     np.testing.assert_allclose(found[0], theirs[0], rtol=CLOSE, atol=CLOSE)
     lies = "side by side" if side_by_side else "one behind the other"
     return figure(f"{shape[0] * shape[2]} systems of {rows} rows, {lies}", seconds)
@@ -124,7 +124,6 @@ def cells(files: Sequence[Path], count: int, rounds: int) -> SolveFigure:
         )
         theirs[0] = factors.solve(rhs[::-1])[::-1]
 
-    nothing: Callable[[], Any] = lambda: None  # noqa: E731 - two names for it would be one too many
     seconds = in_turns({"ours": (ours, nothing), "scipy": (scipys, nothing)}, rounds)
     np.testing.assert_allclose(found, theirs[0], rtol=CLOSE, atol=CLOSE)
     return figure(f"{count} cells, {layout.total} nodes", seconds)
@@ -138,6 +137,10 @@ def symmetric(forest: Forest, absolute: NDArray[np.int64], diagonal: Array, uppe
     columns = size - 1 - np.concatenate([np.arange(size), absolute[inner], inner])
     values = np.concatenate([diagonal, upper[inner], upper[inner]])
     return _sparse.csc_matrix((values, (rows, columns)), (size, size))
+
+
+def nothing() -> None:
+    """Do nothing before the clock starts."""
 
 
 def in_turns(runs: dict[str, Contender], rounds: int) -> dict[str, list[float]]:
