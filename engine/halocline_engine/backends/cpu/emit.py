@@ -5,7 +5,8 @@ code serves any split over threads; the number of levels `nk`; how many `rows` a
 how many points along the inner axis (`width`), to finish in all planes before the next ones are
 begun; for each array the address of the domain's first point and its three strides in bytes; and
 the scalars. The innermost loop runs along the layout's inner axis, where offsets are constants for
-arrays that are adjacent along it.
+arrays that are adjacent along it. Where the layout asks for memory ahead, that loop goes in parts
+of constant length, as is best for vectors, and then through what is left of a row.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from halocline_engine.backends.cpu.ahead import PARTS_AHEAD, Row, leading, lines_of, part_of
 from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.columns import Reuse, reuse_of
 from halocline_engine.backends.cpu.layout import Layout
@@ -157,9 +159,11 @@ class _Writer:
         self.arrays = arrays
         self.scalars = scalars
         self.zigzag = zigzag and kernel.order is Order.PARALLEL
+        scans = kernel.order is not Order.PARALLEL and layout.inner is Axis.K
+        self.asks = layout.asks and not self.zigzag and not scans
         self.registers = {t.name: f"r{n}" for n, t in enumerate(kernel.registers)}
         self.scopes = _scopes(kernel, layout, arrays)
-        self.pointers: dict[tuple[str, int, int], str] = {}
+        self.pointers: dict[Row, str] = {}
 
     def loops(self) -> Iterator[str]:
         """Yield the loop nest, indented for a function's body."""
@@ -197,14 +201,60 @@ class _Writer:
 
     def _nest(self, section: Section, axes: list[str], depth: int) -> Iterator[str]:
         self.pointers = self._rows(section)
-        for axis in axes[:-1]:
+        *outer, inner = axes
+        low, high = self._bounds(inner, section)
+        part = self._part()
+        if part:
+            yield "    " * depth + f"whole = {low} + max({high} - {low}, 0) // {part} * {part}"
+            yield "    " * depth + f"back = max(whole - {low} - {PARTS_AHEAD * part}, 0)"
+        for axis in outer:
             yield from ("    " * depth + line for line in self._loop(axis, section))
             depth += 1
+        pad = "    " * depth
         for key, name in self.pointers.items():
-            yield "    " * depth + f"{name} = {self._row(*key)}"
-        (line,) = self._loop(axes[-1], section)
-        yield "    " * depth + line
+            yield f"{pad}{name} = {self._row(*key)}"
+        if part:
+            yield f"{pad}for part in range({low}, whole, {part}):"
+            yield from (f"{pad}    {line}" for line in self._asked(section, outer[-1], part))
+            yield f"{pad}    for lane in range({part}):"
+            yield f"{pad}        {inner} = part + lane"
+            yield from self._body(section.body, depth + 2)
+            yield f"{pad}for {inner} in range(whole, {high}):"
+        else:
+            (line,) = self._loop(inner, section)
+            yield pad + line
         yield from self._body(section.body, depth + 1)
+
+    def _part(self) -> int:
+        """Return the points of a part of a row, once rows have pointers; 0 where rows go whole."""
+        sizes = [
+            self.arrays[name].dtype.itemsize for name, _, _ in self.pointers if self._lies(name)
+        ]
+        return part_of(sizes) if self.asks else 0
+
+    def _lies(self, name: str) -> bool:
+        """Return whether the elements of an array are neighbours in a row."""
+        array = self.arrays[name]
+        return array.adjacent and self.inner in array.axes
+
+    def _asked(self, section: Section, across: str, part: int) -> Iterator[str]:
+        """Yield what a part asks for; `across` is the loop around the rows.
+
+        After a row's last part comes the next row; rows that are shorter than the distance ask for
+        the place that they are at.
+        """
+        written = targets_of(section.body)
+        backward = (section.order or self.kernel.order) is Order.BACKWARD and across == "k"
+        yield f"inside = part + {PARTS_AHEAD * part} < whole"
+        yield f"place = select(inside, part + {PARTS_AHEAD * part}, part - back)"
+        for name, row in leading(self.pointers, backward=backward).items():
+            if self._lies(name):
+                array = self.arrays[name]
+                ask = "claim" if name in written else "ask"
+                lines = lines_of(part, array.dtype.itemsize)
+                stride = f"{array.text}_{across}" if Axis(across.upper()) in array.axes else "0"
+                sign = "-" if backward else ""
+                yield f"{ask}_{lines}({self.pointers[row]}, place, inside, {sign}{stride})"
 
     def _loop(self, axis: str, section: Section) -> Iterator[str]:
         """Yield the head of a loop; where columns turn, the outer ones of every other go back."""
@@ -234,9 +284,9 @@ class _Writer:
             return "start", "end"
         return ("left", "right") if self.inner is Axis.I else ("i0", "i1")
 
-    def _rows(self, section: Section) -> dict[tuple[str, int, int], str]:
+    def _rows(self, section: Section) -> dict[Row, str]:
         """Name a pointer for every array and offset across the inner axis."""
-        keys: dict[tuple[str, int, int], None] = {}
+        keys: dict[Row, None] = {}
         for name, (i, j, k) in (
             *accesses_of(section.body),
             *((target, (0, 0, 0)) for target in targets_of(section.body)),

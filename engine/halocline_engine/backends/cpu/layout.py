@@ -16,12 +16,13 @@ class Layout:
     """The axis of the innermost loop, I or K, and the fields whose elements are adjacent along it.
 
     Temporaries in memory are always adjacent along `inner`. Where not all fields are `apart`, one
-    array stands for two of them.
+    array stands for two of them. `asks`: loops ask for memory before they come to it, see `ahead`.
     """
 
     inner: Axis
     adjacent: frozenset[str]
     apart: bool = True
+    asks: bool = False
 
 
 def contiguous(program: Program, inner: Axis = Axis.I) -> Layout:
@@ -30,7 +31,11 @@ def contiguous(program: Program, inner: Axis = Axis.I) -> Layout:
 
 
 def layout_of(
-    program: Program, strides: Mapping[str, tuple[int, int, int]], *, apart: bool = True
+    program: Program,
+    strides: Mapping[str, tuple[int, int, int]],
+    *,
+    apart: bool = True,
+    asks: bool = False,
 ) -> Layout:
     """Return the layout of a call: the inner axis is the one that most fields are adjacent along.
 
@@ -47,5 +52,5 @@ def layout_of(
         if k == field.dtype.itemsize and Axis.K in field.axes:
             along_k.append(field.name)
     if len(along_k) > len(along_i):
-        return Layout(Axis.K, frozenset(along_k), apart)
-    return Layout(Axis.I, frozenset(along_i), apart)
+        return Layout(Axis.K, frozenset(along_k), apart, asks)
+    return Layout(Axis.I, frozenset(along_i), apart, asks)

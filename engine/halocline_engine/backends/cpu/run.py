@@ -16,6 +16,7 @@ import numba
 import numpy as np
 
 from halocline_engine.backends.base import HostArray, Value
+from halocline_engine.backends.cpu.ahead import leaves_caches, touched
 from halocline_engine.backends.cpu.builtins import namespace
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.columns import Cut, Sizes, cut
@@ -104,6 +105,7 @@ class CpuExecutable:
     def __init__(self, schedule: Schedule, caches: Caches) -> None:
         self._schedule = schedule
         self._caches = caches
+        self._touched = touched(schedule.program)
         self._compiled: dict[Layout, tuple[_Entry, ...]] = {}
         self._phases = tuple(phases(schedule, axis) for axis in (0, 1))
         self._lock = Lock()
@@ -165,7 +167,8 @@ class CpuExecutable:
         places = {name: _place(fields[name], origins[name]) for name in used}
         strides = {name: place.words[1:] for name, place in places.items()}
         apart = len({place.words[0] for place in places.values()}) == len(places)
-        layout = layout_of(self._schedule.program, strides, apart=apart)
+        asks = leaves_caches(prod(domain) * self._touched, self._caches)
+        layout = layout_of(self._schedule.program, strides, apart=apart, asks=asks)
         entries = self._entries(layout)
         buffers = self._take((layout.inner, domain))
         both = {**places, **buffers}

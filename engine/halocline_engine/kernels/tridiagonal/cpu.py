@@ -31,6 +31,10 @@ __all__ = ["diagnose", "ends", "factor", "solve", "solve_factored", "solve_penta
 
 #: Neighbouring systems that one pass over the rows solves: their rows are whole cache lines.
 _WIDTH = 64
+#: The same where systems lie one behind the other: none waits for another's division.
+_BEHIND = 4
+#: Neighbouring systems that are looked at together; fewer than `_FEW` one by one.
+_SEEN, _FEW = 256, 8
 
 _njit: Any = cast("Any", numba).njit(nogil=True, error_model="numpy")
 _config: Any = cast("Any", numba).config
@@ -53,12 +57,25 @@ def solve(
     if pivoting and periodic:
         band, right = fold(*bands)
         found = unfold(solve_pentadiagonal(*band, right, pivoting=True))
+        return settled(found, diagnose(*bands, found, periodic=True))
+    found = np.empty_like(bands[3])
+    arrays = (*bands, found)
+    status = np.zeros((rhs.shape[0], rhs.shape[2]), np.uint8)
+
+    def look(first: int, past: int) -> None:
+        _look(arrays, status, periodic, first, past)
+
+    if pivoting:
+        _over_tiles(pivoted_systems, arrays, rhs, look)
+        return settled(found, status)
+    if periodic:
+        _over_tiles(_periodic, arrays, rhs, look)
+    elif rhs.shape[2] == 1:
+        turned = tuple(array.transpose(2, 1, 0) for array in arrays)
+        _over_tiles(_thomas, turned, turned[0], look, most=_BEHIND)
     else:
-        found = np.empty_like(bands[3])
-        plain = _periodic if periodic else _thomas
-        _over_tiles(pivoted_systems if pivoting else plain, (*bands, found), rhs)
-    status = diagnose(*bands, found, periodic=periodic)
-    return settled(found, status) if pivoting else Solved(found, status)
+        _over_tiles(_thomas, arrays, rhs, look)
+    return Solved(found, status)
 
 
 def factor(lower: Batch, diagonal: Batch, upper: Batch) -> Factored:
@@ -125,31 +142,53 @@ def diagnose(
 ) -> NDArray[np.uint8]:
     """Return the `Status` of each system, indexed [outer, inner]."""
     status = np.zeros((rhs.shape[0], rhs.shape[2]), np.uint8)
-    arrays = (lower, diagonal, upper, rhs, solution)
-    dense = [_dense(array) for array in arrays]
-    threads = int(_config.NUMBA_NUM_THREADS)
+    arrays = tuple(_dense(array) for array in (lower, diagonal, upper, rhs, solution))
 
     def part(first: int, past: int) -> None:
-        _diagnose(*dense, status, periodic, first, past)
+        _look(arrays, status, periodic, first, past)
 
-    spread(rhs.shape[0] * rhs.shape[2], threads, part)
+    spread(rhs.shape[0] * rhs.shape[2], int(_config.NUMBA_NUM_THREADS), part)
     return status
+
+
+def _look(
+    arrays: tuple[Batch, ...], status: NDArray[np.uint8], periodic: bool, first: int, past: int
+) -> None:
+    """Find the `Status` of some systems, counted through the outer axis, then the inner one."""
+    if arrays[0].shape[2] < _FEW:
+        _diagnose(*arrays, status, periodic, first, past)
+    else:
+        _diagnose_beside(*arrays, status, periodic, _SEEN, first, past)
 
 
 def _dense(array: Batch) -> Batch:
     return np.ascontiguousarray(array)
 
 
-def _over_tiles(kernel: Callable[..., None], arrays: tuple[Batch, ...], like: Batch) -> None:
-    """Call a kernel for all tiles of systems, a range of tiles in each thread."""
+def _over_tiles(
+    kernel: Callable[..., None],
+    arrays: tuple[Batch, ...],
+    like: Batch,
+    then: Callable[[int, int], None] | None = None,
+    *,
+    most: int = _WIDTH,
+) -> None:
+    """Call a kernel for all tiles of systems, a range of tiles in each thread.
+
+    A tile has at most so many systems. `then` is called for the systems of each range once they are
+    done, counted through the outer axis, then the inner one.
+    """
     outer, _, inner = like.shape
-    width = min(_WIDTH, inner) or 1
+    width = min(most, inner) or 1
+    tiles = -(-inner // width)
     one = like.dtype.type(1)
 
     def part(first: int, past: int) -> None:
         kernel(*arrays, one, width, first, past)
+        if then is not None and tiles:
+            then(*(tile // tiles * inner + tile % tiles * width for tile in (first, past)))
 
-    spread(outer * -(-inner // width), int(_config.NUMBA_NUM_THREADS), part)
+    spread(outer * tiles, int(_config.NUMBA_NUM_THREADS), part)
 
 
 @_njit
@@ -374,3 +413,52 @@ def _diagnose(
         elif not solved:
             found |= 8
         status[o, i] = found
+
+
+@_njit
+def _diagnose_beside(
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    x: Any,
+    status: Any,
+    periodic: bool,
+    width: int,
+    first: int,
+    past: int,
+) -> None:
+    """Do as `_diagnose`, row by row through neighbouring systems, as they lie in memory.
+
+    A difference of a number and itself is zero if it is finite, and else no number.
+    """
+    _, rows, inner = d.shape
+    zero, one = b.dtype.type(0), b.dtype.type(1)
+    seen = np.empty((4, width), b.dtype)
+    pivots, weak, given, solved = seen[0], seen[1], seen[2], seen[3]
+    system = first
+    while system < past:
+        o, start = system // inner, system % inner
+        lanes = min(width, inner - start, past - system)
+        end = start + lanes
+        seen[:] = zero
+        for k in range(rows):
+            above, below = periodic or k > 0, periodic or k < rows - 1
+            low_k, middle_k, high_k = a[o, k, start:end], b[o, k, start:end], c[o, k, start:end]
+            right_k, found_k = d[o, k, start:end], x[o, k, start:end]
+            for q in range(lanes):
+                low = low_k[q] if above else zero
+                high = high_k[q] if below else zero
+                middle, right = middle_k[q], right_k[q]
+                pivots[q] += one if middle == 0 else zero
+                weak[q] += one if abs(middle) < abs(low) + abs(high) else zero
+                given[q] += (low - low) + (high - high) + (middle - middle) + (right - right)
+                solved[q] += found_k[q] - found_k[q]
+        for q in range(lanes):
+            found = (1 if pivots[q] != zero else 0) | (2 if weak[q] != zero else 0)
+            if given[q] != zero:
+                found |= 4
+            elif solved[q] != zero:
+                found |= 8
+            status[o, start + q] = found
+        system += lanes
