@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
-from halocline_engine.arguments import place_of, sizes_by_name
+from halocline_engine.arguments import place_of, sizes_by_name, text
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import Opened, open_source
@@ -75,6 +75,10 @@ def matmul(
     `options` may grant less memory than there is.
     """
     check_mode(mode)
+    for argument, given in (("left", left), ("right", right)):
+        text(argument, given, "the name of a variable")
+    text("dim", dim, "the name of a dimension")
+    _check_name(text("name", name, "the name of the result"))
     opened = open_source(dataset)
     found = (_variable(opened, left), _variable(opened, right))
     product = _product(found, dim)
@@ -102,6 +106,15 @@ def matmul(
     with ExitStack() as stack:
         pool, chosen = open_pool(cluster, target, stack)
         return run_product(request, pool, chosen, on_event or ignore, cancelled, options)
+
+
+def _check_name(name: str) -> None:
+    """Raise `FieldError` where a store has no place of that name."""
+    if name in {"", ".", ".."} or "/" in name:
+        raise FieldError(
+            f"The result cannot be named '{name}', which is no name of an array in a store.",
+            hint="Give a 'name' without slashes.",
+        )
 
 
 def _variable(opened: Opened, name: str) -> xr.DataArray:

@@ -210,6 +210,27 @@ def test_a_product_is_cancelled(tmp_path: Path) -> None:
             " another 'name'.",
         ),
         (
+            {"name": "x/y"},
+            FieldError,
+            "The result cannot be named 'x/y', which is no name of an array in a store. Give a"
+            " 'name' without slashes.",
+        ),
+        (
+            {"left": 3},
+            ArgumentError,
+            "Argument 'left' must be the name of a variable, got the int 3.",
+        ),
+        (
+            {"dim": ["k"]},
+            ArgumentError,
+            "Argument 'dim' must be the name of a dimension, got the list ['k'].",
+        ),
+        (
+            {"name": None},
+            ArgumentError,
+            "Argument 'name' must be the name of the result, got the NoneType None.",
+        ),
+        (
             {"mode": "resident"},
             ArgumentError,
             "The mode of one pass must be 'auto' or 'streamed', got 'resident'. Leave it out.",
@@ -237,6 +258,12 @@ def test_messages(change: dict[str, Any], kind: type[Exception], message: str) -
     asked: dict[str, Any] = {"left": "l", "right": "r", "dim": "k", "target": "cpu"}
     with pytest.raises(kind, match=re.escape(message)):
         he.matmul(dataset, **{**asked, **change})
+
+
+def test_a_product_without_rows_goes_to_a_store(tmp_path: Path) -> None:
+    dataset = drawn("ak", "kb").isel(a=slice(0))
+    asked: dict[str, Any] = {"left": "l", "right": "r", "dim": "k", "target": "cpu"}
+    assert values(he.matmul(dataset, **asked, output=tmp_path / "out")).shape == (0, 29)
 
 
 def test_memory_is_refused_with_numbers() -> None:

@@ -144,7 +144,8 @@ def _panels(
     aside = _HELD * (2 * bench_threads(target) + 2) * piece
     device = pool.device_memory(target)
     if device is None:
-        panels = panels_within(cut, item, total, memory - aside, request.chunks)
+        free = max(0, memory - aside)
+        panels = panels_within(cut, item, total, free, request.chunks)
         return panels, pool.workers * streams * (panels.nbytes + aside)
     if aside > memory:
         raise CapacityError(

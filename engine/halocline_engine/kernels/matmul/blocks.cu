@@ -6,8 +6,9 @@
 //
 // Every element is summed in ascending order with one rounding a term. Rows and columns behind the
 // end are read from the last ones, and not written. Blocks follow each other down columns of
-// `width` blocks. Rows of right begin `pitch` elements apart, a multiple of four; `pad` makes them
-// so. VECTOR is 4 where rows of out begin at multiples of 16 bytes, else 1.
+// `width` blocks. Rows of right begin `pitch` elements apart, a multiple of four, as `pad` makes
+// them; if DIRECT, they begin anywhere and are brought element by element, which takes longer but
+// no copy before. VECTOR is 4 where rows of out begin at multiples of 16 bytes, else 1.
 #ifdef __CUDACC__
 __device__ __forceinline__ void copy_async4(void *into, const void *from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
@@ -32,33 +33,81 @@ template <int LATEST> __device__ __forceinline__ void copy_async_wait() {
 // Four more, so that writes of one row with successive inner elements use different banks.
 #define PITCH (ROWS + 4)
 #define STAGE (DEPTH * (PITCH + COLUMNS))
+#define TURNED (WARP_COLUMNS + 4)
+
+// Where a thread brings elements of left from: its rows, one after the other.
+__device__ __forceinline__ void rows_of(int (&from)[ROWS * DEPTH / THREADS], const int last,
+                                        const int inner) {
+  const int at = (int)threadIdx.x % DEPTH, first = (int)threadIdx.x / DEPTH;
+#pragma unroll
+  for (int n = 0; n < ROWS * DEPTH / THREADS; ++n)
+    from[n] = min(first + n * (THREADS / DEPTH), last) * inner + at;
+}
 
 // `left` points to element k of the first row, `left_over` are the elements from there on.
 __device__ __forceinline__ void bring_left(float *stage, const float *__restrict__ left,
-                                           const int last, const int inner, const int left_over) {
+                                           const int (&from)[ROWS * DEPTH / THREADS],
+                                           const int left_over) {
   const int at = (int)threadIdx.x % DEPTH, first = (int)threadIdx.x / DEPTH;
   float *into = stage + at * PITCH + first;
+  if (left_over >= DEPTH) {
 #pragma unroll
-  for (int n = 0; n < ROWS * DEPTH / THREADS; ++n) {
-    const int row = first + n * (THREADS / DEPTH);
-    if (at < left_over) copy_async4(into + row - first, left + (min(row, last) * inner + at));
-    else into[row - first] = 0.0f;
+    for (int n = 0; n < ROWS * DEPTH / THREADS; ++n)
+      copy_async4(into + n * (THREADS / DEPTH), left + from[n]);
+  } else {
+#pragma unroll
+    for (int n = 0; n < ROWS * DEPTH / THREADS; ++n) {
+      float *to = into + n * (THREADS / DEPTH);
+      if (at < left_over) copy_async4(to, left + from[n]);
+      else *to = 0.0f;
+    }
   }
 }
 
+#if DIRECT
+// Elements by themselves: neighbouring threads have neighbouring columns.
+__device__ __forceinline__ void bring_right(float *stage, const float *__restrict__ right,
+                                            const int column, const int pitch,
+                                            const int left_over) {
+  constexpr int step = THREADS >= COLUMNS ? THREADS / COLUMNS : 1;
+  constexpr int wide = THREADS >= COLUMNS ? 1 : COLUMNS / THREADS;
+  const int at = THREADS >= COLUMNS ? (int)threadIdx.x / COLUMNS : 0;
+  const int across = (int)threadIdx.x % COLUMNS;
+#pragma unroll
+  for (int w = 0; w < wide; ++w) {
+    const int x = across + w * THREADS;
+    float *into = stage + at * COLUMNS + x;
+    const float *from = right + (at * pitch + min(column + x, pitch - 1));
+    if (left_over >= DEPTH) {
+#pragma unroll
+      for (int n = 0; n < DEPTH / step; ++n) {
+        copy_async4(into + n * step * COLUMNS, from);
+        from += step * pitch;
+      }
+    } else {
+#pragma unroll
+      for (int n = 0; n < DEPTH / step; ++n) {
+        if (at + n * step < left_over) copy_async4(into + n * step * COLUMNS, from + n * step * pitch);
+        else into[n * step * COLUMNS] = 0.0f;
+      }
+    }
+  }
+}
+#else
 // `right` points to element k of the first column of the matrix.
 __device__ __forceinline__ void bring_right(float *stage, const float *__restrict__ right,
                                             const int column, const int pitch,
                                             const int left_over) {
   constexpr int pieces = COLUMNS / 4, step = THREADS / pieces;
   static_assert(THREADS % pieces == 0 || pieces % THREADS == 0, "rows are brought whole");
+  static_assert(DEPTH * pieces % THREADS == 0, "every thread brings as many pieces");
 #pragma unroll
   for (int n = 0; n < DEPTH * pieces / THREADS; ++n) {
     const int piece = step ? (int)threadIdx.x : (int)threadIdx.x + n * THREADS;
     const int at = step ? piece / pieces + n * step : piece / pieces;
     const int across = piece % pieces * 4;
     float *into = stage + at * COLUMNS + across;
-    if (at < left_over) {
+    if (left_over >= DEPTH || at < left_over) {
       copy_async16(into, right + (at * pitch + min(column + across, pitch - 4)));
     } else {
 #pragma unroll
@@ -66,6 +115,7 @@ __device__ __forceinline__ void bring_right(float *stage, const float *__restric
     }
   }
 }
+#endif
 
 // Read the fragments for one inner element.
 __device__ __forceinline__ void fragments(const float *stage, const int k, const int row,
@@ -93,12 +143,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   const int row = warp % WARPS_DOWN * WARP_ROWS + lane_row * 4;
   const int column = warp / WARPS_DOWN * WARP_COLUMNS + lane_column * 4;
   left += (long long)top * inner;
-  const int last = rows - 1 - top, tiles = (inner + DEPTH - 1) / DEPTH;
+  const int tiles = (inner + DEPTH - 1) / DEPTH;
+  int from[ROWS * DEPTH / THREADS];
+  rows_of(from, rows - 1 - top, inner);
 
 #pragma unroll
   for (int n = 0; n < STAGES - 1; ++n) {
     if (n < tiles) {
-      bring_left(memory + n * STAGE, left, last, inner, inner - n * DEPTH);
+      bring_left(memory + n * STAGE, left, from, inner - n * DEPTH);
       bring_right(memory + n * STAGE + DEPTH * PITCH, right, side, pitch, inner - n * DEPTH);
       left += DEPTH;
       right += (long long)DEPTH * pitch;
@@ -131,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const int ahead = tile + STAGES - 1;
         if (ahead < tiles) {
           float *room = memory + free * STAGE;
-          bring_left(room, left, last, inner, inner - ahead * DEPTH);
+          bring_left(room, left, from, inner - ahead * DEPTH);
           bring_right(room + DEPTH * PITCH, right, side, pitch, inner - ahead * DEPTH);
           left += DEPTH;
           right += (long long)DEPTH * pitch;
@@ -149,6 +201,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   }
   copy_async_wait<0>();
 
+#if VECTOR == 4
 #pragma unroll
   for (int i = 0; i < THREAD_ROWS; ++i) {
     const int y = top + row + i / 4 * 4 * LANE_ROWS + i % 4;
@@ -156,17 +209,36 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
     for (int j = 0; j < THREAD_COLUMNS; j += 4) {
       const int x = side + column + j * LANE_COLUMNS;
-      float *to = out + (long long)y * columns + x;
-#if VECTOR == 4
       if (x < columns)
-        *(float4 *)to = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
-#else
-#pragma unroll
-      for (int v = 0; v < 4; ++v)
-        if (x + v < columns) to[v] = sum[i][j + v];
-#endif
+        *(float4 *)(out + (long long)y * columns + x) =
+            make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
     }
   }
+#else
+  // A warp turns a row of each of its lanes at a time, so that what it writes at once lies side by
+  // side: four writes of every fourth element would be four times as many for the cache.
+  __syncthreads();
+  float *turned = memory + warp * (LANE_ROWS * TURNED);
+  const int x = side + warp / WARPS_DOWN * WARP_COLUMNS + lane;
+  const int y = top + warp % WARPS_DOWN * WARP_ROWS;
+#pragma unroll
+  for (int i = 0; i < THREAD_ROWS; ++i) {
+#pragma unroll
+    for (int j = 0; j < THREAD_COLUMNS; j += 4)
+      *(float4 *)(turned + lane_row * TURNED + lane_column * 4 + j * LANE_COLUMNS) =
+          make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < LANE_ROWS; ++r) {
+      const int down = y + r * 4 + i / 4 * 4 * LANE_ROWS + i % 4;
+#pragma unroll
+      for (int c = 0; c < WARP_COLUMNS; c += 32)
+        if (down < rows && c + lane < WARP_COLUMNS && x + c < columns)
+          out[(long long)down * columns + x + c] = turned[r * TURNED + c + lane];
+    }
+    __syncwarp();
+  }
+#endif
 }
 
 // Copy rows to where they begin `pitch` elements apart; a thread makes four elements of each of

@@ -4,7 +4,7 @@
 left to themselves, and the fast kernel for float32, whose blocks follow each other down columns.
 Every kernel adds up in ascending order with one rounding a term, so all give the same bits.
 Matrices are dense, row by row, and are given by addresses, that of right a multiple of 16 bytes.
-Where rows of right are not, the fast kernel copies them first to where they are.
+Where rows of right are not, most cuts of the fast kernel copy them first to where they are.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Variant:
     """How the fast kernel is cut; see the head of its file.
 
     `resident` blocks are on a multiprocessor at a time. `rate` is how fast it is on a large
-    product, measured on an H200 as a share of cuBLAS's rate.
+    product, measured on an H200 as a share of cuBLAS's rate, and `alone` how fast a block is that
+    has a multiprocessor to itself, in the same unit. Where it is `direct`, rows of right that do
+    not begin at multiples of 16 bytes are brought as they are, and not copied first.
     """
 
     rows: int
@@ -66,13 +68,15 @@ class Variant:
     stages: int
     resident: int
     rate: float = 1.0
+    alone: float = 1.0
+    direct: bool = False
 
     @property
     def name(self) -> str:
         """What tells it from others."""
         return (
             f"{self.rows}x{self.columns}x{self.depth}-{self.thread_rows}x{self.thread_columns}"
-            f"-l{self.lane_rows}-s{self.stages}-b{self.resident}"
+            f"-l{self.lane_rows}-s{self.stages}-b{self.resident}{'-direct' if self.direct else ''}"
         )
 
     @property
@@ -99,15 +103,17 @@ class Variant:
             RESIDENT=self.resident,
             THREADS=self.threads,
             VECTOR=_VECTOR if vector else 1,
+            DIRECT=int(self.direct and not vector),
         )
 
 
 #: The cuts there are, those for large products first.
 VARIANTS: Sequence[Variant] = (
-    Variant(128, 256, 16, 8, 16, 8, 3, 1, rate=0.90),
-    Variant(64, 256, 16, 8, 16, 8, 3, 2, rate=0.89),
-    Variant(128, 128, 16, 8, 16, 8, 3, 2, rate=0.885),
-    Variant(64, 128, 16, 8, 8, 8, 4, 2, rate=0.88),
+    Variant(128, 256, 16, 8, 16, 8, 3, 1, rate=0.92),
+    Variant(64, 256, 16, 8, 16, 8, 3, 2, rate=0.90, alone=0.44),
+    Variant(128, 128, 16, 8, 16, 8, 3, 2, rate=0.88, alone=0.44),
+    Variant(64, 128, 16, 8, 8, 8, 4, 2, rate=0.885, alone=0.68),
+    Variant(64, 128, 16, 4, 8, 8, 4, 2, rate=0.80, alone=0.71, direct=True),
 )
 
 
@@ -115,14 +121,17 @@ def usual_variant(rows: int, columns: int, multiprocessors: int) -> Variant:
     """Return the cut whose blocks should be through first, if all take turns.
 
     >>> usual_variant(8192, 8192, 132).name, usual_variant(1024, 1024, 132).name
-    ('128x256x16-8x16-l8-s3-b1', '64x128x16-8x8-l8-s4-b2')
+    ('128x256x16-8x16-l8-s3-b1', '64x128x16-4x8-l8-s4-b2-direct')
     """
 
     def duration(variant: Variant) -> float:
         blocks = -(-rows // variant.rows) * -(-columns // variant.columns)
         turns, rest = divmod(blocks, multiprocessors * variant.resident)
-        at_once = turns * variant.resident + -(-rest // multiprocessors)
-        return at_once * variant.rows * variant.columns / variant.rate
+        last = -(-rest // multiprocessors)
+        together = last > 1 or variant.resident == 1
+        time = turns * variant.resident / variant.rate
+        time += last / (variant.rate if together else variant.alone)
+        return time * variant.rows * variant.columns
 
     return min(VARIANTS, key=duration)
 
@@ -154,8 +163,9 @@ class Multipliers:
         """Queue a product in float32 by the fast kernel, in columns of `width` elements."""
         down, across = -(-ends.rows // variant.rows), -(-ends.columns // variant.columns)
         blocks = min(across, max(1, width // variant.columns))
-        pitch = _pitch(ends.columns)
-        kernels = self._kernels(variant, vector=pitch == ends.columns)
+        vector = ends.columns % _VECTOR == 0
+        pitch = ends.columns if variant.direct else _pitch(ends.columns)
+        kernels = self._kernels(variant, vector=vector)
         if pitch != ends.columns and ends.inner:
             ends = self._padded(kernels, ends, pitch)
         sizes = (ends.rows, ends.columns, pitch, ends.inner, down, across, blocks)
