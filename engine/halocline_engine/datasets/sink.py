@@ -70,9 +70,20 @@ def create_store(
             )
 
 
-def create_arrays(uses: Mapping[str, FieldUse], grid: Grid) -> dict[str, NDArray[Any]]:
-    """Return arrays of this process under the same names."""
-    return {
-        name: np.empty(tuple(grid.size_of(dim) for dim in use.dims), use.dtype)
-        for name, use in uses.items()
-    }
+def create_arrays(
+    uses: Mapping[str, FieldUse], grid: Grid, spare: list[NDArray[Any]] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return arrays of this process under the same names, whose values are not defined.
+
+    What fits is taken out of `spare`, arrays that nobody uses any more.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    for name, use in uses.items():
+        shape, dtype = tuple(grid.size_of(dim) for dim in use.dims), np.dtype(use.dtype)
+        fitting = [at for at, one in enumerate(spare or ()) if _is(one, shape, dtype)]
+        found[name] = spare.pop(fitting[0]) if spare and fitting else np.empty(shape, dtype)
+    return found
+
+
+def _is(values: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    return values.shape == shape and values.dtype == dtype

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Stream, cupy
 from halocline_engine.device.graphs import captured
 from halocline_engine.device.memory import copy_rows
+from halocline_engine.device.pages import DeviceLocking, Locking
 from halocline_engine.errors import CapacityError
 
 __all__ = ["DeviceLane", "DeviceLanes"]
@@ -123,12 +124,16 @@ class DeviceLanes:
         data: Any = cuda.PinnedMemoryPointer(memory, 0)
         return np.frombuffer(data, np.uint8, size)
 
+    def locking(self) -> Locking:
+        """Return what locks pages, so that they are copied where they lie."""
+        return DeviceLocking()
+
     def send(self, host: NDArray[Any], into: DeviceArray) -> None:
-        """Queue the copy of a dense array in such a buffer, I fastest, on the current stream."""
+        """Queue the copy of an array in locked memory, dense along I, on the current stream."""
         copy_rows(into, host, to_device=True)
 
     def fetch(self, array: DeviceArray, into: NDArray[Any]) -> None:
-        """Queue the copy to a dense array in such a buffer, I fastest, on the current stream."""
+        """Queue the copy to an array in locked memory, dense along I, on the current stream."""
         copy_rows(array, into, to_device=False)
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:

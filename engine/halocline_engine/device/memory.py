@@ -151,24 +151,31 @@ def _has_rows(array: DeviceArray) -> bool:
     return i == array.dtype.itemsize and j >= row and k >= row
 
 
-def copy_rows(array: DeviceArray, staged: NDArray[Any], *, to_device: bool) -> None:
-    """Queue the copy of a 3-D device array from or to a dense one in page-locked memory.
+def copy_rows(array: DeviceArray, host: NDArray[Any], *, to_device: bool) -> None:
+    """Queue the copy of a 3-D device array from or to one in page-locked memory.
 
     Points along I stand side by side in both; the work is queued on the current stream.
     """
-    if staged.size == 0:
+    if host.size == 0:
         return
-    buffer: int = staged.__array_interface__["data"][0]
+    address: int = host.__array_interface__["data"][0]
     runtime = cupy().cuda.runtime
     stream = cupy().cuda.get_current_stream().ptr
     kind = runtime.memcpyHostToDevice if to_device else runtime.memcpyDeviceToHost
-    _, nj, nk = array.shape
-    _, pitch, plane = array.strides
-    width = staged.shape[0] * staged.itemsize
-    pieces, rows = (1, nj * nk) if plane == pitch * nj else (nk, nj)
+    width = host.shape[0] * host.itemsize
+    pieces, rows = array.shape[2], array.shape[1]
+    (pitch, plane), (far, sheet) = _apart(array, width), _apart(host, width)
+    if plane == pitch * rows and sheet == far * rows:
+        pieces, rows = 1, pieces * rows
     for piece in range(pieces):
-        device, host = array.data.ptr + piece * plane, buffer + piece * width * nj
-        to, to_pitch, source, source_pitch = (
-            (device, pitch, host, width) if to_device else (host, width, device, pitch)
-        )
-        runtime.memcpy2DAsync(to, to_pitch, source, source_pitch, width, rows, kind, stream)
+        there, here = (array.data.ptr + piece * plane, pitch), (address + piece * sheet, far)
+        ends = (*there, *here) if to_device else (*here, *there)
+        runtime.memcpy2DAsync(*ends, width, rows, kind, stream)
+
+
+def _apart(array: DeviceArray | NDArray[Any], row: int) -> tuple[int, int]:
+    """Return the bytes from row to row and from plane to plane; where there is one, any will do."""
+    _, rows, planes = array.shape
+    plane = array.strides[2] if planes > 1 else row
+    pitch = array.strides[1] if rows > 1 else plane
+    return pitch, plane if planes > 1 else pitch * rows

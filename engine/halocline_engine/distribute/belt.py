@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, HostArray
+from halocline_engine.device.pages import Locking, Pages
 from halocline_engine.distribute.host_lanes import HostLanes
 from halocline_engine.distribute.pipeline import Lanes
 
@@ -26,8 +27,15 @@ class Carrier(Lanes, Protocol):
         """Return memory of the host from and to which a device copies at its full rate."""
         ...
 
+    def locking(self) -> Locking | None:
+        """Return what locks pages to copy from and to where they lie; None where that is no use."""
+        ...
+
     def send(self, host: HostArray, into: Array) -> None:
-        """Queue the copy of a dense array [i, j, k] in a buffer, I fastest, in the current lane."""
+        """Queue the copy of an array [i, j, k] in locked memory in the current lane.
+
+        Points along I stand side by side.
+        """
         ...
 
     def fetch(self, array: Array, into: HostArray) -> None:
@@ -41,11 +49,15 @@ class Carrier(Lanes, Protocol):
 
 @dataclass(slots=True)
 class Belt:
-    """A device and the buffers of its host, which are made once and kept for the next pass."""
+    """A device and the buffers of its host, which are made once and kept for the next pass.
+
+    `pages` lock what is sent and fetched where it lies; None where all goes through buffers.
+    """
 
     lanes: Carrier
     readers: Executor
     writers: Executor
+    pages: Pages | None = None
     _buffers: dict[tuple[str, int], NDArray[np.uint8]] = field(
         default_factory=dict[tuple[str, int], NDArray[np.uint8]]
     )
@@ -61,13 +73,17 @@ class Belt:
 
 @contextmanager
 def open_belt(target: str) -> Generator[Belt]:
-    """Open the device of a target for pipelines; at the end nothing is under way."""
+    """Open the device of a target for pipelines; at the end nothing is under way, or locked."""
     threads = max(2, len(os.sched_getaffinity(0)) // 2)
     with ExitStack() as stack:
         readers = stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="read"))
         writers = stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="write"))
         lanes: Any = stack.enter_context(_lanes(target))
-        yield Belt(lanes, readers, writers)
+        locking: Locking | None = lanes.locking()
+        pages = Pages(locking) if locking is not None else None
+        if pages is not None:
+            stack.callback(pages.close)
+        yield Belt(lanes, readers, writers, pages)
 
 
 def _lanes(target: str) -> Any:

@@ -7,10 +7,12 @@ left it in; only the rest is read and sent.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,17 @@ from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.match import FieldUse, Role
 from halocline_engine.distribute.belt import Belt
 from halocline_engine.distribute.carry import Share, points_of, same_point, share
-from halocline_engine.distribute.direct import Reader, Writer, reader_of, writer_of
+from halocline_engine.distribute.direct import (
+    Reader,
+    Writer,
+    lender_of,
+    reader_of,
+    taker_of,
+    writer_of,
+)
 from halocline_engine.distribute.ghosts import fill_ghosts
 from halocline_engine.distribute.layout import Geometry, geometry
+from halocline_engine.distribute.lending import Lender, Lent
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.pipeline import run_pipeline
 from halocline_engine.distribute.replay import Replays, kind_of
@@ -85,7 +95,8 @@ class PipelinedWork:
             yield from (self.work.run(block, asked) for block in blocks)
             return
         conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
-        for number in run_pipeline(conveyor, self.belt.lanes, len(items), self.slots, asked):
+        lanes = self.belt.lanes
+        for number in run_pipeline(conveyor, lanes, len(items), self.slots, asked):
             report = conveyor.report(number)
             if report is not None:
                 yield report
@@ -98,6 +109,8 @@ class _Moved:
     began: float
     read: int = 0
     written: int = 0
+    lent: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class _Room:
@@ -137,11 +150,13 @@ class Conveyor:
         }
         fresh = {name: [item.shares[name].fresh for item in items] for name in self._readers}
         own = {field: [item.cells.own[field] for item in items] for _, field in work.saved}
-        self._coming, self._going = self._room(fresh), self._room(own)
-        sides = (("in", self._coming), ("out", self._going))
-        self._in, self._out = (
-            [belt.buffer(side, slot, room.size) for slot in range(slots)] for side, room in sides
-        )
+        self._rooms = {"in": self._room(fresh), "out": self._room(own)}
+        self._belt = belt
+        self._lent: dict[tuple[str, int, str], list[Lent]] = {}
+        self._lenders = self._all_lenders()
+        for side, slot in product(self._rooms, range(slots)):
+            if None in self._lenders[side].values():
+                self._buffer(side, slot)
         self._arrays = [self._slot() for _ in range(slots)]
         self._carried = self._carry()
         self._kinds = [self._kind(number) for number in range(len(items))]
@@ -152,23 +167,39 @@ class Conveyor:
         self._fetches = 0
 
     def read(self, item: int, slot: int) -> None:
-        """Read what is new into the slot's buffer."""
+        """Lock what is new where it lies, or read it into the slot's buffer.
+
+        What will be made is locked as well where it belongs, if that is in memory.
+        """
         one = self._items[item]
         moved = self._moved.setdefault(one.block.index, _Moved(time.perf_counter()))
         for name, reader in self._readers.items():
-            if not one.shares[name].complete:
-                into = self._new(one, name, slot)
-                reader(one.block, one.shares[name].fresh, into, self._tally)
-                moved.read += into.nbytes
+            self._lent.pop(("in", item - len(self._arrays), name), None)
+            if one.shares[name].complete:
+                continue
+            fresh = one.shares[name].fresh
+            size = _bytes(self._uses[name], fresh)
+            if self._borrow(("in", item, name), one.block, fresh):
+                moved.lent += size
+            else:
+                reader(one.block, fresh, self._new(one, name, slot), self._tally)
+            moved.read += size
+        for _, name in self._work.saved:
+            self._borrow(("out", item, name), one.block, one.cells.own[name])
 
     def send(self, item: int, slot: int) -> None:
         """Queue the copies of what is new."""
         one = self._items[item]
         bench = self._bench(one, slot)
         for name in self._readers:
-            if not one.shares[name].complete:
-                part = bench.part(name, one.shares[name].fresh)
+            if one.shares[name].complete:
+                continue
+            fresh = one.shares[name].fresh
+            part, lent = bench.part(name, fresh), self._lent.get(("in", item, name))
+            if lent is None:
                 self._lanes.send(self._new(one, name, slot), part)
+            for piece in lent or ():
+                self._lanes.send(piece.values, part[piece.there])
 
     def compute(self, item: int, slot: int) -> None:
         """Queue the copies of what is known, and the steps."""
@@ -198,16 +229,26 @@ class Conveyor:
         """Queue the copies of what was made."""
         one = self._items[item]
         for _, name in self._work.saved:
-            after = self._after[slot, self._kinds[item]]
-            made = self._bench(one, slot, after).part(name, one.cells.own[name])
-            self._lanes.fetch(made, self._made(one, name, slot))
+            made = self._part(item, slot, name)
+            lent = self._lent.get(("out", item, name))
+            if lent is None:
+                self._lanes.fetch(made, self._made(one, name, slot))
+            for piece in lent or ():
+                self._lanes.fetch(made[piece.there], piece.values)
 
     def write(self, item: int, slot: int) -> None:
-        """Write what was made."""
+        """Write what was made, if it is not where it belongs."""
         one = self._items[item]
-        for name, field in self._work.saved:
-            written = self._writers[name](one.block, self._made(one, field, slot))
-            self._moved[one.block.index].written += written
+        moved = self._moved[one.block.index]
+        # Points of a block, which may share chunks, are written one after the other.
+        with moved.lock:
+            for name, field in self._work.saved:
+                if self._lent.pop(("out", item, field), None) is None:
+                    moved.written += self._writers[name](one.block, self._made(one, field, slot))
+                    continue
+                size = _bytes(self._uses[field], one.cells.own[field])
+                moved.written += size
+                moved.lent += size
 
     def report(self, item: int) -> Report | None:
         """Return what became of a block when all of it is written."""
@@ -223,13 +264,48 @@ class Conveyor:
             bytes_written=moved.written,
             peak_bytes=peak_bytes(),
             fetches=fetches,
+            bytes_lent=moved.lent,
         )
 
     def _new(self, item: Item, name: str, slot: int) -> NDArray[Any]:
-        return self._coming.array(self._in[slot], self._uses[name], item.shares[name].fresh)
+        buffer = self._buffer("in", slot)
+        return self._rooms["in"].array(buffer, self._uses[name], item.shares[name].fresh)
 
     def _made(self, item: Item, name: str, slot: int) -> NDArray[Any]:
-        return self._going.array(self._out[slot], self._uses[name], item.cells.own[name])
+        buffer = self._buffer("out", slot)
+        return self._rooms["out"].array(buffer, self._uses[name], item.cells.own[name])
+
+    def _buffer(self, side: str, slot: int) -> NDArray[np.uint8]:
+        return self._belt.buffer(side, slot, self._rooms[side].size)
+
+    def _all_lenders(self) -> dict[str, dict[str, Lender | None]]:
+        """Return what finds values where they lie: of fields that are sent, or fetched."""
+        work, grid, uses, pages = self._work, self._work.layout.grid, self._uses, self._belt.pages
+        if pages is None:
+            coming = dict.fromkeys(self._readers)
+            return {"in": coming, "out": dict.fromkeys(field for _, field in work.saved)}
+        return {
+            "in": {n: lender_of(of, at, uses[n], grid, pages) for n, of, at in work.sources},
+            "out": {
+                f: taker_of(work.sink, at, uses[f], grid, pages, self._belt.readers)
+                for at, f in work.saved
+            },
+        }
+
+    def _part(self, item: int, slot: int, field: str) -> Array:
+        """Return what was made of a field on the device."""
+        one = self._items[item]
+        after = self._after[slot, self._kinds[item]]
+        return self._bench(one, slot, after).part(field, one.cells.own[field])
+
+    def _borrow(self, key: tuple[str, int, str], block: Block, box: Box) -> bool:
+        """Lock a field's values in a box where they lie; False where they need a buffer."""
+        side, _, name = key
+        lender = self._lenders[side][name]
+        lent = lender(block, box) if lender is not None else None
+        if lent is not None:
+            self._lent[key] = lent
+        return lent is not None
 
     def _wanted(self, item: int, name: str) -> Box | None:
         """Return what the next item needs and this one has."""

@@ -5,7 +5,8 @@ Plain files, and arrays of this process, are read and written by several threads
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import mmap
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from typing import Any, TypeAlias
 
@@ -16,12 +17,23 @@ from halocline_engine.datasets.chunks import CachedSource, Tally, chunks_in, cou
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
-from halocline_engine.datasets.source import Arrays, ArrayStore, Source, ZarrStore
+from halocline_engine.datasets.source import Arrays, ArrayStore, InMemory, Source, ZarrStore
+from halocline_engine.datasets.untyped import variable_data
+from halocline_engine.device.pages import Pages
+from halocline_engine.distribute.lending import Lender, Lent, lender
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.transfer import pieces_of, read_box, write_box
 from halocline_engine.ir.types import Axis
 
-__all__ = ["Reader", "Writer", "is_raw", "reader_of", "writer_of"]
+__all__ = [
+    "Reader",
+    "Writer",
+    "is_raw",
+    "lender_of",
+    "reader_of",
+    "taker_of",
+    "writer_of",
+]
 
 #: Bytes that a thread copies at a time.
 _PIECE = 8 << 20
@@ -94,6 +106,33 @@ def writer_of(sink: Sink, name: str, use: FieldUse, grid: Grid, threads: Executo
     return direct
 
 
+def lender_of(source: Source, name: str, use: FieldUse, grid: Grid, pages: Pages) -> Lender | None:
+    """Return what finds a field's values where they lie, if that is in memory."""
+    held = _held(source, name, use, grid)
+    return None if held is None else lender(held, use, grid, pages, writes=False)
+
+
+def taker_of(
+    sink: Sink, name: str, use: FieldUse, grid: Grid, pages: Pages, threads: Executor
+) -> Lender | None:
+    """Return what finds where a field's values belong, if that is in memory.
+
+    Pages that are not there yet are made by some threads.
+    """
+    if not isinstance(sink, ArraySink) or not use.dims or not _whole(use, grid):
+        return None
+    values = sink.arrays[name]
+    lend = lender(values, use, grid, pages, writes=True)
+
+    def take(block: Block, box: Box) -> list[Lent] | None:
+        for region, _ in pieces_of(use, grid, block, box):
+            if pages.refused is None and not pages.holds(values[region]):
+                _touch(values[region], threads)
+        return lend(block, box)
+
+    return take
+
+
 def _raw_source(source: Source, name: str, use: FieldUse, grid: Grid) -> RawArray | None:
     """Return the files that a field is read from, if nothing is kept of them."""
     if isinstance(source, CachedSource):
@@ -107,10 +146,26 @@ def _raw_source(source: Source, name: str, use: FieldUse, grid: Grid) -> RawArra
 
 def _held(source: Source, name: str, use: FieldUse, grid: Grid) -> NDArray[Any] | None:
     """Return the array of this process that a field is read from as it is."""
-    if not isinstance(source, Arrays) or not use.dims or not _whole(use, grid):
+    if not use.dims or not _whole(use, grid):
         return None
-    values = source.arrays[name]
-    return values if values.dtype == np.dtype(use.dtype) else None
+    values = source.arrays[name] if isinstance(source, Arrays) else _of_dataset(source, name)
+    return values if values is not None and values.dtype == np.dtype(use.dtype) else None
+
+
+def _of_dataset(source: Source, name: str) -> NDArray[Any] | None:
+    """Return the array of a variable that is in memory: where a part of it is no copy."""
+    if not isinstance(source, InMemory):
+        return None
+    variable = variable_data(source.dataset, name)
+    first = (slice(0, 1),) * variable.ndim
+    parts: list[Any] = [variable[first].data for _ in range(2)]
+    if not all(type(part) is np.ndarray and part.size for part in parts):
+        return None
+    one, other = (part.__array_interface__["data"] for part in parts)
+    if one != other:
+        return None
+    found: NDArray[Any] = variable[(slice(None),) * variable.ndim].data
+    return found
 
 
 def _copy(values: NDArray[Any], into: NDArray[Any], threads: Executor) -> None:
@@ -124,6 +179,25 @@ def _copy(values: NDArray[Any], into: NDArray[Any], threads: Executor) -> None:
 
     for _ in threads.map(copy, range(0, into.shape[axis], step)):
         pass
+
+
+def _touch(values: NDArray[Any], threads: Executor) -> None:
+    """Write to every page, whose values do not matter."""
+    step = max(1, mmap.PAGESIZE // values.itemsize)
+
+    def touch(part: NDArray[Any]) -> None:
+        part[..., ::step] = 0
+
+    for _ in threads.map(touch, _parts(values)):
+        pass
+
+
+def _parts(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield some rows at a time of what lies farthest apart."""
+    axis = max(range(values.ndim), key=lambda at: (values.shape[at] > 1, abs(values.strides[at])))
+    step = max(1, values.shape[axis] * _PIECE // max(1, values.nbytes))
+    for start in range(0, values.shape[axis], step):
+        yield values[(slice(None),) * axis + (slice(start, start + step),)]
 
 
 def _whole(use: FieldUse, grid: Grid) -> bool:

@@ -132,7 +132,8 @@ class Finished(_Event):
 
     `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
     `peak_bytes` is the largest resident size of any one process that computed; `fetches` is how
-    many chunks of stores were fetched, where blocks share them.
+    many chunks of stores were fetched, where blocks share them. `bytes_lent` are those of both that
+    went to or from a device where they lie, without a copy on the host.
     """
 
     kind: ClassVar[str] = "finished"
@@ -142,6 +143,7 @@ class Finished(_Event):
     bytes_written: int
     peak_bytes: int
     fetches: int = 0
+    bytes_lent: int = 0
 
     @property
     def progress(self) -> float:

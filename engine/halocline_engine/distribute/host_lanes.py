@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, HostArray
+from halocline_engine.device.pages import Locking
 from halocline_engine.distribute.pipeline import Mark
 
 __all__ = ["HostLane", "HostLanes"]
@@ -41,6 +42,10 @@ class HostLanes:
     def buffer(self, size: int) -> NDArray[np.uint8]:
         """Return memory of the host that copies to and from the device are fast with."""
         return np.empty(size, np.uint8)
+
+    def locking(self) -> Locking | None:
+        """Return nothing: threads of this process need no locked pages, and should map no files."""
+        return None
 
     def send(self, host: HostArray, into: Array) -> None:
         """Copy to the device, in a lane."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from enum import IntEnum
 from typing import Protocol, TypeAlias
@@ -25,10 +25,12 @@ from typing import Protocol, TypeAlias
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.errors import CancelledError
 
-__all__ = ["Lane", "Lanes", "Mark", "Stage", "Stages", "Step", "needs", "run_pipeline"]
+__all__ = ["AT_ONCE", "Lane", "Lanes", "Mark", "Stage", "Stages", "Step", "needs", "run_pipeline"]
 
 #: Seconds between two looks at whether someone asked for the end.
 _POLL = 0.1
+#: Items that are written at the same time, at most.
+AT_ONCE = 3
 
 
 class Stage(IntEnum):
@@ -126,7 +128,7 @@ class Stages(Protocol):
         ...
 
     def write(self, item: int, slot: int) -> None:
-        """Store what is in that slot."""
+        """Store what is in that slot, perhaps beside others."""
         ...
 
 
@@ -214,9 +216,14 @@ class _Run:
             self._there(Stage.FETCH, item, self._lanes.fetching, self._stages.fetch)
 
     def write(self) -> None:
-        """Store what came back."""
-        for item in range(self._items):
-            self._here(Stage.WRITE, item, self._stages.write)
+        """Store what came back, several items at a time: each may be few files, of one thread."""
+
+        def store(item: int) -> None:
+            self.guarded(lambda: self._here(Stage.WRITE, item, self._stages.write))
+
+        with ThreadPoolExecutor(min(self._slots, AT_ONCE), "Thread-write") as threads:
+            for _ in threads.map(store, range(self._items)):
+                pass
 
     def _here(self, stage: Stage, item: int, work: Callable[[int, int], None]) -> None:
         """Do a step in this thread when all that it needs is complete."""

@@ -14,8 +14,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
+from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Value
 from halocline_engine.datasets.chunks import CachedSource, clear_cache
@@ -111,8 +113,10 @@ class _Progress:
     bytes_written: int = 0
     peak_bytes: int = 0
     fetches: int = 0
+    bytes_lent: int = 0
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     belt: Belt | None = None
+    spare: list[NDArray[Any]] = field(default_factory=list["NDArray[Any]"])
 
 
 def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
@@ -130,7 +134,8 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
         while job.steps - progress.steps_done > per_pass:
             states = _pass_between(job, pool, tell, asked, progress, states)
         if job.output is None:
-            arrays = create_arrays({use.variable: use for use in job.uses if use.result}, job.grid)
+            results = {use.variable: use for use in job.uses if use.result}
+            arrays = create_arrays(results, job.grid, progress.spare)
             _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=True)
             result = assemble(job.dataset, job.frame, job.uses, arrays)
         else:
@@ -146,6 +151,7 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
             bytes_written=progress.bytes_written,
             peak_bytes=progress.peak_bytes,
             fetches=progress.fetches,
+            bytes_lent=progress.bytes_lent,
         )
     )
     if result is not None:
@@ -177,8 +183,12 @@ def _pass_between(
 ) -> Mapping[str, Source]:
     """Make a pass that is not the last one; return where its fields are."""
     if job.workspace is None:
-        arrays = create_arrays({use.name: use for use in job.kept}, job.grid)
+        arrays = create_arrays({use.name: use for use in job.kept}, job.grid, progress.spare)
         _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=False)
+        # The next pass writes where this one read: pages that are there, and perhaps locked.
+        for name, source in states.items():
+            if isinstance(source, Arrays):
+                progress.spare.append(source.arrays[name])
         return {use.name: Arrays(arrays) for use in job.kept}
     steps_done = progress.steps_done + job.plan.steps_per_pass
     path = begin_pass(job.workspace, job.attempt, steps_done)
@@ -217,6 +227,7 @@ def _pass(
         progress.bytes_written += report.bytes_written
         progress.peak_bytes = max(progress.peak_bytes, report.peak_bytes)
         progress.fetches += report.fetches
+        progress.bytes_lent += report.bytes_lent
         tell(
             BlockFinished(
                 pass_index=progress.pass_index,

@@ -121,7 +121,8 @@ class Work:
 class Report:
     """What became of a block: `seconds` from the first read to the last write.
 
-    `fetches` is how many chunks were fetched for it, where they are counted.
+    `fetches` is how many chunks were fetched for it, where they are counted; `bytes_lent` are those
+    read and written that were not copied on the host.
     """
 
     index: int
@@ -130,6 +131,7 @@ class Report:
     bytes_written: int
     peak_bytes: int
     fetches: int = 0
+    bytes_lent: int = 0
 
 
 def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:

@@ -56,8 +56,8 @@ def test_no_slot_is_used_before_it_is_drained(slots: int, items: int, chance: An
             continue
         begun.add(step)
         for first, last in RINGS:
-            held = [n for n in range(items) if (first, n) in begun and (last, n) not in done]
-            assert len({n % slots for n in held}) == len(held)
+            inside = [n for n in range(items) if (first, n) in begun and (last, n) not in done]
+            assert len({n % slots for n in inside}) == len(inside)
     assert begun == done
 
 
@@ -124,7 +124,8 @@ def assert_kept(log: list[tuple[str, Step, int]], slots: int) -> None:
             ended.add(step)
             continue
         assert all(other in ended for other in needs(step, slots))
-        assert step[1] == 0 or (step[0], step[1] - 1) in ended
+        # Several items may be written at the same time.
+        assert step[1] == 0 or step[0] is Stage.WRITE or (step[0], step[1] - 1) in ended
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 4])
