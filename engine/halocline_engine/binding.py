@@ -14,14 +14,13 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from halocline_engine.analysis.aliasing import may_share
-from halocline_engine.analysis.levels import touched_levels
+from halocline_engine.analysis.signature import Signature
 from halocline_engine.backends.base import Array, Value
 from halocline_engine.backends.span import Span
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.nodes import Field, Parameter, Program, Scalar, Table
+from halocline_engine.ir.nodes import Field, Program, Scalar, Table
 from halocline_engine.ir.types import Axis, DType
-from halocline_engine.ir.walk import expressions, program_bodies, reads, walk
 
 __all__ = ["Call", "Origin", "Point", "bind", "scalar_value"]
 
@@ -42,8 +41,7 @@ class Call:
 
 
 def bind(
-    program: Program,
-    facts: Facts,
+    signature: Signature,
     target: str,
     arguments: tuple[object, ...],
     keywords: Mapping[str, object],
@@ -55,17 +53,16 @@ def bind(
 
     Raises `ArgumentError` for names, scalars, origin and domain, and `FieldError` for arrays.
     """
-    given = _match(program, arguments, keywords)
-    scalars = _scalars(program, given)
+    program, facts = signature.program, signature.facts
+    given = _match(signature, arguments, keywords)
+    scalars = _scalars(signature, given)
     for table in program.tables:
         given |= _columns(program, table, given[table.name])
-    made = {gather.name for gather in program.gathers}
-    used = tuple(f for f in program.fields if (f.read or f.written) and f.name not in made)
-    arrays = {f.name: _array(f, given[f.name], target) for f in used}
+    arrays = {f.name: _array(f, given[f.name], target) for f in signature.used}
     points = _origins(program, arrays, origin)
-    views = {f.name: _view(f, arrays[f.name]) for f in used}
-    box = _default_domain(program, facts, views, points) if domain is None else _domain(domain)
-    _check_space(program, facts, views, points, box)
+    views = {f.name: _view(f, arrays[f.name]) for f in signature.used}
+    box = _default_domain(signature, views, points) if domain is None else _domain(domain)
+    _check_space(signature, views, points, box)
     _refuse_overlaps(program, facts, views, points)
     return Call(views, scalars, points, box)
 
@@ -101,9 +98,10 @@ def scalar_value(scalar: Scalar, value: object) -> Value:
 
 
 def _match(
-    program: Program, arguments: tuple[object, ...], keywords: Mapping[str, object]
+    signature: Signature, arguments: tuple[object, ...], keywords: Mapping[str, object]
 ) -> dict[str, object]:
     """Return every argument by name; those that may be left out and are, as None."""
+    program, optional = signature.program, signature.optional
     names = program.arguments
     if len(arguments) > len(names):
         raise ArgumentError(
@@ -124,7 +122,6 @@ def _match(
                 hint="Give it once.",
             )
         given[name] = value
-    optional = _optional(program)
     missing = [name for name in names if name not in given and name not in optional]
     if missing:
         raise ArgumentError(
@@ -134,27 +131,12 @@ def _match(
     return {name: given.get(name) for name in names}
 
 
-def _optional(program: Program) -> set[str]:
-    """Return the arguments that may be left out: unused, or with a default."""
-    used = {
-        node.name
-        for body in program_bodies(program)
-        for expr in expressions(body)
-        for node in walk(expr)
-        if isinstance(node, Parameter)
-    }
-    fields = {f.name for f in program.fields if not (f.read or f.written)}
-    fields |= {table.name for table in program.tables if fields >= {*table.columns}}
-    return fields | {s.name for s in program.scalars if s.default is not None or s.name not in used}
-
-
-def _scalars(program: Program, given: Mapping[str, object]) -> dict[str, Value]:
+def _scalars(signature: Signature, given: Mapping[str, object]) -> dict[str, Value]:
     """Return the values of all scalars; one that is not used and not given is zero."""
-    optional = _optional(program)
     found: dict[str, Value] = {}
-    for scalar in program.scalars:
+    for scalar in signature.program.scalars:
         value = given[scalar.name]
-        if value is None and scalar.name in optional:
+        if value is None and scalar.name in signature.optional:
             value = np.dtype(scalar.dtype.value).type(scalar.default or 0).item()
         found[scalar.name] = scalar_value(scalar, value)
     return found
@@ -166,7 +148,8 @@ def _array(field: Field, value: object, target: str) -> Array:
         raise FieldError(
             f"Field '{field.name}' is None, but the stencil uses it.", hint="Give an array."
         )
-    on_device = hasattr(value, "__cuda_array_interface__")
+    # CuPy makes a new description each time that an array is asked for it; its class has it, too.
+    on_device = any(hasattr(one, "__cuda_array_interface__") for one in (type(value), value))
     if target == "cuda" and not on_device:
         raise FieldError(
             f"Field '{field.name}' is a '{type(value).__name__}' in host memory, but the target "
@@ -232,12 +215,6 @@ def _columns(program: Program, table: Table, value: object) -> dict[str, object]
     return columns
 
 
-def _elsewhere(program: Program) -> set[str]:
-    """Return the fields that are read at points of tables alone: they may have other points."""
-    direct = {read.name for body in program_bodies(program) for read in reads(body)}
-    return {gather.field for gather in program.gathers} - direct
-
-
 def _order(field: Field, array: Array) -> list[int]:
     """Return which dimension of the array each axis of the field is."""
     dims: object = getattr(array, "__gt_dims__", None)
@@ -256,6 +233,8 @@ def _order(field: Field, array: Array) -> list[int]:
 
 def _view(field: Field, array: Array) -> Array:
     """Return the array as [i, j, k], with one point of stride 0 along axes it does not have."""
+    if len(field.axes) == len(Axis) and getattr(array, "__gt_dims__", None) is None:
+        return array
     index = tuple(slice(None) if axis in field.axes else None for axis in Axis)
     return array.transpose(_order(field, array))[index]
 
@@ -328,8 +307,7 @@ def _domain(domain: Sequence[int]) -> Point:
 
 
 def _default_domain(
-    program: Program,
-    facts: Facts,
+    signature: Signature,
     views: Mapping[str, Array],
     origins: Mapping[str, Point],
 ) -> Point:
@@ -339,13 +317,13 @@ def _default_domain(
     GT4Py, where `interval(1, -1)` on five levels gives a domain of six.
     """
     sizes: list[int] = []
-    elsewhere = _elsewhere(program)
+    facts, elsewhere = signature.facts, signature.elsewhere
     for number, axis in enumerate(Axis):
         room = [
             views[f.name].shape[number]
             - origins[f.name][number]
             - max(0, facts.fields[f.name][number][1])
-            for f in program.fields
+            for f in signature.program.fields
             if f.name in views and axis in f.axes and not (axis is Axis.I and f.name in elsewhere)
         ]
         if not room:
@@ -358,8 +336,7 @@ def _default_domain(
 
 
 def _check_space(
-    program: Program,
-    facts: Facts,
+    signature: Signature,
     views: Mapping[str, Array],
     origins: Mapping[str, Point],
     domain: Point,
@@ -367,15 +344,14 @@ def _check_space(
     """Refuse a domain that is too small for the intervals or larger than what the arrays hold."""
     if 0 in domain:
         return
+    program, facts = signature.program, signature.facts
     if domain[2] < facts.min_levels:
         raise ArgumentError(
             f"The domain has {_count(domain[2], 'level')}, but the intervals of "
             f"'{program.name}' need at least {facts.min_levels}.",
             hint="Use more levels.",
         )
-    levels = touched_levels(program, domain[2])
-    elsewhere = _elsewhere(program)
-    levels |= {gather.field: (0, domain[2] - 1) for gather in program.gathers}
+    levels, elsewhere = signature.levels(domain[2]), signature.elsewhere
     for field in program.fields:
         if field.name not in views:
             continue

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from halocline_engine.analysis.signature import signature_of
 from halocline_engine.backends.base import (
     Adjustable,
     Drawable,
@@ -73,6 +74,7 @@ class Stencil:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
+        self._signature = signature_of(compiled.program, compiled.facts)
         self._executable: Executable | None = None
 
     def __call__(
@@ -88,8 +90,7 @@ class Stencil:
         """
         compiled = self.compiled
         call = bind(
-            compiled.program,
-            compiled.facts,
+            self._signature,
             compiled.target,
             args,
             kwargs,
@@ -123,8 +124,7 @@ class Stencil:
         swapped = {name: named.get(other.get(name, name)) for name in named}
         bound = [
             bind(
-                program,
-                self.compiled.facts,
+                self._signature,
                 self.compiled.target,
                 given,
                 by_name,
@@ -173,8 +173,7 @@ class Stencil:
                 f"The target '{self.target}' is not tuned.", hint="Only 'cuda' is; leave it out."
             )
         call = bind(
-            self.compiled.program,
-            self.compiled.facts,
+            self._signature,
             self.compiled.target,
             args,
             kwargs,
@@ -234,6 +233,7 @@ class Stencil:
 
     def __setstate__(self, state: Compiled) -> None:
         self.compiled = state
+        self._signature = signature_of(state.program, state.facts)
         self._executable = None
 
     def _tilings(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import json
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,12 +59,26 @@ class _NoKernels:
     ) -> None:
         return
 
+    def ready(
+        self,
+        name: str,
+        grid: Dim3,
+        block: Dim3,
+        arguments: tuple[np.generic, ...],
+        shared: int = 0,
+        changing: Sequence[int] = (),
+        *,
+        follows: bool = False,
+    ) -> Callable[..., None]:
+        return lambda *_: None
+
 
 class CompilingMachine:
     """`backends.cuda.machine.Machine` that compiles for an architecture and runs nothing."""
 
     def __init__(self, architecture: str) -> None:
         self._architecture = architecture
+        self.follows = True
         self.compiled: list[float] = []
 
     def allocate(

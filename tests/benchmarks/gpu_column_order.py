@@ -1,7 +1,7 @@
 """Time blocks in column order beside row order, and steps that turn, on a real device.
 
     PYTHONPATH=engine python tests/benchmarks/gpu_column_order.py RESULT.json --commit COMMIT
-        [--small]
+        [--small] [--rounds 9]
 
 First kernels whose threads have one point, or 16 bytes of points, on one level each: every level of
 the domain exceeds the cache, so that row order reads the levels below again from memory. Then the
@@ -18,16 +18,27 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from gpu_stencil import DTYPES, Clock, compiled_for, describe, filled, typed_scalars, verified
+from gpu_stencil import (
+    DTYPES,
+    ROUNDS,
+    Clock,
+    compiled_for,
+    describe,
+    filled,
+    typed_scalars,
+    verified,
+)
 from workloads import CASES, NEAR, Case, Domain
 
 from halocline_engine.backends.cuda.choice import Choice
@@ -35,7 +46,7 @@ from halocline_engine.backends.cuda.run import CudaExecutable
 from halocline_engine.backends.cuda.tiles import tiles_of
 from halocline_engine.backends.cuda.tiling import Block, Tile
 from halocline_engine.backends.cuda.views import usual_variant
-from halocline_engine.cache import Cache
+from halocline_engine.cache import Cache, key_of
 from halocline_engine.device.graphs import record
 from halocline_engine.device.machine import current_machine
 from halocline_engine.schedule.nodes import Schedule
@@ -52,11 +63,14 @@ def program(u: Field[{dtype}], c: Field[{dtype}], v: Field[{dtype}]):
     ("v",),
     (1, 1, 1),
 )
+#: What is timed, and with which tiles.
+Work: TypeAlias = tuple[Case, str, Domain, Iterable[Tile]]
 NAMED = {case.name: case for case in (*CASES, WEIGHTED)}
 #: Threads of a block where each has points of one level.
-BLOCKS: tuple[Block, ...] = ((32, 8), (64, 4), (256, 1))
-#: In how many strips the domain is cut.
-STRIPS = (1, 2, 3, 4, 6, 8, 12)
+BLOCKS: tuple[Block, ...] = ((32, 8), (256, 1))
+#: In how many strips the domain is cut, and the numbers of which every other one goes down as well.
+STRIPS = (1, 4, 8, 12)
+TURNED = (8,)
 SINGLE = (("3d7pt", (2048, 2048, 128)), ("star r=4", (1440, 721, 256)))
 USUAL = (
     ("3d7pt", (1024, 1024, 256)),
@@ -111,15 +125,30 @@ class Steps:
 class Bench:
     """One device with its clock and a new cache of compiled code."""
 
-    def __init__(self, device: Any, folder: Path, *, small: bool) -> None:
+    def __init__(self, device: Any, folder: Path, *, small: bool, rounds: int = ROUNDS) -> None:
         self.device = device
-        self.clock = Clock(device, small=small)
+        self.clock = Clock(device, small=small, rounds=rounds)
         self.machine = current_machine()
         self.cache = Cache(folder)
 
     def executable(self, schedule: Schedule, tile: Tile | None) -> CudaExecutable:
         choice = Choice() if tile is None else Choice((("kernel0", tile),))
         return CudaExecutable(schedule, self.machine, self.cache, choice.tile_for)
+
+    def compile(self, works: Iterable[Work]) -> None:
+        """Compile what will be timed, side by side; strips of any number have the same code."""
+        sources: set[str] = set()
+        for case, dtype, domain, tiles in works:
+            schedule = schedule_of(case, dtype)
+            variant = usual_variant(schedule)
+            sources |= {self.executable(schedule, t).source_for(variant, domain) for t in tiles}
+
+        def keep(source: str) -> None:
+            key = key_of(source, self.machine.compiler)
+            self.cache.get(key, lambda: self.machine.compile(source))
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(keep, sources))
 
     def shares(
         self, case: Case, dtype: str, domain: Domain, tiles: dict[int, Tile]
@@ -188,25 +217,47 @@ def cut(tile: Tile, strips: int, domain: Domain) -> Tile:
     return replace(tile, strip=max(1, -(-domain[1] // (strips * tile.block[1] * tile.rows))))
 
 
-def single(bench: Bench, shrink: int) -> Iterator[Figure]:
+@dataclass(frozen=True)
+class Plan:
+    """A line to be: tiles by the number of strips, and those of which every other one turns."""
+
+    case: Case
+    dtype: str
+    domain: Domain
+    tile: str
+    straight: dict[int, Tile]
+    turned: dict[int, Tile]
+    chosen: int | None = None
+
+    def work(self) -> Work:
+        return self.case, self.dtype, self.domain, (*self.straight.values(), *self.turned.values())
+
+    def figure(self, bench: Bench) -> Figure:
+        tiles = self.straight | {-number: tile for number, tile in self.turned.items()}
+        found = bench.shares(self.case, self.dtype, self.domain, tiles)
+        return Figure(
+            self.case.name,
+            self.dtype,
+            self.domain,
+            self.tile,
+            {number: share for number, share in found.items() if number > 0},
+            {-number: share for number, share in found.items() if number < 0},
+            self.chosen,
+        )
+
+
+def single(shrink: int) -> Iterator[Plan]:
     """Yield kernels whose threads have points of one level each."""
     for (name, size), dtype in ((s, d) for s in SINGLE for d in DTYPES):
-        case, domain = NAMED[name], small_of(size, shrink)
+        domain = small_of(size, shrink)
         for block, width in ((b, w) for b in BLOCKS for w in (1, 16 // np.dtype(dtype).itemsize)):
-            tile = Tile(block, width=width)
-            straight = {n: cut(tile, n, domain) for n in STRIPS}
-            turned = {n: replace(t, zigzag=True) for n, t in straight.items() if n in (4, 8)}
-            yield Figure(
-                name,
-                dtype,
-                domain,
-                f"{block[0]} x {block[1]} threads of {width} points",
-                bench.shares(case, dtype, domain, straight),
-                bench.shares(case, dtype, domain, turned),
-            )
+            straight = {n: cut(Tile(block, width=width), n, domain) for n in STRIPS}
+            turned = {n: replace(straight[n], zigzag=True) for n in TURNED}
+            words = f"{block[0]} x {block[1]} threads of {width} points"
+            yield Plan(NAMED[name], dtype, domain, words, straight, turned)
 
 
-def usual(bench: Bench, shrink: int) -> Iterator[Figure]:
+def usual(shrink: int) -> Iterator[Plan]:
     """Yield the kernels that the cost model chooses, cut in other ways as well."""
     for (name, size), dtype in ((s, d) for s in USUAL for d in DTYPES):
         case, domain = NAMED[name], small_of(size, shrink)
@@ -216,18 +267,20 @@ def usual(bench: Bench, shrink: int) -> Iterator[Figure]:
         chosen = -(-domain[1] // (tile.strip * rows)) if tile.strip else 1
         if tile.column:
             chosen = -(-domain[0] // (tile.column * wide))
-        straight = {n: cut(tile, n, domain) for n in (1, 2, 4, 8)}
-        straight[chosen] = tile
-        yield Figure(
-            name,
-            dtype,
-            domain,
+        words = (
             f"{tile.block[0]} x {tile.block[1]} threads, width {tile.width}, rows {tile.rows},"
-            f" depth {tile.depth}, planes {tile.planes}",
-            bench.shares(case, dtype, domain, straight),
-            {},
-            chosen,
+            f" depth {tile.depth}, planes {tile.planes}"
         )
+        straight = {n: cut(tile, n, domain) for n in (1, 2, 4, 8)} | {chosen: tile}
+        yield Plan(case, dtype, domain, words, straight, {}, chosen)
+
+
+def both_ways(place: tuple[Case, str, Domain]) -> Work:
+    """Return what steps need: the usual tile, and its blocks from the last to the first."""
+    case, dtype, domain = place
+    schedule = schedule_of(case, dtype)
+    (tile,) = tiles_of(schedule, usual_variant(schedule), domain).values()
+    return case, dtype, domain, (tile, replace(tile, backward=True))
 
 
 def small_of(domain: Domain, shrink: int) -> Domain:
@@ -251,32 +304,41 @@ def main() -> int:
     parser.add_argument("result", type=Path)
     parser.add_argument("--commit", required=True)
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     device: Any = importlib.import_module("cupy")
     shrink = 16 if options.small else 1
     figures: list[Figure] = []
     steps: list[Steps] = []
+
+    def save() -> None:
+        results = {
+            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "commit": options.commit,
+            "device": describe(device),
+            "figures": [asdict(f) | {"gain": f.gain} for f in figures],
+            "steps": [asdict(s) for s in steps],
+        }
+        options.result.write_text(json.dumps(results, indent=1) + "\n")
+
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(device, Path(folder), small=options.small)
-        for figure in chain(single(bench, shrink), usual(bench, shrink)):
-            figures.append(figure)
-            print(line(figure), flush=True)
-        for (name, size), dtype in ((s, d) for s in STEPPED for d in DTYPES):
-            one = bench.steps(NAMED[name], dtype, small_of(size, shrink))
+        bench = Bench(device, Path(folder), small=options.small, rounds=options.rounds)
+        plans = list(chain(single(shrink), usual(shrink)))
+        stepped = [(NAMED[n], d, small_of(size, shrink)) for n, size in STEPPED for d in DTYPES]
+        bench.compile(chain((p.work() for p in plans), map(both_ways, stepped)))
+        for plan in plans:
+            figures.append(plan.figure(bench))
+            print(line(figures[-1]), flush=True)
+        save()
+        for case, dtype, domain in stepped:
+            one = bench.steps(case, dtype, domain)
             steps.append(one)
             print(
                 f"{one.case:15}{one.dtype:8}{'x'.join(map(str, one.domain)):14}"
                 f" steps one way {one.forward:.3f}, turning {one.turning:.3f}",
                 flush=True,
             )
-    results = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": options.commit,
-        "device": describe(device),
-        "figures": [asdict(f) | {"gain": f.gain} for f in figures],
-        "steps": [asdict(s) for s in steps],
-    }
-    options.result.write_text(json.dumps(results, indent=1) + "\n")
+    save()
     return 0
 
 

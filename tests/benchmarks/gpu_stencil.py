@@ -78,8 +78,9 @@ class Timing:
 class Clock:
     """Times work on the current device, beside copies of an array."""
 
-    def __init__(self, cupy: Any, *, small: bool) -> None:
+    def __init__(self, cupy: Any, *, small: bool, rounds: int = ROUNDS) -> None:
         self._cupy = cupy
+        self._rounds = rounds
         self._bytes = 2**22 if small else 2**30
         self._calls = 1 if small else 5
 
@@ -103,7 +104,7 @@ class Clock:
         slow = self._once(work, 1, finish) > 0.05
         seconds: list[float] = []
         copies: list[float] = []
-        for _ in range(3 if slow else ROUNDS):
+        for _ in range(min(3, self._rounds) if slow else self._rounds):
             before = self._once(copy, self._calls, None)
             seconds.append(self._once(work, 1 if slow else self._calls, finish))
             after = self._once(copy, self._calls, None)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import halocline_engine as he
+from halocline_engine.analysis.signature import signature_of
 from halocline_engine.binding import bind, scalar_value
 from halocline_engine.ir.nodes import Scalar
 from halocline_engine.ir.types import DType
@@ -254,9 +255,9 @@ def test_arrays_of_the_wrong_side(blend: he.Stencil) -> None:
         "Field 'a' is a 'OnDevice' on a device, but the target 'reference' computes on NumPy "
         "arrays. Copy it with cupy.asnumpy(...), or make the stencil with target='cuda'."
     )
-    compiled = blend.compiled
+    signature = signature_of(blend.compiled.program, blend.compiled.facts)
     with pytest.raises(he.FieldError) as caught:
-        bind(compiled.program, compiled.facts, "cuda", (), arguments(origin=...), origin=(2, 0, 0))
+        bind(signature, "cuda", (), arguments(origin=...), origin=(2, 0, 0))
     assert str(caught.value) == (
         "Field 'a' is a 'ndarray' in host memory, but the target 'cuda' computes on CuPy arrays. "
         "Copy it with cupy.asarray(...), or make the stencil with target='cpu'."

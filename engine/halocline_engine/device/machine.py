@@ -18,6 +18,10 @@ from halocline_engine.device.probe import DeviceFacts, device_facts
 __all__ = ["CudaMachine", "current_machine"]
 
 
+#: The first compute capability of which kernels can wait by themselves for the one before.
+_FOLLOWING = 90
+
+
 class CudaMachine:
     """A CUDA device; every method works on the device and stream that are current."""
 
@@ -42,6 +46,11 @@ class CudaMachine:
     def cache(self) -> int:
         """How many bytes the cache that all processors share holds."""
         return self.facts.cache
+
+    @property
+    def follows(self) -> bool:
+        """Whether a kernel may be brought to the processors while the one before it ends."""
+        return int(self.facts.capability) >= _FOLLOWING
 
     def address(self, array: DeviceArray) -> int:
         """Return the address of an array's element of index zero."""

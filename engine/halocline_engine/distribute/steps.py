@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, Executable, Value
 from halocline_engine.datasets.match import FieldUse, Role
-from halocline_engine.distribute.ghosts import fill_ghosts
+from halocline_engine.distribute.ghosts import fill_ghosts, ghost_fills
 from halocline_engine.distribute.layout import Geometry, Layout, Reaches
 from halocline_engine.distribute.partition import Box
 from halocline_engine.errors import CancelledError
@@ -75,14 +75,15 @@ class Bench:
 
         `asked` is looked at before each step; where it says True, `CancelledError` is raised.
         """
-        now = dict(self.arrays)
-        steps = len(self.cells.domains)
-        for step in range(steps):
+        steps = _Steps(self, scalars)
+        count = len(self.cells.domains)
+        for step in range(count):
             _look(asked)
-            now = self._step(now, scalars, step)
+            steps.make(step)
             if step + 1 >= _EAGER and self._alike(step + 1):
-                return self._repeat(now, scalars, step + 1, asked)
-        return now
+                self._repeat(steps, step + 1, asked)
+                break
+        return steps.arrays
 
     @property
     def waits(self) -> bool:
@@ -97,91 +98,129 @@ class Bench:
         """
         if self.waits:
             return self.advance(scalars, asked)
-        now = dict(self.arrays)
+        steps = _Steps(self, scalars)
         for step in range(len(self.cells.domains)):
             _look(asked)
-            now = self._step(now, scalars, step)
-        return now
+            steps.make(step)
+        return steps.arrays
 
     def part(self, name: str, box: Box) -> Array:
         """Return the view of some cells of a field."""
         return self.arrays[name][_within(box, self.cells.frames[name])]
-
-    def _step(
-        self, now: Mapping[str, Array], scalars: Mapping[str, Value], step: int
-    ) -> dict[str, Array]:
-        """Make a step; return the array that each field has after it."""
-        after = self._swapped(now) if step else dict(now)
-        self._prepare(after, step)
-        self._run(after, scalars, step)
-        return after
 
     def _alike(self, first: int) -> bool:
         """Whether all steps from one on compute the same cells and leave the same ones valid."""
         cells = self.cells
         return len({*cells.domains[first:]}) == 1 and len({*cells.valid[first + 1 :]}) == 1
 
-    def _repeat(
-        self, now: Mapping[str, Array], scalars: Mapping[str, Value], step: int, asked: Asked | None
-    ) -> Mapping[str, Array]:
-        """Make the steps from one on, which are alike; return the arrays of the fields.
+    def _repeat(self, steps: _Steps, step: int, asked: Asked | None) -> None:
+        """Make the steps from one on, which are alike.
 
         After two steps each field has the array that it had before.
         """
 
         def two() -> None:
             _look(asked)
-            self._step(self._step(now, scalars, step), scalars, step)
+            steps.make(step)
+            steps.make(step)
 
         rest = len(self.cells.domains) - step
         self.executable.repeat(two, rest // 2)
         _look(asked)
-        return self._step(now, scalars, step) if rest % 2 else now
+        if rest % 2:
+            steps.make(step)
 
-    def _swapped(self, now: Mapping[str, Array]) -> dict[str, Array]:
-        """Give each input that is fed the array of its output, and the other way round."""
-        partners = {use.name: use.partner for use in self.layout.uses if use.partner}
-        return {name: now[partners.get(name, name)] for name in now}
 
-    def _prepare(self, now: Mapping[str, Array], step: int) -> None:
+class _Steps:
+    """The steps of a bench. Views of its arrays are made once, as they take longer than a step."""
+
+    def __init__(self, bench: Bench, scalars: Mapping[str, Value]) -> None:
+        self._layout, self._cells = bench.layout, bench.cells
+        self._executable, self._scalars = bench.executable, scalars
+        self._arrays = bench.arrays
+        uses = self._layout.uses
+        partners = {use.name: use.partner for use in uses if use.partner}
+        self._partners = {use.name: partners.get(use.name, use.name) for use in uses}
+        # Whose array each field has, of those that it had at the start.
+        self._whose = {use.name: use.name for use in uses}
+        self._begins = {use.name: _begin(use, self._cells.frames[use.name]) for use in uses}
+        self._views: dict[tuple[str, str], Array] = {}
+        self._fills: dict[tuple[str, str], list[Callable[[], None]]] = {}
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The array that each field has now."""
+        return {name: self._arrays[owner] for name, owner in self._whose.items()}
+
+    def make(self, step: int) -> None:
+        """Make a step, from what the one before it left."""
+        if step:
+            # Each input that is fed gets the array of its output, and the other way round.
+            self._whose = {name: self._whose[other] for name, other in self._partners.items()}
+        self._prepare(step)
+        self._run(step)
+
+    def _prepare(self, step: int) -> None:
         """Give every array the values that its field has before a step."""
-        for use, reach in zip(self.layout.uses, self.layout.reaches, strict=True):
-            array = now[use.name]
+        for use, reach in zip(self._layout.uses, self._layout.reaches, strict=True):
             match use.role:
                 case Role.INPUT:
                     continue
                 case Role.FED | Role.IN_PLACE:
                     pass
                 case Role.CREATED:
-                    if self._overwritten(use, reach, step):
-                        continue
-                    array[...] = nothing(use)
+                    if not self._overwritten(use, reach, step):
+                        self._array(use.name)[...] = nothing(use)
                     continue
                 case Role.FEEDS:
                     if self._overwritten(use, reach, step):
                         continue
-                    array[...] = now[use.partner]
-            fill_ghosts(array, self.layout.lines, self.cells.frames[use.name])
+                    self._array(use.name)[...] = self._array(use.partner)
+            for fill in self._ghosts(use):
+                fill()
 
     def _overwritten(self, use: FieldUse, reach: Reaches, step: int) -> bool:
         """Whether a step writes every cell that may be looked at later."""
-        everywhere = self.cells.domains[step] == self.cells.valid[step + 1]
-        return use.complete and everywhere and reach == _NOWHERE
+        if not use.complete or reach != _NOWHERE:
+            return False
+        return self._cells.domains[step] == self._cells.valid[step + 1]
 
-    def _run(self, now: Mapping[str, Array], scalars: Mapping[str, Value], step: int) -> None:
-        domain = self.cells.domains[step]
+    def _run(self, step: int) -> None:
+        i, j, k = self._cells.domains[step]
         fields: dict[str, Array] = {}
         origins: dict[str, tuple[int, int, int]] = {}
-        for use in self.layout.uses:
-            frame = self.cells.frames[use.name]
-            i, j, k = (
-                at.start - span.start if axis in use.axes else 0
-                for axis, at, span in zip(Axis, domain, frame, strict=True)
-            )
-            origins[use.name] = (i, j, k)
-            fields[use.name] = _spread(now[use.name], use.axes)
-        ni, nj, nk = (span.size for span in domain)
-        self.executable(fields, scalars, origins, (ni, nj, nk))
+        for use in self._layout.uses:
+            name = use.name
+            ((fi, si), (fj, sj), (fk, sk)) = self._begins[name]
+            origins[name] = ((i.start - fi) * si, (j.start - fj) * sj, (k.start - fk) * sk)
+            fields[name] = self._view(use)
+        self._executable(fields, self._scalars, origins, (i.size, j.size, k.size))
+
+    def _array(self, name: str) -> Array:
+        return self._arrays[self._whose[name]]
+
+    def _view(self, use: FieldUse) -> Array:
+        key = (use.name, self._whose[use.name])
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = _spread(self._array(use.name), use.axes)
+        return found
+
+    def _ghosts(self, use: FieldUse) -> list[Callable[[], None]]:
+        key = (use.name, self._whose[use.name])
+        found = self._fills.get(key)
+        if found is None:
+            frame = self._cells.frames[use.name]
+            found = ghost_fills(self._array(use.name), self._layout.lines, frame)
+            self._fills[key] = found
+        return found
+
+
+def _begin(use: FieldUse, frame: Box) -> tuple[tuple[int, int], ...]:
+    """Return where the array of a field begins along each axis, and 0 where it has no such axis."""
+    return tuple(
+        (span.start, int(axis in use.axes)) for axis, span in zip(Axis, frame, strict=True)
+    )
 
 
 def _look(asked: Asked | None) -> None:

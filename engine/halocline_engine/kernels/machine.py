@@ -6,7 +6,7 @@ first, dense: the same memory as a NumPy array [outer, row, inner] in C order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,6 +41,21 @@ class Kernels(Protocol):
         shared: int = 0,
     ) -> None:
         """Queue a kernel; each argument has the size and type of its parameter."""
+        ...
+
+    def ready(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: tuple[np.generic, ...],
+        shared: int = 0,
+        changing: Sequence[int] = (),
+    ) -> Callable[..., None]:
+        """Return what queues a kernel, given the arguments at the places `changing`, in order.
+
+        The others, and the types of all, are those of `arguments`. Any thread may call it.
+        """
         ...
 
 

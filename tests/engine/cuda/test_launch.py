@@ -7,10 +7,17 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 from halocline_engine.backends.cuda.entries import Entry
-from halocline_engine.backends.cuda.launch import Launch, first_whole, launches
+from halocline_engine.backends.cuda.launch import (
+    MAX_BLOCKS,
+    Launch,
+    first_whole,
+    inverse_of,
+    launches,
+)
 from halocline_engine.backends.cuda.tiling import Block, Tile
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Order
@@ -30,7 +37,7 @@ def points(
     found: Counter[Point] = Counter()
     (i_low, i_high), (_, j_high) = extent
     i1, j1 = domain[0] + i_high, domain[1] + j_high
-    deep = -(-(launch.top - launch.level) // tile.depth)
+    deep = launch.deep(tile)
     first = first_whole(i_low, tile)
     wholes = max(i1 - first, 0) // tile.width
     left = i1 - i_low - wholes * tile.width
@@ -92,6 +99,13 @@ def test_grids_of_strips_are_split_as_well() -> None:
     (first, second) = launches(entry(), (10, 600, 60000), tile, (0, 60000))
     assert (first.grid, first.row) == ((1, 50, 60000), 0)
     assert (second.grid, second.row) == ((1, 50, 30000), 400)
+
+
+def test_the_inverse_divides_every_number_of_a_block() -> None:
+    numbers = np.arange(MAX_BLOCKS, dtype=np.uint64)
+    for deep in (*range(1, 400), *range(401, MAX_BLOCKS, 487), 32767, 32768, MAX_BLOCKS):
+        parts = (numbers + np.uint64(1)) * np.uint64(inverse_of(deep)) >> np.uint64(32)
+        assert (parts == numbers // np.uint64(deep)).all(), deep
 
 
 def test_columns_are_launched_once_whatever_their_height() -> None:

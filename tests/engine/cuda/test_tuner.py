@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -60,6 +60,25 @@ class Idle:
             raise DeviceError(f"A block of {block} is refused.")
         addresses = tuple(int(a) for a in arguments if a.dtype == np.uint64)
         self.machine.launched.append(Launched(name, block, addresses))
+
+    def ready(
+        self,
+        name: str,
+        grid: Dim3,
+        block: Dim3,
+        arguments: tuple[Any, ...],
+        shared: int = 0,
+        changing: Sequence[int] = (),
+        *,
+        follows: bool = False,
+    ) -> Callable[..., None]:
+        def launch(*values: Any) -> None:
+            given = list(arguments)
+            for place, value in zip(changing, values, strict=True):
+                given[place] = arguments[place].dtype.type(value)
+            self.launch(name, grid, block, tuple(given), shared)
+
+        return launch
 
 
 class IdleMachine(EmulatedMachine):

@@ -40,15 +40,25 @@ from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["emit"]
 
+#: What a kernel begins with that may be launched before the one in front of it is complete.
+_WAIT = (
+    "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900",
+    '  asm volatile("griddepcontrol.wait;" ::: "memory");',
+    "#endif",
+)
 
-def emit(schedule: Schedule, variant: Variant, tiles: Mapping[str, Tile]) -> str:
+
+def emit(
+    schedule: Schedule, variant: Variant, tiles: Mapping[str, Tile], *, follows: bool = False
+) -> str:
     """Return a translation unit with every kernel of the schedule, for one kind of call.
 
-    `tiles` gives the share of a thread for each kernel by its name in the code.
+    `tiles` gives the share of a thread for each kernel by its name in the code. With `follows`,
+    kernels wait for the work before them before they touch memory, and so may be launched sooner.
     """
     names = _Names.of(schedule)
     kernels = "".join(
-        _kernel(entry, schedule, variant, names, tiles[entry.name])
+        _kernel(entry, schedule, variant, names, tiles[entry.name], follows=follows)
         for entry in entries_of(schedule)
     )
     index = "long long" if variant.wide else "int"
@@ -79,7 +89,15 @@ class _Names:
         )
 
 
-def _kernel(entry: Entry, schedule: Schedule, variant: Variant, names: _Names, tile: Tile) -> str:
+def _kernel(
+    entry: Entry,
+    schedule: Schedule,
+    variant: Variant,
+    names: _Names,
+    tile: Tile,
+    *,
+    follows: bool,
+) -> str:
     kernel = entry.kernel
     arrays = [name for name, _ in arrays_of(schedule)]
     kinds = dict(zip(arrays, variant.arrays, strict=True))
@@ -96,28 +114,33 @@ def _kernel(entry: Entry, schedule: Schedule, variant: Variant, names: _Names, t
         aligned=frozenset(name for name in entry.arrays if aligned[name]),
     )
     arguments = ", ".join(
-        _parameter(arg, entry, variant, names) for arg in parameters(entry, schedule, variant)
+        _parameter(arg, entry, variant, names, follows=follows)
+        for arg in parameters(entry, schedule, variant, tile)
     )
     wrapped = fill(arguments, 92, initial_indent="    ", subsequent_indent="    ")
     body = _body(entry, schedule, variant, scope, tile)
     lines = [
         f'extern "C" __global__ void __launch_bounds__({tile.threads}) {entry.name}(',
         f"{wrapped}) {{",
+        *(_WAIT if follows else ()),
         *(f"  {line}" for line in body),
         "}",
     ]
     return "\n".join(lines) + "\n\n"
 
 
-def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names) -> str:
+def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follows: bool) -> str:
     match arg:
+        case Size("inverse"):
+            return "const unsigned inverse"
         case Size(name):
             return f"const int {name}"
         case StrideValue(kind, axis):
             return f"const index_t s{kind}{'ijk'[axis]}"
         case Pointer(array):
             const = "" if array in entry.written else "const "
-            alone = "__restrict__ " if variant.disjoint else ""
+            # What nobody else writes may be loaded at any time, also before the kernel waits.
+            alone = "__restrict__ " if variant.disjoint and not follows else ""
             return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
         case ScalarValue(name):
             return f"const {TYPES[names.dtypes[name]]} {names.scalars[name]}"

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 from halocline_engine.backends.cuda.staged import Staged, between, merged, staged_at
+from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Interval, Parameter
 from halocline_engine.ir.types import DType, Order
@@ -115,7 +116,8 @@ class Size:
     """A number of a launch by its name in the code.
 
     'ni', 'nj' and 'nk' are the sizes of the domain, 'row' and 'level' the first row and level of
-    the launch, and 'top' the level behind its last.
+    the launch, and 'top' the level behind its last. Where blocks run in strips or columns, 'deep'
+    of them are above each other, and 'inverse' divides by that number.
     """
 
     name: str
@@ -154,6 +156,7 @@ class RoomPointer:
 Arg: TypeAlias = Size | StrideValue | Pointer | ScalarValue | RoomPointer
 
 _SIZES = tuple(map(Size, ("ni", "nj", "nk", "row", "level", "top")))
+_PARTS = (Size("deep"), Size("inverse"))
 
 
 def arrays_of(schedule: Schedule) -> tuple[tuple[str, DType], ...]:
@@ -216,9 +219,12 @@ def entries_of(schedule: Schedule) -> Iterator[Entry]:
                 assert_never(step)
 
 
-def parameters(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[Arg, ...]:
+def parameters(
+    entry: Entry, schedule: Schedule, variant: Variant, tile: Tile | None = None
+) -> tuple[Arg, ...]:
     """Return the parameters of a kernel in order: sizes, strides, addresses, scalars.
 
+    There are more sizes where the blocks of its `tile` run in strips or columns.
     Arrays of one kind share one set of strides; strides that are known are left out, but for one
     along K, which most kernels look up all the same.
     """
@@ -234,6 +240,7 @@ def parameters(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[Arg,
     )
     return (
         *_SIZES,
+        *(_PARTS if tile is not None and tile.is_parted else ()),
         *strides,
         *map(Pointer, entry.arrays),
         *map(ScalarValue, entry.scalars),

@@ -17,6 +17,7 @@ __all__ = [
     "Dim3",
     "Launch",
     "first_whole",
+    "inverse_of",
     "launches",
     "level_range",
 ]
@@ -35,6 +36,10 @@ class Launch:
     row: int
     level: int
     top: int
+
+    def deep(self, tile: Tile) -> int:
+        """Return how many blocks of a tile are above each other."""
+        return min(-(-(self.top - self.level) // tile.depth), MAX_BLOCKS)
 
 
 def level_range(interval: Interval, levels: int) -> Range:
@@ -91,6 +96,19 @@ def _along(domain: Domain, tile: Tile, levels: Range) -> Iterator[Launch]:
     for row in range(0, far, MAX_BLOCKS):
         grid = (blocks, min(far - row, MAX_BLOCKS), 1)
         yield Launch(grid, (*tile.block, 1), row, levels[0], levels[1])
+
+
+def inverse_of(deep: int) -> int:
+    """Return the number of 32 bits whose product with z + 1 has z // deep as its high word.
+
+    It is (2**32 - 1 - r) / deep with r < deep, so that the high word is the whole part of
+    (z + 1) / deep less (z + 1) (1 + r) / 2**32 / deep. This is more than nothing and less than
+    1 / deep, as a launch has less than 2**16 blocks along z.
+
+    >>> [(z + 1) * inverse_of(7) >> 32 for z in (0, 6, 7, 65_534)]
+    [0, 0, 1, 9362]
+    """
+    return (2**32 - 1) // deep
 
 
 def first_whole(i_low: int, tile: Tile) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +30,24 @@ class Kernels(Protocol):
         """
         ...
 
+    def ready(
+        self,
+        name: str,
+        grid: Dim3,
+        block: Dim3,
+        arguments: tuple[np.generic, ...],
+        shared: int = 0,
+        changing: Sequence[int] = (),
+        *,
+        follows: bool = False,
+    ) -> Callable[..., None]:
+        """Return what queues a kernel, given the arguments at the places `changing`, in order.
+
+        The others, and the types of all, are those of `arguments`. Any thread may call it. With
+        `follows`, the kernel waits by itself for the one before it.
+        """
+        ...
+
 
 class Machine(Protocol):
     """Where kernels run."""
@@ -52,6 +70,11 @@ class Machine(Protocol):
     @property
     def cache(self) -> int:
         """How many bytes the cache that all processors share holds."""
+        ...
+
+    @property
+    def follows(self) -> bool:
+        """Whether a kernel may be brought to the processors while the one before it ends."""
         ...
 
     def address(self, array: Array) -> int:

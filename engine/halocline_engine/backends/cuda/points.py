@@ -7,10 +7,12 @@ loads nothing twice. What is left over behind the last whole tiles is computed p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from halocline_engine.backends.cuda.body import Scope
 from halocline_engine.backends.cuda.entries import Entry
+from halocline_engine.backends.cuda.fetching import fetches
 from halocline_engine.backends.cuda.frame import (
     bound,
     indent,
@@ -20,7 +22,7 @@ from halocline_engine.backends.cuda.frame import (
     signed,
     touched,
 )
-from halocline_engine.backends.cuda.launch import MAX_BLOCKS, first_whole
+from halocline_engine.backends.cuda.launch import first_whole
 from halocline_engine.backends.cuda.plane_body import plane_body
 from halocline_engine.backends.cuda.planes import planes_of
 from halocline_engine.backends.cuda.tile_body import TileBody, loaded_offsets, tile_body
@@ -54,7 +56,8 @@ def points(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     if tile.width * tile.rows == 1 and tile.depth == 1:
         first = f"t{signed(i_low)}"
         place = [f"const int i = {first}, j = j_, k = k0;", "if (i >= i1) return;"]
-        return [*lines, *place, *_point(entry, scope)]
+        asked = fetches(entry, scope, tile)
+        return [*lines, *place, *_point(entry, scope, asked)]
     return [*lines, *_tiles(entry, scope, tile)]
 
 
@@ -113,13 +116,13 @@ def _may_repeat(entry: Entry) -> bool:
 
 def _order(tile: Tile) -> list[str]:
     """Return the block's place where blocks run in strips or columns, which follow along z."""
-    if not (tile.strip or tile.column):
+    if not tile.is_parted:
         return []
     turned = "part % 2 ? deep - 1 - up : up" if tile.strip and tile.zigzag else "up"
     axis = "y" if tile.strip else "x"
     return [
-        f"const int deep = min((top - level + {tile.depth - 1}) / {tile.depth}, {MAX_BLOCKS});",
-        f"const int z = {_block(tile, 'z')}, part = z / deep, up = z - part * deep;",
+        f"const int z = {_block(tile, 'z')}, part = (int)__umulhi((unsigned)z + 1u, inverse);",
+        "const int up = z - part * deep;",
         f"const int bz = {turned};",
         f"const int b{axis} = part * (int)gridDim.{axis} + {_block(tile, axis)};",
     ]
@@ -172,9 +175,9 @@ def _times(number: str, factor: int) -> str:
     return number if factor == 1 else f"{number} * {factor}"
 
 
-def _point(entry: Entry, scope: Scope) -> list[str]:
-    """Return the code of one point (i, j, k)."""
-    lines = [*offsets(entry.arrays, scope), *inside(scope)]
+def _point(entry: Entry, scope: Scope, first: Sequence[str] = ()) -> list[str]:
+    """Return the code of one point (i, j, k), with some of it `first`, behind the offsets."""
+    lines = [*offsets(entry.arrays, scope), *first, *inside(scope)]
     if _is_single(entry):
         return [*lines, *section_body(entry.kernel.sections[0], scope)]
     for section in entry.kernel.sections:

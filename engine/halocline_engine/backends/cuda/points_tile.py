@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from halocline_engine.backends.cuda.entries import Entry, Stride, Variant, arrays_of, is_guarded
 from halocline_engine.backends.cuda.plane_tile import with_planes
 from halocline_engine.backends.cuda.strips import Again, column_of, strip_of
+from halocline_engine.backends.cuda.sums import sums_of, with_sums
 from halocline_engine.backends.cuda.tile_body import VECTOR, loaded_offsets, outputs
 from halocline_engine.backends.cuda.tiling import Block, Domain, Tile
 from halocline_engine.backends.cuda.windows import windows
@@ -36,6 +37,8 @@ _BUSY = 132 * 512
 _BUSY_WITH_PLANES = 132 * 256
 #: A tile that is the best where so many threads have one that the last blocks do not matter.
 _IF_MANY, _BUSY_IF_MANY = Tile((64, 2), rows=4, depth=4), 64 * _BUSY
+#: The block of many threads of a point each: a device begins about one block a cycle, see 0031.
+_LARGE: Block = (32, 8)
 #: From how many rows along J on blocks keep planes, by the width of a tile.
 _FAR = {2: 5, 4: 9}
 _NEVER = 1 << 30
@@ -60,7 +63,8 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     """Return the tile of a PARALLEL kernel for calls like this one."""
     plain, again = Tile((32, 4)), _again(entry, schedule)
     if not _is_plain(entry, schedule, variant):
-        tile = replace(plain, block=_block(plain, entry, domain))
+        block = _LARGE if _threads(plain, entry, domain) >= _BUSY_IF_MANY else plain.block
+        tile = replace(plain, block=_block(replace(plain, block=block), entry, domain))
         return _in_order(tile, again, variant, domain)
     shape, width = _shape(entry), _width(entry, schedule, variant)
     tile = next(
@@ -173,8 +177,8 @@ def fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Ti
     """Return the tile, or one point a thread where the kernel cannot have a larger one."""
     if _is_plain(entry, schedule, variant):
         tile = replace(tile, depth=1) if entry.level_at_hand else tile
-        return with_planes(tile, entry, schedule, variant)
-    return replace(tile, width=1, rows=1, depth=1, planes=0)
+        return with_sums(with_planes(tile, entry, schedule, variant), entry)
+    return replace(tile, width=1, rows=1, depth=1, planes=0, sums=False)
 
 
 def registers_of(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
@@ -286,6 +290,8 @@ def _registers(
 ) -> int:
     kinds = _kinds(schedule, variant)
     words = {name: -(-dtype.itemsize // 4) for name, dtype in arrays_of(schedule)}
+    carried = sums_of(section, entry, tile)
+    section = carried.section if carried else section
     loaded = sum(
         len(window.places) * words[name]
         for name, offsets in loaded_offsets(section, entry).items()
@@ -294,6 +300,7 @@ def _registers(
         )
     )
     stored = sum(words[name] for name in outputs(section, entry))
+    stored += sum(dtype.itemsize // 4 for dtype in carried.sums.values()) if carried else 0
     return loaded + stored * tile.width * tile.rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from halocline_engine.backends.cuda.cooperation import COPIES, NAMED_BARRIERS
+from halocline_engine.backends.cuda.fetching import FETCH
 from halocline_engine.backends.cuda.policies import POLICIES
 
 __all__ = ["prelude"]
@@ -180,6 +181,7 @@ _GROUPS = (
     ("copy_async", COPIES),
     ("named_sync", NAMED_BARRIERS),
     ("policy_load", POLICIES),
+    ("fetch(", FETCH),
 )
 
 

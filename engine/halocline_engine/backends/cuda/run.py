@@ -7,98 +7,67 @@ is no device.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from math import prod
-from typing import TypeAlias, assert_never
+from typing import TypeVar
 
 import numpy as np
 
 from halocline_engine.backends.base import Array, Executable, Memory, Value
+from halocline_engine.backends.cuda.calls import CallKind, Prepared, kind_of, queue_of
 from halocline_engine.backends.cuda.choice import tile_words
+from halocline_engine.backends.cuda.cuts import Cuts
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.entries import (
-    Entry,
-    Loop,
-    Pointer,
-    RoomPointer,
-    ScalarValue,
-    Size,
-    StrideValue,
     Variant,
     arrays_of,
     entries_of,
-    parameters,
     steps_of,
 )
+from halocline_engine.backends.cuda.follow import SHORT, following_tile, may_follow
 from halocline_engine.backends.cuda.homes import without_memory
-from halocline_engine.backends.cuda.launch import Launch, launches, level_range
 from halocline_engine.backends.cuda.machine import Kernels, Machine
 from halocline_engine.backends.cuda.memory import PitchedMemory
 from halocline_engine.backends.cuda.staged import between
 from halocline_engine.backends.cuda.staged_memory import reserve
-from halocline_engine.backends.cuda.staged_tile import Room, rooms_of
+from halocline_engine.backends.cuda.staged_tile import rooms_of
 from halocline_engine.backends.cuda.strips import worth_turning
-from halocline_engine.backends.cuda.tiles import TileFor, shared_bytes, tile_for, tiles_of
+from halocline_engine.backends.cuda.tiles import TileFor, tile_for, tiles_of
 from halocline_engine.backends.cuda.tiling import Domain, Tile
-from halocline_engine.backends.cuda.views import View, variant_of, view_of
+from halocline_engine.backends.cuda.views import Lie, View, disjoint, lie_of, view_of
 from halocline_engine.cache import Cache, key_of
-from halocline_engine.ir.extent import CENTRE, Horizontal, Range, enclose
-from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.ir.extent import CENTRE, Horizontal, enclose
+from halocline_engine.ir.types import Axis, DType
 from halocline_engine.schedule.nodes import Buffer, Schedule
 from halocline_engine.schedule.temporaries import kernels_of
 
-__all__ = ["CallKind", "CudaExecutable", "Prepared"]
+__all__ = ["CudaExecutable"]
 
 #: How many kinds of calls an executable remembers, some kB each. A pass of many steps shrinks its
 #: blocks at each of them: that many kinds follow each other, block after block.
-_KINDS = 1024
-#: Strides in elements, by stride kind.
-_Strides: TypeAlias = tuple[tuple[int, int, int], ...]
+_KINDS = 4096
+#: Bytes that one load of a thread may have at most.
+_ALIGNED = 16
+_Key = TypeVar("_Key")
+_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True, slots=True)
-class CallKind:
-    """What calls have in common: how arrays lie, their strides, and the size of the domain.
-
-    `backward` where the blocks of kernels may run from the last to the first.
-    """
-
-    variant: Variant
-    strides: _Strides
-    domain: Domain
-    backward: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Queued:
-    """One launch of a kind of call.
-
-    `values` are the arguments, with zeros for those that differ from call to call: `addresses` and
-    `scalars` say which they are, as (position, name).
-    """
-
-    name: str
-    launch: Launch
-    shared: int
-    values: tuple[np.generic, ...]
-    addresses: tuple[tuple[int, str], ...]
-    scalars: tuple[tuple[int, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Loaded code and the launches of a kind of call, in order; buffers and rooms need memory.
-
-    `tiling` says in words how its kernels are cut, and why so.
-    """
+class _Loaded:
+    """Code for a kind of arrays and some tiles, and the buffers that it needs."""
 
     kernels: Kernels
-    queue: tuple[_Queued, ...]
     buffers: tuple[Buffer, ...]
-    rooms: tuple[Room, ...]
-    tiling: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A call: what it launches, and where the domain's first point is in each field."""
+
+    prepared: Prepared | CudaExecutable
+    starts: Mapping[str, int]
 
 
 class CudaExecutable:
@@ -126,12 +95,18 @@ class CudaExecutable:
         self._arrays = arrays_of(schedule)
         self._buffers = between(schedule)
         self._names = tuple(buffer.name for buffer in self._buffers)
+        self._entries = tuple(entries_of(schedule))
         self._written = _written(schedule)
         self._around = _around(schedule)
         self._axes = {f.name: f.axes for f in schedule.program.fields}
         self._scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
-        self._compiled: dict[str, Kernels] = {}
+        self._own = tuple((name, dtype) for name, dtype in self._arrays if name in self._axes)
+        self._loaded: dict[tuple[Variant, tuple[tuple[str, Tile], ...], bool], _Loaded] = {}
+        self._cuts = Cuts()
         self._prepared: dict[CallKind, Prepared | CudaExecutable] = {}
+        # Calls and arrays as they came, so that a call like one before is known at once.
+        self._calls: dict[Hashable, Prepared | CudaExecutable] = {}
+        self._lies: dict[Hashable, Lie] = {}
         self._lock = threading.Lock()
 
     @property
@@ -161,31 +136,44 @@ class CudaExecutable:
         """Queue the program as a call does; `backward` where its blocks may run from the last."""
         if 0 in domain:
             return
-        views = self._views(fields, origins)
-        typed = {
-            name: dtype.type(scalars[name])
-            for name, dtype in self._scalars.items()
-            if name in scalars
-        }
-        prepared = self._prepare(replace(self._kind(views, domain), backward=backward))
-        if isinstance(prepared, CudaExecutable):
-            prepared.queue(fields, scalars, origins, domain, backward=backward)
+        found = self._look(fields, origins, domain, backward=backward)
+        if isinstance(found.prepared, CudaExecutable):
+            found.prepared.queue(fields, scalars, origins, domain, backward=backward)
             return
-        buffers = self._allocate(prepared.buffers, domain) | reserve(prepared.rooms, self._machine)
-        # Buffers that need no memory are parameters all the same.
-        addresses = dict.fromkeys(self._names, 0)
-        addresses |= {name: view.address for name, view in views.items()}
-        addresses |= {name: self._machine.address(array) for name, array in buffers.items()}
-        for queued in prepared.queue:
-            arguments = list(queued.values)
-            for position, name in queued.addresses:
-                arguments[position] = np.uint64(addresses[name])
-            for position, name in queued.scalars:
-                arguments[position] = typed[name]
-            launch = queued.launch
-            prepared.kernels.launch(
-                queued.name, launch.grid, launch.block, tuple(arguments), queued.shared
+        addresses, _memory = self._placed(found.prepared, found.starts, domain)
+        typed = self._typed(scalars)
+        for queued in found.prepared.queue:
+            queued.launch(
+                *[addresses[name] for name in queued.addresses],
+                *[typed[name] for name in queued.scalars],
             )
+
+    def prepared(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+        *,
+        backward: bool = False,
+    ) -> Callable[[], None]:
+        """Return a call that only launches; see `backends.base.Preparable`."""
+        found = self._look(fields, origins, domain, backward=backward)
+        if isinstance(found.prepared, CudaExecutable):
+            return found.prepared.prepared(fields, scalars, origins, domain, backward=backward)
+        if self._buffers or found.prepared.rooms:
+            # What kernels hand on is in memory of each call, which goes back after it.
+            return partial(self.queue, fields, scalars, origins, domain, backward=backward)
+        typed = self._typed(scalars)
+        launches = [
+            partial(
+                queued.launch,
+                *[found.starts[name] for name in queued.addresses],
+                *[typed[name] for name in queued.scalars],
+            )
+            for queued in found.prepared.queue
+        ]
+        return _Ready(launches, tuple(fields.values()))
 
     def repeat(self, work: Callable[[], None], times: int) -> None:
         """Do again what `work` queues; see `backends.base.Executable`."""
@@ -209,6 +197,12 @@ class CudaExecutable:
             for line in (one.tilings() if isinstance(one, CudaExecutable) else one.tiling)
         )
 
+    def follows(self, domain: Domain, tiles: Mapping[str, Tile]) -> bool:
+        """Whether kernels are so short that bringing them to the processors counts."""
+        moved = prod(domain) * sum(dtype.itemsize for _, dtype in self._arrays)
+        short = self._machine.follows and moved <= SHORT
+        return short and all(may_follow(entry, tiles[entry.name]) for entry in self._entries)
+
     def source_for(self, variant: Variant, domain: Domain) -> str:
         """Return the generated code for a kind of call."""
         return emit(self._schedule, variant, self._tiles(variant, domain))
@@ -230,14 +224,62 @@ class CudaExecutable:
     ) -> dict[str, View]:
         """Return how a call uses its fields, in the order of the schedule."""
         return {
-            name: self._view(name, fields[name], dtype, origins[name])
-            for name, dtype in self._arrays
-            if name in self._axes
+            name: self._lie(name, fields[name], dtype, origins[name]).at(
+                self._machine.address(fields[name])
+            )
+            for name, dtype in self._own
+        }
+
+    def _look(
+        self,
+        fields: Mapping[str, Array],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+        *,
+        backward: bool,
+    ) -> _Found:
+        """Return what a call launches; one like a call before is known by how its arrays lie."""
+        starts: dict[str, int] = {}
+        spans: list[tuple[int, int]] = []
+        lies: list[tuple[Hashable, bool]] = []
+        for name, dtype in self._own:
+            array, origin = fields[name], origins[name]
+            lie = self._lie(name, array, dtype, origin)
+            address = self._machine.address(array)
+            start = starts[name] = address + lie.start
+            spans.append((address + lie.first, address + lie.last))
+            lies.append((lie, start % _ALIGNED == 0))
+        alone = disjoint(spans, self._written[: len(spans)])
+        call = (tuple(lies), alone, domain, backward)
+        prepared = self._calls.get(call)
+        if prepared is None:
+            kind = self._kind(self._views(fields, origins), domain)
+            prepared = self._prepare(replace(kind, backward=backward), call)
+        return _Found(prepared, starts)
+
+    def _placed(
+        self, prepared: Prepared, starts: Mapping[str, int], domain: Domain
+    ) -> tuple[Mapping[str, int], Sequence[Array]]:
+        """Return the address of every array of a call, and the memory that was made for it."""
+        if not self._buffers and not prepared.rooms:
+            return starts, ()
+        made = self._allocate(prepared.buffers, domain) | reserve(prepared.rooms, self._machine)
+        # Buffers that need no memory are parameters all the same.
+        addresses = dict.fromkeys(self._names, 0)
+        addresses |= starts
+        addresses |= {name: self._machine.address(array) for name, array in made.items()}
+        return addresses, tuple(made.values())
+
+    def _typed(self, scalars: Mapping[str, Value]) -> dict[str, np.generic]:
+        return {
+            name: dtype.type(scalars[name])
+            for name, dtype in self._scalars.items()
+            if name in scalars
         }
 
     def _kind(self, views: Mapping[str, View], domain: Domain) -> CallKind:
         every = (*views.values(), *self._planned(domain).values())
-        return _kind_of(every, self._written, domain, self._machine.cache)
+        return kind_of(every, self._written, domain, self._machine.cache)
 
     def _planned(self, domain: Domain) -> dict[str, View]:
         """Return how a call uses its buffers, as if the domain began at the address 0 in each.
@@ -263,60 +305,80 @@ class CudaExecutable:
         i, j, k = start
         return {name: array[i:, j:, k:] for name, array in arrays.items()}
 
-    def _view(self, name: str, array: Array, dtype: DType, origin: tuple[int, int, int]) -> View:
-        """Return how a call uses an array; a stride along an axis it does not have counts as 0."""
-        present = self._axes.get(name, tuple(Axis))
-        i, j, k = (
-            stride if axis in present else 0
-            for axis, stride in zip(Axis, array.strides, strict=True)
-        )
-        return view_of(
-            name,
-            self._machine.address(array),
-            dtype.itemsize,
-            array.shape,
-            (i, j, k),
-            origin,
-            self._around,
-        )
+    def _lie(self, name: str, array: Array, dtype: DType, origin: tuple[int, int, int]) -> Lie:
+        """Return how an array lies; a stride along an axis it does not have counts as 0."""
+        key = (name, array.shape, array.strides, origin)
+        found = self._lies.get(key)
+        if found is None:
+            present = self._axes.get(name, tuple(Axis))
+            i, j, k = (
+                stride if axis in present else 0
+                for axis, stride in zip(Axis, array.strides, strict=True)
+            )
+            found = lie_of(name, dtype.itemsize, array.shape, (i, j, k), origin, self._around)
+            with self._lock:
+                _keep(self._lies, key, found)
+        return found
 
-    def _prepare(self, kind: CallKind) -> Prepared | CudaExecutable:
-        """Return what a kind of call launches; the oldest kind is forgotten for a new one."""
+    def _prepare(self, kind: CallKind, call: Hashable) -> Prepared | CudaExecutable:
+        """Return what a kind of call launches, of which this call is one."""
         with self._lock:
             found = self._prepared.get(kind)
             if found is None:
                 found = self._new(kind)
-                if len(self._prepared) >= _KINDS:
-                    del self._prepared[next(iter(self._prepared))]
-                self._prepared[kind] = found
+                _keep(self._prepared, kind, found)
+            _keep(self._calls, call, found)
             return found
+
+    def forget(self) -> None:
+        """Prepare calls again when they come; what was compiled is kept."""
+        with self._lock:
+            self._prepared.clear()
+            self._calls.clear()
 
     def _new(self, kind: CallKind) -> Prepared | CudaExecutable:
         reason = "by the cost model" if self._tile_for is tile_for else self._reason
         return self._made(kind, self._tile_for, reason)
 
     def _made(self, kind: CallKind, choose: TileFor, reason: str) -> Prepared:
-        tiles = self._turned_for(kind, tiles_of(self._schedule, kind.variant, kind.domain, choose))
-        source = emit(self._schedule, kind.variant, tiles)
-        kernels = self._compiled.get(source)
-        if kernels is None:
-            kernels = self._compiled[source] = self._machine.load(self._code(source))
-        queue = tuple(
-            _queued(entry, self._schedule, kind, tiles[entry.name], launch)
-            for entry, levels in _sequence(self._steps, kind.domain[2])
-            for launch in launches(entry, kind.domain, tiles[entry.name], levels)
-        )
-        absent = without_memory(self._schedule, tiles)
-        buffers = tuple(b for b in self._buffers if b.name not in absent)
+        tiles = self._turned_for(kind, self._chosen_for(kind, choose))
+        follows = self.follows(kind.domain, tiles)
+        if follows and choose is tile_for:
+            tiles = {name: following_tile(tile) for name, tile in tiles.items()}
+        code = self._code_of(kind.variant, tiles, follows=follows)
+        queue = queue_of(self._steps, self._schedule, kind, tiles, code.kernels, follows=follows)
         rooms = (
             room
-            for entry in entries_of(self._schedule)
+            for entry in self._entries
             if entry.staged is not None
             for room in rooms_of(entry.staged, tiles[entry.name], kind.domain)
         )
         words = (f"  {name}: {tile_words(tile)}" for name, tile in tiles.items())
         tiling = (f"tiles of {' x '.join(map(str, kind.domain))} points {reason}", *words)
-        return Prepared(kernels, queue, buffers, tuple(rooms), tiling)
+        return Prepared(queue, code.buffers, tuple(rooms), tiling)
+
+    def _chosen_for(self, kind: CallKind, choose: TileFor) -> Mapping[str, Tile]:
+        """Return the tiles of a kind of call; those of a domain that is near are as good."""
+
+        def chosen() -> Mapping[str, Tile]:
+            return tiles_of(self._schedule, kind.variant, kind.domain, choose)
+
+        staged = any(entry.staged is not None for entry in self._entries)
+        if choose is not self._tile_for or staged:
+            return chosen()
+        return self._cuts.tiles(kind.variant, kind.domain, chosen)
+
+    def _code_of(self, variant: Variant, tiles: Mapping[str, Tile], *, follows: bool) -> _Loaded:
+        """Return the code for arrays and tiles; it is loaded once."""
+        key = (variant, tuple(tiles.items()), follows)
+        found = self._loaded.get(key)
+        if found is None:
+            source = emit(self._schedule, variant, tiles, follows=follows)
+            kernels = self._machine.load(self._code(source))
+            absent = without_memory(self._schedule, tiles)
+            buffers = tuple(b for b in self._buffers if b.name not in absent)
+            found = self._loaded[key] = _Loaded(kernels, buffers)
+        return found
 
     def _turned_for(self, kind: CallKind, tiles: Mapping[str, Tile]) -> Mapping[str, Tile]:
         """Return the tiles with blocks that run from the last, where that is asked for and good."""
@@ -330,6 +392,18 @@ class CudaExecutable:
         """Return compiled code; what was compiled before is kept in the cache."""
         key = key_of(source, self._machine.compiler)
         return self._cache.get(key, lambda: self._machine.compile(source))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """Launches of one call, and the arrays that they are about."""
+
+    launches: Sequence[Callable[[], None]]
+    arrays: Sequence[Array]
+
+    def __call__(self) -> None:
+        for launch in self.launches:
+            launch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,74 +425,24 @@ class _Turned:
     ) -> None:
         self.executable.queue(fields, scalars, origins, domain, backward=True)
 
+    def prepared(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> Callable[[], None]:
+        return self.executable.prepared(fields, scalars, origins, domain, backward=True)
+
     def repeat(self, work: Callable[[], None], times: int) -> None:
         self.executable.repeat(work, times)
 
 
-def _kind_of(
-    views: Sequence[View], written: Sequence[bool], domain: Domain, cache: int
-) -> CallKind:
-    variant = variant_of(views, written, cache)
-    strides = dict(zip(variant.arrays, (view.strides for view in views), strict=True))
-    return CallKind(variant, tuple(strides[number] for number in range(len(strides))), domain)
-
-
-def _sequence(steps: Sequence[Entry | Loop], size: int) -> Iterator[tuple[Entry, Range]]:
-    """Yield what to launch and for which levels, in order."""
-    for step in steps:
-        match step:
-            case Entry():
-                yield step, _levels_of(step, size)
-            case Loop(order, levels):
-                for interval, entries in levels:
-                    low, high = level_range(interval, size)
-                    ascending = range(low, high)
-                    for level in ascending if order is Order.FORWARD else reversed(ascending):
-                        yield from ((entry, (level, level + 1)) for entry in entries)
-            case _:
-                assert_never(step)
-
-
-def _levels_of(entry: Entry, size: int) -> Range:
-    """Return the levels that a kernel's sections span."""
-    ranges = [level_range(section.interval, size) for section in entry.kernel.sections]
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
-
-
-def _queued(
-    entry: Entry, schedule: Schedule, kind: CallKind, tile: Tile, launch: Launch
-) -> _Queued:
-    """Return a launch with the values of its parameters, in order and with their types."""
-    index = np.int64 if kind.variant.wide else np.int32
-    sizes = dict(zip(("ni", "nj", "nk"), kind.domain, strict=True))
-    sizes |= {"row": launch.row, "level": launch.level, "top": launch.top}
-    scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
-
-    def value(arg: Size | StrideValue | Pointer | ScalarValue | RoomPointer) -> np.generic:
-        match arg:
-            case Size(name):
-                return np.int32(sizes[name])
-            case StrideValue(number, axis):
-                return index(kind.strides[number][axis])
-            case Pointer() | RoomPointer():
-                return np.uint64(0)
-            case ScalarValue(name):
-                return scalars[name].type(0)
-            case _:
-                assert_never(arg)
-
-    arguments = parameters(entry, schedule, kind.variant)
-    places = list(enumerate(arguments))
-    return _Queued(
-        name=entry.name,
-        launch=launch,
-        shared=shared_bytes(entry, schedule, kind.variant, tile, kind.domain),
-        values=tuple(map(value, arguments)),
-        addresses=tuple(
-            (n, arg.array) for n, arg in places if isinstance(arg, Pointer | RoomPointer)
-        ),
-        scalars=tuple((n, arg.name) for n, arg in places if isinstance(arg, ScalarValue)),
-    )
+def _keep(known: dict[_Key, _Kept], key: _Key, found: _Kept) -> None:
+    """Remember something; the oldest is forgotten where there is much."""
+    if len(known) >= _KINDS:
+        del known[next(iter(known))]
+    known[key] = found
 
 
 def _written(schedule: Schedule) -> tuple[bool, ...]:

@@ -67,7 +67,7 @@ def _allowed(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile:
     if entry.staged is not None or entry.kernel.order is not Order.PARALLEL:
-        tile = replace(tile, planes=0, strip=0, zigzag=False, column=0, backward=False)
+        tile = replace(tile, planes=0, sums=False, strip=0, zigzag=False, column=0, backward=False)
     if entry.staged is not None:
         return staged_tile.staged_fitted(tile, entry.staged, domain)
     if tile.along or tile.share:

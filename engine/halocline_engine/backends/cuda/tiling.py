@@ -26,6 +26,7 @@ class Tile:
     on `depth` levels one after the other; `unroll` of these are written out in a row (0: as the
     compiler likes), and `streaming` stores leave the cache to what is read again. Where `planes`
     is not 0, a block keeps levels of what it reads in shared memory, and so many are under way.
+    With `sums`, sums over levels are carried from level to level instead of their elements.
     Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
     after level up to the last, before the next ones along J; with `zigzag`, every other strip goes
     down from the last level. Where `column` is not 0 instead, so many along I go along J and up to
@@ -50,6 +51,7 @@ class Tile:
     unroll: int = 0
     streaming: bool = False
     planes: int = 0
+    sums: bool = False
     strip: int = 0
     zigzag: bool = False
     column: int = 0
@@ -64,3 +66,8 @@ class Tile:
     def threads(self) -> int:
         """The threads of a block."""
         return self.block[0] * self.block[1]
+
+    @property
+    def is_parted(self) -> bool:
+        """Whether blocks run in strips or columns, one after the other."""
+        return self.strip > 0 or self.column > 0

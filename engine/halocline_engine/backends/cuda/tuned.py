@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from halocline_engine.backends.base import Array, Value
+from halocline_engine.backends.cuda.calls import CallKind, Prepared
 from halocline_engine.backends.cuda.choice import Choice, choice_from
 from halocline_engine.backends.cuda.machine import Machine
-from halocline_engine.backends.cuda.run import CallKind, CudaExecutable, Prepared
+from halocline_engine.backends.cuda.run import CudaExecutable
 from halocline_engine.backends.cuda.scratch import scratch_fields
 from halocline_engine.backends.cuda.trial import Prospect
 from halocline_engine.backends.cuda.tuner import Attempt, Tuner
@@ -48,8 +50,22 @@ class TunedExecutable(CudaExecutable):
                 attempt = self._attempt(kind, views, fields, scalars, origins)
                 if self._tuner.attend(attempt):
                     self._settled.add(kind)
-                    self._forget()
+                    self.forget()
         super().__call__(fields, scalars, origins, domain)
+
+    def prepared(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+        *,
+        backward: bool = False,
+    ) -> Callable[[], None]:
+        """Return a call that only launches, where nothing is to be found out before one."""
+        if self._tuner.mode == "measure" and not backward:
+            return partial(self, fields, scalars, origins, domain)
+        return super().prepared(fields, scalars, origins, domain, backward=backward)
 
     def repeat(self, work: Callable[[], None], times: int) -> None:
         """Do again what `work` queues; nothing is measured meanwhile."""
@@ -75,7 +91,7 @@ class TunedExecutable(CudaExecutable):
         views = self._views(fields, origins)
         attempt = self._attempt(self._kind(views, domain), views, fields, scalars, origins)
         found = self._tuner.tune(attempt, seconds)
-        self._forget()
+        self.forget()
         return found
 
     def _new(self, kind: CallKind) -> Prepared | CudaExecutable:
@@ -124,8 +140,3 @@ class TunedExecutable(CudaExecutable):
             options = Options(temporaries=choice.temporaries)
             schedule = plan(schedule.program, schedule.facts, options)
         return CudaExecutable(schedule, self._machine, self._cache, choice.tile_for, reason)
-
-    def _forget(self) -> None:
-        """Prepare calls again when they come; what was compiled is kept."""
-        with self._lock:
-            self._prepared.clear()

@@ -11,7 +11,7 @@ from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.layout import stride_kinds
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["View", "usual_variant", "variant_of", "view_of"]
+__all__ = ["Lie", "View", "disjoint", "lie_of", "usual_variant", "variant_of", "view_of"]
 
 #: Offsets up to this fit in 32 bits.
 _NARROW = 2**31 - 1
@@ -37,6 +37,35 @@ class View:
     aligned: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """How arrays of a shape lie around a domain, wherever they begin.
+
+    The domain's first point is `start` bytes behind the element of index zero, the array's first
+    byte is `first` behind it and the one past its last `last`. `strides` and `reach` are those of
+    a `View`; `aligned` says that rows and levels are multiples of 16 bytes apart.
+    """
+
+    start: int
+    strides: tuple[int, int, int]
+    first: int
+    last: int
+    reach: int
+    aligned: bool
+
+    def at(self, address: int) -> View:
+        """Return how a call uses such an array at an address."""
+        start = address + self.start
+        return View(
+            address=start,
+            strides=self.strides,
+            first=address + self.first,
+            last=address + self.last,
+            reach=self.reach,
+            aligned=self.aligned and start % _ALIGNED == 0,
+        )
+
+
 def view_of(
     name: str,
     address: int,
@@ -52,6 +81,18 @@ def view_of(
 
     Raises `FieldError` if an element does not stand a whole number of elements from the first one.
     """
+    return lie_of(name, itemsize, shape, strides, origin, around).at(address)
+
+
+def lie_of(
+    name: str,
+    itemsize: int,
+    shape: tuple[int, int, int],
+    strides: tuple[int, int, int],
+    origin: tuple[int, int, int],
+    around: int = 0,
+) -> Lie:
+    """Return what `view_of` says of arrays wherever they begin; raises what that raises."""
     for axis, stride in zip(Axis, strides, strict=True):
         if stride % itemsize:
             raise FieldError(
@@ -60,19 +101,19 @@ def view_of(
                 hint="Pass a copy of the array.",
             )
     steps = tuple(stride // itemsize for stride in strides)
-    start = address + sum(o * s for o, s in zip(origin, strides, strict=True))
+    start = sum(o * s for o, s in zip(origin, strides, strict=True))
     spans = [stride * (size - 1) for stride, size in zip(strides, shape, strict=True)]
     reach = sum(
-        abs(step) * (max(start, size - 1 - start) + around)
-        for step, start, size in zip(steps, origin, shape, strict=True)
+        abs(step) * (max(first, size - 1 - first) + around)
+        for step, first, size in zip(steps, origin, shape, strict=True)
     )
-    return View(
-        address=start,
+    return Lie(
+        start=start,
         strides=(steps[0], steps[1], steps[2]),
-        first=address + sum(min(span, 0) for span in spans),
-        last=address + sum(max(span, 0) for span in spans) + itemsize,
+        first=sum(min(span, 0) for span in spans),
+        last=sum(max(span, 0) for span in spans) + itemsize,
         reach=reach,
-        aligned=all(number % _ALIGNED == 0 for number in (start, *strides[1:])),
+        aligned=all(number % _ALIGNED == 0 for number in strides[1:]),
     )
 
 
@@ -87,7 +128,7 @@ def variant_of(views: Sequence[View], written: Sequence[bool], cache: int = H200
         arrays=arrays,
         kinds=tuple(_kind(strides[number]) for number in range(len(strides))),
         wide=any(view.reach > _NARROW for view in views),
-        disjoint=_disjoint(views, written),
+        disjoint=disjoint([(view.first, view.last) for view in views], written),
         aligned=tuple(view.aligned for view in views),
         near=_near(views),
         cache=cache,
@@ -124,12 +165,16 @@ def _usual_kind(axes: tuple[Axis, ...]) -> Kind:
     return (Stride.ONE if i is Stride.ANY else i, j, k)
 
 
-def _disjoint(views: Sequence[View], written: Sequence[bool]) -> bool:
-    """Whether no written array has memory between the first and last byte of another one."""
-    spans = sorted(
-        (view.first, view.last, is_written) for view, is_written in zip(views, written, strict=True)
-    )
-    return not any(_overlap(spans))
+def disjoint(spans: Sequence[tuple[int, int]], written: Sequence[bool]) -> bool:
+    """Whether no written array has memory between the first and last byte of another one.
+
+    `spans` are the addresses of the first byte of each array and of the one past its last.
+
+    >>> disjoint([(0, 8), (4, 12)], [False, False]), disjoint([(0, 8), (4, 12)], [True, False])
+    (True, False)
+    """
+    ordered = sorted((*span, is_written) for span, is_written in zip(spans, written, strict=True))
+    return not any(_overlap(ordered))
 
 
 def _overlap(spans: Iterable[tuple[int, int, bool]]) -> Iterable[bool]:

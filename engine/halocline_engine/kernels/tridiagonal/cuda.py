@@ -9,12 +9,13 @@ each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from halocline_engine.kernels.machine import Kernels, Library, Machine, Moved
+from halocline_engine.kernels.machine import Library, Machine, Moved
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.launching import (
     JUDGES,
@@ -48,6 +49,8 @@ _MOST_IN_A_WARP = LANES * MOST_ROWS_A_LANE
 _SMALL = 128
 # Blocks that solve again what windows did not: enough to fill a device, few enough to end at once.
 _MOST_AGAIN = 1024
+# Launches that are kept ready, for batches of so many sizes.
+_MOST_READY = 256
 
 
 class CudaTridiagonal:
@@ -61,7 +64,7 @@ class CudaTridiagonal:
         self._machine = machine
         self._library = library
         self._most_shared = most_shared
-        self._kernels: dict[tuple[str, tuple[tuple[str, int | str], ...]], Kernels] = {}
+        self._ready: dict[tuple[str, str, Plan, int], Callable[..., None]] = {}
 
     def solve(
         self,
@@ -284,14 +287,20 @@ class CudaTridiagonal:
     def _launch(
         self, file: str, name: str, plan: Plan, threads: int, arguments: tuple[Any, ...]
     ) -> None:
-        key = (file, plan.constants)
-        kernels = self._kernels.get(key)
-        if kernels is None:
-            kernels = self._library.file(_FOLDER / file, dict(plan.constants))
-            self._kernels[key] = kernels
         blocks = -(-threads // plan.threads)
-        if blocks:
-            kernels.launch(name, (blocks, 1, 1), (plan.threads, 1, 1), arguments, plan.shared)
+        if not blocks:
+            return
+        key = (file, name, plan, blocks)
+        launch = self._ready.get(key)
+        if launch is None:
+            kernels = self._library.file(_FOLDER / file, dict(plan.constants))
+            shape = ((blocks, 1, 1), (plan.threads, 1, 1))
+            every = range(len(arguments))
+            launch = kernels.ready(name, *shape, arguments, plan.shared, every)
+            if len(self._ready) >= _MOST_READY:
+                del self._ready[next(iter(self._ready))]
+            self._ready[key] = launch
+        launch(*arguments)
 
 
 def _aligned(places: tuple[Address, ...], size: int = 16) -> bool:

@@ -115,6 +115,9 @@ static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+static inline unsigned __umulhi(unsigned x, unsigned y) {
+  return (unsigned)((unsigned long long)x * y >> 32);
+}
 static inline double __drcp_rn(double x) { return 1.0 / x; }
 static inline float __frcp_rn(float x) { return 1.0f / x; }
 static inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }

@@ -34,7 +34,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,25 @@ class EmulatedKernels:
             raise EmulationError(f"Kernel '{name}': {wrong.decode()}")
         self.launched.append((name, grid, block))
 
+    def ready(
+        self,
+        name: str,
+        grid: Dim3,
+        block: Dim3,
+        arguments: tuple[np.generic, ...],
+        shared: int = 0,
+        changing: Sequence[int] = (),
+        *,
+        follows: bool = False,
+    ) -> Callable[..., None]:
+        def launch(*values: Any) -> None:
+            given = list(arguments)
+            for place, value in zip(changing, values, strict=True):
+                given[place] = arguments[place].dtype.type(value)
+            self.launch(name, grid, block, tuple(given), shared)
+
+        return launch
+
 
 @dataclass(frozen=True, slots=True)
 class EmulatedArtifact:
@@ -167,12 +186,21 @@ class EmulatedMachine:
     """`backends.cuda.machine.Machine` on the host; loaded libraries lie in `folder`.
 
     Threads and blocks run from the first to the last, or the other way round if `descending`, or
-    mixed up by a number above 0, `shuffled`.
+    mixed up by a number above 0, `shuffled`. With `follows`, short kernels are emitted as for a
+    device that brings them to its processors before the one in front of them is complete.
     """
 
-    def __init__(self, folder: Path, *, descending: bool = False, shuffled: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        descending: bool = False,
+        shuffled: int = 0,
+        follows: bool = False,
+    ) -> None:
         self._folder = folder
         self._order = shuffled + 1 if shuffled else int(descending)
+        self.follows = follows
         self._own: dict[str, EmulatedKernels] = {}
         self.sources: list[str] = []
         self.loaded: list[EmulatedKernels] = []
