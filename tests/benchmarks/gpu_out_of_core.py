@@ -460,11 +460,12 @@ def main() -> None:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if arguments.memory_gib:
-        found["memory"] = []
+        passes: list[dict[str, Any]] = []
+        found["memory"] = passes
         for inputs in (1, 2):
             figure = in_memory(arguments.memory_gib / inputs, grant, arguments.target, inputs)
-            found["memory"].append(asdict(figure))
-            print(json.dumps(found["memory"][-1]), flush=True)
+            passes.append(asdict(figure))
+            print(json.dumps(passes[-1]), flush=True)
             arguments.result.write_text(json.dumps(found, indent=1) + "\n")
 
 
