@@ -9,6 +9,7 @@ each.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -65,6 +66,7 @@ class CudaTridiagonal:
         self._library = library
         self._most_shared = most_shared
         self._ready: dict[tuple[str, str, Plan, int], Callable[..., None]] = {}
+        self._lock = threading.Lock()
 
     def solve(
         self,
@@ -297,9 +299,10 @@ class CudaTridiagonal:
             shape = ((blocks, 1, 1), (plan.threads, 1, 1))
             every = range(len(arguments))
             launch = kernels.ready(name, *shape, arguments, plan.shared, every)
-            if len(self._ready) >= _MOST_READY:
-                del self._ready[next(iter(self._ready))]
-            self._ready[key] = launch
+            with self._lock:
+                if len(self._ready) >= _MOST_READY:
+                    del self._ready[next(iter(self._ready))]
+                self._ready[key] = launch
         launch(*arguments)
 
 
