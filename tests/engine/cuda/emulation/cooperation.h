@@ -267,6 +267,14 @@ static void emulation_copy(void *into, const void *from, unsigned size) {
 static inline void copy_async4(void *into, const void *from) { emulation_copy(into, from, 4); }
 static inline void copy_async8(void *into, const void *from) { emulation_copy(into, from, 8); }
 static inline void copy_async16(void *into, const void *from) { emulation_copy(into, from, 16); }
+static inline void copy_async4_if(bool there, void *into, const void *from) {
+  if (there) emulation_copy(into, from, 4);
+  else __builtin_memset(into, 0, 4);
+}
+static inline void copy_async16_if(bool there, void *into, const void *from) {
+  if (there) emulation_copy(into, from, 16);
+  else __builtin_memset(into, 0, 16);
+}
 static inline void copy_async_commit() { ++emulation_self->group; }
 // Wait for all groups before `end`.
 static void emulation_arrive(unsigned end) {
@@ -285,6 +293,12 @@ template <int N> static inline void copy_async_wait() {
   if (emulation_self->group > N) emulation_arrive(emulation_self->group - N);
 }
 static inline void copy_async_wait_all() { emulation_arrive(emulation_self->group + 1); }
+
+// Blocks run one after the other, so a flag that is not set yet will not be.
+static inline void flag_wait(const unsigned *flag) {
+  if (!*flag) EMULATION_FAIL("A block waits for a flag that only a later one sets.");
+}
+static inline void flag_set(unsigned *flag) { *flag = 1; }
 
 // ---- barriers in shared memory, for warps of different tasks
 

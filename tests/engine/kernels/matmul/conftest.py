@@ -11,14 +11,14 @@ from halocline_engine.kernels.matmul.cuda import Multipliers
 
 
 @pytest.fixture(scope="session")
-def multipliers(emulation_folder: Path) -> Callable[[int], Multipliers]:
-    """Return kernels on the host, whose threads a number above 0 mixes up."""
-    made: dict[int, Multipliers] = {}
+def multipliers(emulation_folder: Path) -> Callable[[int, int], Multipliers]:
+    """Return kernels on the host, whose threads a number above 0 mixes up, and multiprocessors."""
+    made: dict[int, Library] = {}
 
-    def of(shuffled: int) -> Multipliers:
+    def of(shuffled: int, multiprocessors: int) -> Multipliers:
         if shuffled not in made:
             machine = EmulatedMachine(emulation_folder / "loaded", shuffled=shuffled)
-            made[shuffled] = Multipliers(Library(machine))
-        return made[shuffled]
+            made[shuffled] = Library(machine)
+        return Multipliers(made[shuffled], multiprocessors)
 
     return of
