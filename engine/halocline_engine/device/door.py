@@ -8,6 +8,7 @@ cast once. Importing this module needs no CuPy; calling `cupy` does.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -107,6 +108,9 @@ class MemoryPool(Protocol):
 class Event(Protocol):
     """A `cupy.cuda.Event`."""
 
+    @property
+    def ptr(self) -> int: ...
+
     def record(self, stream: Stream) -> None: ...
 
     def synchronize(self) -> None: ...
@@ -190,7 +194,7 @@ class _StreamKind(Protocol):
 
 
 class _EventKind(Protocol):
-    def __call__(self, *, disable_timing: bool) -> Event: ...
+    def __call__(self, *, disable_timing: bool, block: bool = False) -> Event: ...
 
 
 class _PinnedKind(Protocol):
@@ -261,15 +265,23 @@ class Cupy(Protocol):
 def cupy() -> Cupy:
     """Return the module `cupy`; raises `DeviceError` where it cannot be imported."""
     try:
+        # This is called several times a launch; to silence takes longer than a launch.
+        if "cupy" in sys.modules:
+            return _imported()
         with warnings.catch_warnings():
             # CuPy warns on import where it finds no CUDA toolkit, which is not needed here.
             warnings.simplefilter("ignore")
-            import cupy as module  # pyright: ignore[reportMissingImports, reportUnknownVariableType] # an optional library without types
+            return _imported()
     except ImportError as error:
         raise DeviceError(
             "The target 'cuda' needs CuPy, which cannot be imported here.",
             hint="Install 'halocline[cuda13]' or 'halocline[cuda12]', or use target='cpu'.",
         ) from error
+
+
+def _imported() -> Cupy:
+    import cupy as module  # pyright: ignore[reportMissingImports, reportUnknownVariableType] # an optional library without types
+
     return cast("Cupy", module)
 
 

@@ -2,16 +2,17 @@
 
 There are three queues: copies to the device, products, copies back. They wait for each other by
 events, and the host waits only for page-locked buffers, of which there is a fixed number, to be
-free again, and for results. So copies hide behind products where they are shorter.
+free again, and for results. So copies hide behind products where they are shorter. Large products
+are copied by compiled loops where values lie in files or in memory as rows, see `device.crew`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import Any, Protocol
+from queue import LifoQueue
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,16 @@ from halocline_engine.device.door import (
     cublas,
     cupy,
 )
+from halocline_engine.device.lent import Lent
 from halocline_engine.device.memory import reserve
 
+if TYPE_CHECKING:
+    from halocline_engine.device.crew import Batch, Crew
+
 __all__ = ["DeviceBench", "Part", "Place", "ProductShape"]
+
+#: Bytes between whose multiples memory of a device begins; libraries look at that.
+_ALIGNED = 512
 
 
 class Part(Protocol):
@@ -106,35 +114,92 @@ class _Buffer:
     used: Event
 
 
-class DeviceBench:
-    """See the head of this module; `threads` each load and take pieces of at most `piece` bytes."""
+class _Buffers:
+    """A fixed number of buffers of some bytes, made when they are needed first."""
 
-    def __init__(self, dtype: str, threads: int, piece: int) -> None:
+    def __init__(self, count: int, size: int) -> None:
+        self._size = size
+        self._free: LifoQueue[_Buffer | None] = LifoQueue()
+        for _ in range(count):
+            self._free.put(None)
+
+    def get(self) -> _Buffer:
+        """Return a buffer, once one is free."""
+        found = self._free.get()
+        return found or _Buffer(cupy().cuda.alloc_pinned_memory(self._size), _event())
+
+    def put(self, buffer: _Buffer | None) -> None:
+        """Take a buffer back, or the place of one that could not be made."""
+        self._free.put(buffer)
+
+
+class DeviceBench:
+    """See the head of this module; `threads` each load and take pieces of at most `piece` bytes.
+
+    `lends` says that what lies on the host as rows may be sent and fetched without such a piece.
+    """
+
+    def __init__(self, dtype: str, threads: int, piece: int, *, lends: bool = False) -> None:
         cuda = cupy().cuda
         self._dtype = np.dtype(dtype)
         self._device = cuda.runtime.getDevice()
         self._up, self._work, self._down = (cuda.Stream(non_blocking=True) for _ in range(3))
         # Two more than there are threads, so that a thread can read while its last copy runs.
-        self._filled = self._buffers(threads + 2, piece)
-        self._fetched = self._buffers(threads, piece)
+        self._filled = _Buffers(threads + 2, piece)
+        self._fetched = _Buffers(threads, piece)
         self._piece = piece
         self._lock = threading.Lock()
+        self._threads = threads
+        self._senders = _crew(threads, out=False) if lends else None
+        self._fetchers: Crew | None = None
 
-    def _buffers(self, count: int, size: int) -> SimpleQueue[_Buffer]:
-        free: SimpleQueue[_Buffer] = SimpleQueue()
-        for _ in range(count):
-            free.put(_Buffer(cupy().cuda.alloc_pinned_memory(size), _event()))
-        return free
+    @property
+    def lends(self) -> bool:
+        """Whether `send` and `fetch` may be called."""
+        return self._senders is not None
 
-    def place(self, elements: int, *, total: bool) -> Place:  # noqa: ARG002 - of one type on a device
+    def place(self, elements: int, *, total: bool) -> Place:
         """Return device memory."""
         nbytes = max(1, elements) * self._dtype.itemsize
-        return Place(reserve(nbytes), nbytes, _event(), _event())
+        # Threads sleep until a tile is multiplied, so that others have the cores.
+        written, read = _event(block=total), _event(block=not total)
+        return Place(reserve(nbytes), nbytes, written, read)
+
+    def send(self, place: Place, parts: Sequence[tuple[Part, Lent]]) -> Batch:
+        """Let rows be sent to parts of a place, when all that reads it is done."""
+        assert self._senders is not None
+        copies = [(lent, *self._ends(place, where, lent)) for where, lent in parts]
+        return self._senders.put(copies, self._up, place.read, place.written)
+
+    def fetch(self, total: Place, parts: Sequence[tuple[Part, Lent]]) -> Batch:
+        """Let parts of a place be copied to rows, when all that writes it is done."""
+        if self._fetchers is None:
+            self._fetchers = _crew(self._threads, out=True)
+        copies = [(lent, *self._ends(total, where, lent)) for where, lent in parts]
+        return self._fetchers.put(copies, self._down, total.written)
+
+    def split(self, total: Place, elements: int) -> list[Place]:
+        """Return places for tiles of operands in one of the product that is used no more."""
+        size = elements * self._dtype.itemsize
+        step = -(-size // _ALIGNED) * _ALIGNED
+        return [
+            Place(total.memory + start, size, _event(), _event(block=True))
+            for start in range(0, total.nbytes - size + 1, step)
+        ]
+
+    def _ends(self, place: Place, where: Part, lent: Lent) -> tuple[int, int]:
+        """Return where the rows begin on the device, and how many bytes they are apart."""
+        item = self._dtype.itemsize
+        assert lent.rows * lent.width == where.rows * where.width * item
+        assert where.rows in (1, lent.rows)
+        far = lent.width if where.rows == 1 else where.pitch * item
+        return place.memory.ptr + where.offset * item, far
 
     def load(self, place: Place, where: Part, fill: Callable[[NDArray[Any]], None]) -> None:
         """Let `fill` write a page-locked buffer, and queue its copy to the device."""
-        buffer = self._filled.get()
+        buffer: _Buffer | None = None
         try:
+            buffer = self._filled.get()
             buffer.used.synchronize()
             fill(self._host(buffer, where))
             cuda = cupy().cuda
@@ -191,8 +256,9 @@ class DeviceBench:
 
     def take(self, total: Place, where: Part, use: Callable[[NDArray[Any]], None]) -> None:
         """Queue the copy back to a page-locked buffer, wait for it, and let `use` read that."""
-        buffer = self._fetched.get()
+        buffer: _Buffer | None = None
         try:
+            buffer = self._fetched.get()
             with self._lock:
                 cupy().cuda.runtime.setDevice(self._device)
                 self._down.wait_event(total.written)
@@ -206,6 +272,9 @@ class DeviceBench:
 
     def close(self) -> None:
         """Wait until the device has done everything."""
+        for crew in (self._senders, self._fetchers):
+            if crew is not None:
+                crew.close()
         for stream in (self._up, self._work, self._down):
             stream.synchronize()
 
@@ -237,6 +306,20 @@ class DeviceBench:
         runtime.memcpy2DAsync(*ends, width, where.rows, kind, stream.ptr)
 
 
-def _event() -> Event:
-    """Return an event that is complete until it is recorded."""
-    return cupy().cuda.Event(disable_timing=True)
+def _crew(threads: int, *, out: bool) -> Crew:
+    """Return threads that fetch, or send; importing what they do takes a moment.
+
+    A few threads are enough to send at the device's rate, and more of them take the cores from
+    those that write.
+    """
+    from halocline_engine.device.calls import system_calls
+    from halocline_engine.device.crew import Crew
+
+    if out:
+        return Crew(max(2, threads * 7 // 8), system_calls(), out=True, name="halocline-fetch")
+    return Crew(max(2, threads * 5 // 8), system_calls(), out=False, name="halocline-send")
+
+
+def _event(*, block: bool = False) -> Event:
+    """Return an event that is complete until it is recorded; who waits for it sleeps if `block`."""
+    return cupy().cuda.Event(disable_timing=True, block=block)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,9 @@ import xarray as xr
 
 from halocline_engine.datasets.sink import Sink, ZarrSink
 from halocline_engine.datasets.source import Opened, Source, ZarrStore
+from halocline_engine.device.lent import ring_bytes
 from halocline_engine.distribute.blockwise import Blockwise, Output, run_blockwise
-from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.events import Event, Planned
 from halocline_engine.distribute.matmul_cut import (
     Panel,
     Panels,
@@ -39,7 +41,7 @@ from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block, Span
 from halocline_engine.distribute.pool import Done, Pool
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork
+from halocline_engine.distribute.task import BlockWork, Report
 from halocline_engine.errors import ArgumentError, CapacityError, InternalError
 from halocline_engine.kernels.matmul.bench import total_type
 from halocline_engine.kernels.matmul.problem import CUTS
@@ -48,6 +50,8 @@ __all__ = ["ProductRequest", "run_product"]
 
 #: Bytes of a chunk of the result, at most if it can be divided so far; a file is made of one piece.
 _CHUNK = PIECE
+#: Bytes that are read and written for which compiled loops make up for the time to compile them.
+_LARGE = 1 << 30
 #: A chunk may be one of so many parts of a side.
 _PRIMES = (2, 3, 5, 7, 11, 13)
 _TASKS_A_WORKER = 4
@@ -92,18 +96,56 @@ def run_product(
     made = _made(request, cut)
     direct = _direct(request, made, stored=pool.remote or request.output is not None)
     piece = _largest(request, cut, made, direct)
-    panels, projected = _panels(request, cut, piece, pool, target, options or Options())
+    lends = target == "cuda" and _is_large(request, cut)
+    aside = _HELD * (2 * bench_threads(target) + 2) * piece
+    aside += ring_bytes(bench_threads(target)) if lends else 0
+    panels, projected = _panels(request, cut, aside, pool, target, options or Options())
     blocks = _blocks(panels, pool)
-    job = _job(request, panels, made, piece, direct, blocks, target, projected)
+
+    def work(source: Source, sink: Sink | None) -> ProductWork:
+        _check_plain(made, sink, direct=direct[2])
+        return ProductWork(
+            product=request.product,
+            panels=panels,
+            left=request.left,
+            right=request.right,
+            made=made,
+            direct=direct,
+            piece=piece,
+            threads=bench_threads(target),
+            source=source,
+            sink=sink,
+            target=target,
+            lends=lends,
+        )
+
+    job = _job(request, made, work, blocks, target, projected)
     reason = _reason(request, panels)
-    return run_blockwise(job, pool if pool.remote else _Streaming(pool), tell, asked, reason)
+    if pool.remote:
+        return run_blockwise(job, pool, tell, asked, reason)
+    with ExitStack() as stack:
+        streaming = _Streaming(pool, stack)
+
+        def told(event: Event) -> None:
+            tell(event)
+            if isinstance(event, Planned):
+                # From here on, while the place of the result is made.
+                begun = work(request.opened.source, None).started(blocks, asked)
+                streaming.reports = stack.enter_context(begun)
+
+        return run_blockwise(job, streaming, told, asked, reason)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Streaming:
-    """A pool of this process whose blocks are computed as one stream."""
+    """A pool of this process whose blocks are computed as one stream, which has begun.
+
+    `open` is closed when it ends, before anything else is done with what it wrote.
+    """
 
     pool: Pool
+    open: ExitStack
+    reports: Callable[[Sink], Iterator[Report]] | None = None
     threads: int = 1
     workers: int = 1
     remote: bool = False
@@ -117,11 +159,20 @@ class _Streaming:
         """Return the bytes that the stream may take on the device."""
         return self.pool.device_memory(target)
 
-    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+    def run(
+        self,
+        work: BlockWork,
+        blocks: Sequence[Block],  # noqa: ARG002 - the stream knows them
+        asked: Asked | None,  # noqa: ARG002 - and whom to ask
+    ) -> Iterator[Done]:
         """Compute blocks in their order."""
         assert isinstance(work, ProductWork)
+        assert work.sink is not None
+        assert self.reports is not None
         name = f"process {os.getpid()}"
-        return (Done(report, name) for report in work.stream(blocks, asked))
+        with self.open:
+            for report in self.reports(work.sink):
+                yield Done(report, name)
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function here."""
@@ -131,17 +182,22 @@ class _Streaming:
 def _panels(
     request: ProductRequest,
     cut: ProductCut,
-    piece: int,
+    aside: int,
     pool: Pool,
     target: str,
     options: Options,
 ) -> tuple[Panels, int]:
-    """Return the panels, and the bytes that all processes need at once; raises `CapacityError`."""
+    """Return the panels, and the bytes that all processes need at once; raises `CapacityError`.
+
+    `aside` are those that a stream needs in memory for what is on its way to and from tiles.
+    """
     streams = pool.threads if pool.remote else 1
-    memory = min(pool.memory, options.memory or pool.memory) // streams
     item = np.dtype(request.left.dtype).itemsize
+    product = request.product
+    stays = not pool.remote and request.output is None
+    held = math.prod(product.sizes[dim] for dim in product.dims) * item if stays else 0
+    memory = max(0, min(pool.memory, options.memory or pool.memory) - held) // streams
     total = total_type(target, request.left.dtype).itemsize
-    aside = _HELD * (2 * bench_threads(target) + 2) * piece
     device = pool.device_memory(target)
     if device is None:
         free = max(0, memory - aside)
@@ -234,30 +290,12 @@ def _blocks(panels: Panels, pool: Pool) -> tuple[Block, ...]:
 
 def _job(
     request: ProductRequest,
-    panels: Panels,
     made: Made,
-    piece: int,
-    direct: tuple[bool, bool, bool],
+    work: Callable[[Source, Sink], ProductWork],
     blocks: tuple[Block, ...],
     target: str,
     projected: int,
 ) -> Blockwise:
-    def work(source: Source, sink: Sink) -> ProductWork:
-        _check_plain(made, sink, direct=direct[2])
-        return ProductWork(
-            product=request.product,
-            panels=panels,
-            left=request.left,
-            right=request.right,
-            made=made,
-            direct=direct,
-            piece=piece,
-            threads=bench_threads(target),
-            source=source,
-            sink=sink,
-            target=target,
-        )
-
     sizes = request.product.sizes
     return Blockwise(
         opened=request.opened,
@@ -274,6 +312,14 @@ def _job(
     )
 
 
+def _is_large(request: ProductRequest, cut: ProductCut) -> bool:
+    """Whether operands and result have so many bytes that loops are worth compiling."""
+    counts = cut.batch.total, cut.rows.total, cut.columns.total, cut.inner.total
+    batch, rows, columns, inner = counts
+    elements = rows * inner * cut.left + inner * columns * cut.right + rows * columns * cut.total
+    return batch * elements * np.dtype(request.left.dtype).itemsize >= _LARGE
+
+
 def _read_directly(operand: Operand, source: Source) -> bool:
     """Whether files of chunks are read, which only saves something where tiles lie as they do."""
     if not isinstance(source, ZarrStore) or operand.own != operand.order or not operand.plain:
@@ -281,7 +327,7 @@ def _read_directly(operand: Operand, source: Source) -> bool:
     return _in_files(source.path, source.stamp, operand.name, operand.chunks, operand.dtype)
 
 
-def _check_plain(made: Made, sink: Sink, *, direct: bool) -> None:
+def _check_plain(made: Made, sink: Sink | None, *, direct: bool) -> None:
     """Raise `InternalError` where the store that was made is not as it was planned."""
     if not direct or not isinstance(sink, ZarrSink):
         return

@@ -92,10 +92,12 @@ def pieces_of(
     itemsize: int,
     *,
     direct: bool,
+    most: int = PIECE,
 ) -> Iterator[Piece]:
     """Yield the pieces of a tile whose dimensions lie in an order; `chunks` are those of a store.
 
-    If `direct`, each lies in one chunk of an array of two dimensions.
+    Each has `most` bytes if a chunk, or a row, is not larger. If `direct`, each lies in one chunk
+    of an array of two dimensions.
 
     >>> spans = {"y": Span(2, 6), "x": Span(0, 4)}
     >>> [(p.rows, p.width, p.offset, p.chunk)
@@ -103,7 +105,7 @@ def pieces_of(
     [(2, 4, 0, (0, 0)), (2, 4, 8, (1, 0))]
     """
     if direct:
-        yield from _chunked(order, chunks, spans, itemsize)
+        yield from _chunked(order, chunks, spans, itemsize, most)
         return
     sizes = [spans[dim].size for dim in order]
     at = next((n for n, size in enumerate(sizes) if size > 1), max(0, len(order) - 1))
@@ -115,7 +117,7 @@ def pieces_of(
         return
     dim, whole = order[at], spans[order[at]]
     chunk = max(1, chunks.get(dim, 1))
-    step = max(1, PIECE // (itemsize * width * chunk)) * chunk
+    step = max(1, most // (itemsize * width * chunk)) * chunk
     first = whole.start // chunk * chunk
     for start in range(first, whole.stop, step):
         part = Span(max(start, whole.start), min(start + step, whole.stop))
@@ -124,18 +126,18 @@ def pieces_of(
 
 
 def _chunked(
-    order: Sequence[str], chunks: Mapping[str, int], spans: _Spans, itemsize: int
+    order: Sequence[str], chunks: Mapping[str, int], spans: _Spans, itemsize: int, most: int
 ) -> Iterator[Piece]:
     """Yield pieces of which each lies in one chunk of an array of two dimensions."""
     (down, across), (tall, wide) = order, [chunks[dim] for dim in order]
     rows, columns = spans[down], spans[across]
-    most = max(1, PIECE // (min(wide, columns.size) * itemsize))
+    high = max(1, most // (min(wide, columns.size) * itemsize))
     for column in range(columns.start // wide, -(-columns.stop // wide)):
         side = columns.meet(Span(column * wide, (column + 1) * wide))
         for row in range(rows.start // tall, -(-rows.stop // tall)):
             whole = rows.meet(Span(row * tall, (row + 1) * tall))
-            for start in range(whole.start, whole.stop, most):
-                part = Span(start, min(start + most, whole.stop))
+            for start in range(whole.start, whole.stop, high):
+                part = Span(start, min(start + high, whole.stop))
                 offset = (part.start - rows.start) * columns.size + side.start - columns.start
                 cells = {down: part, across: side}
                 yield Piece(part.size, side.size, offset, columns.size, cells, (row, column))

@@ -8,13 +8,15 @@ overlap, and go on over the ends of panels and columns.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,17 +26,40 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.matmul_cut import Panel, Panels, Product, follows
-from halocline_engine.distribute.matmul_read import Made, Operand, Piece, fill, pieces_of, store
+from halocline_engine.distribute.matmul_read import (
+    PIECE,
+    Made,
+    Operand,
+    Piece,
+    fill,
+    pieces_of,
+    store,
+)
+from halocline_engine.distribute.matmul_rows import (
+    Copied,
+    Places,
+    Stored,
+    held_array,
+    lent_pieces,
+    rectangle,
+)
 from halocline_engine.distribute.partition import Block, Span
 from halocline_engine.distribute.pool import POLL
 from halocline_engine.distribute.solving import stop_if
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
-from halocline_engine.kernels.matmul.bench import Bench, HostBench, Rectangle, Shape
+from halocline_engine.kernels.matmul.bench import Bench, HostBench, Shape
 
 __all__ = ["ProductWork", "bench_threads"]
 
 _LEFT, _RIGHT = "left", "right"
+#: Bytes of a piece of the first tiles, which several threads share, and how many those are.
+_FIRST, _SOON = 8 << 20, 6
+#: Products that are queued before there is a place for the result, and tiles that are asked for
+#: before the next one is.
+_AHEAD, _NEAR = 48, 4
+#: Places for tiles of the product that are at least left, so that one can be written meanwhile.
+_KEPT = 2
 #: An operand, the member of the batch, and the place of a tile in it.
 _Key = tuple[str, int, int, int]
 
@@ -50,7 +75,9 @@ class ProductWork:
     """What a worker does with a block: some panels; its spans are those of their places.
 
     `direct` says for left, right and the result whether files of chunks are used directly; `piece`
-    are the bytes of the largest piece. `threads` read, and as many write.
+    are the bytes of the largest piece. `threads` read, and as many write. `lends` says that rows of
+    files and arrays are copied by compiled loops, which large products are worth. `sink` may be
+    None where blocks are only started.
     """
 
     product: Product
@@ -62,30 +89,41 @@ class ProductWork:
     piece: int
     threads: int
     source: Source
-    sink: Sink
+    sink: Sink | None
     target: str
+    lends: bool = False
 
     def run(self, block: Block, asked: Asked | None = None) -> Report:
         """Compute the panels of a block."""
-        (report,) = self.stream((block,), asked)
+        assert self.sink is not None
+        with self.started((block,), asked) as reports:
+            (report,) = reports(self.sink)
         return report
 
-    def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
-        """Compute blocks one after the other, and tell of each when it is written."""
+    @contextmanager
+    def started(
+        self, blocks: Sequence[Block], asked: Asked | None
+    ) -> Generator[Callable[[Sink], Iterator[Report]]]:
+        """Begin with blocks; give what goes on, once there is a sink for the product.
+
+        That computes blocks one after the other, and tells of each when it is written.
+        """
         bench = self._bench()
         with (
             closing(bench),
             _Threads(self.threads, "halocline-read") as readers,
             _Threads(self.threads, "halocline-write") as writers,
         ):
-            yield from _Run(self, bench, readers, writers, asked).blocks(blocks)
+            run = _Run(self, bench, readers, writers, asked)
+            run.begin(blocks)
+            yield run.reports
 
     def _bench(self) -> Bench:
         if self.target != "cuda":
             return HostBench(self.target, self.made.dtype)
         from halocline_engine.device.panels import DeviceBench
 
-        return DeviceBench(self.made.dtype, self.threads, self.piece)
+        return DeviceBench(self.made.dtype, self.threads, self.piece, lends=self.lends)
 
 
 class _Threads(ThreadPoolExecutor):
@@ -100,8 +138,12 @@ class _Threads(ThreadPoolExecutor):
 
 @dataclass(slots=True)
 class _Tile:
+    """A tile of an operand whose pieces are loaded, or sent together from where they lie."""
+
     place: Any
-    loads: list[Future[int]]
+    pieces: Sequence[Piece]
+    loads: Sequence[Copied] = ()
+    sent: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +151,7 @@ class _Pending:
     """A block whose products are queued, and what is to be written of it."""
 
     index: int
-    stores: list[Future[int]]
+    stores: list[Copied]
 
 
 class _Run:
@@ -130,26 +172,48 @@ class _Run:
             _LEFT: deque(bench.place(cut.left, total=False) for _ in range(panels.left)),
             _RIGHT: deque(bench.place(cut.right, total=False) for _ in range(panels.right)),
         }
-        self._totals: deque[tuple[Any, list[Future[int]]]] = deque(
+        self._totals: deque[tuple[Any, list[Copied]]] = deque(
             (bench.place(cut.total, total=True), []) for _ in range(panels.totals)
         )
         self._tiles: dict[_Key, _Tile] = {}
         self._next: _Key | None = None
         self._loads: Iterator[_Key] = iter(())
-        self._read = 0
+        self._read = self._begun = 0
+        self._held = {
+            kind: held_array(self._operand(kind), work.source) for kind in (_LEFT, _RIGHT)
+        }
+        self._places = Places(work.made)
+        self._sink: Sink | None = None
+        self._steps: Iterator[Report | None] = iter(())
 
-    def blocks(self, blocks: Sequence[Block]) -> Iterator[Report]:
-        """Compute blocks, and yield what became of each in their order."""
-        started = time.perf_counter()
+    def begin(self, blocks: Sequence[Block]) -> None:
+        """Let the first tiles be read and, if that is done later, multiplied."""
         panels = [panel for block in blocks for panel in _panels(self._work, block)]
         self._loads = self._needed(panels)
         self._next = next(self._loads, None)
+        self._steps = self._through(blocks, panels)
+        self._read_ahead(_NEAR if self._bench.lends else None)
+        if self._bench.lends and panels:
+            # Nothing is written before all products of a panel are queued.
+            first, pieces = panels[0], self._work.panels.cut.inner.total
+            for _ in range(min(_AHEAD, len(first.rows) * len(first.columns) * pieces)):
+                next(self._steps)
+            self._read_ahead()
+
+    def reports(self, sink: Sink) -> Iterator[Report]:
+        """Compute what was begun, and yield what became of each block in their order."""
+        self._sink = sink
+        return (report for report in self._steps if report is not None)
+
+    def _through(self, blocks: Sequence[Block], panels: Sequence[Panel]) -> Iterator[Report | None]:
+        """Compute blocks; yield None for each product, and what became of each block."""
+        started = time.perf_counter()
         afters = iter([*panels[1:], None])
         pending: deque[_Pending] = deque()
         for block in blocks:
-            stores: list[Future[int]] = []
+            stores: list[Copied] = []
             for panel in _panels(self._work, block):
-                stores += self._panel(panel, next(afters))
+                yield from self._panel(panel, next(afters), stores)
             pending.append(_Pending(block.index, stores))
             while pending and all(written.done() for written in pending[0].stores):
                 yield self._report(pending.popleft(), started)
@@ -163,14 +227,15 @@ class _Run:
             index=block.index,
             seconds=time.perf_counter() - started,
             bytes_read=read,
-            bytes_written=sum(store.result() for store in block.stores),
+            bytes_written=sum(store.result(POLL) for store in block.stores),
             peak_bytes=peak_bytes(),
         )
 
-    def _panel(self, panel: Panel, after: Panel | None) -> list[Future[int]]:
-        """Queue all products of a panel and the writing of its tiles."""
+    def _panel(self, panel: Panel, after: Panel | None, stores: list[Copied]) -> Iterator[None]:
+        """Queue all products of a panel, yielding after each, and add the writing of its tiles."""
         if self._by_tiles(panel, after):
-            return self._last(panel)
+            yield from self._last(panel, stores)
+            return
         pieces = self._work.panels.cut.inner.total
         kept = self._work.panels.resident and after is not None and follows(panel, after)
         totals = {(i, j): self._total() for i in panel.rows for j in panel.columns}
@@ -180,27 +245,36 @@ class _Run:
                     self._multiply(panel, (i, j, k), totals[i, j])
                     if i == panel.rows[-1] and not kept:
                         self._release((_RIGHT, panel.batch, k, j))
-                self._release((_LEFT, panel.batch, i, k))
-        stores: list[Future[int]] = []
+                    if j == panel.columns[-1]:
+                        self._release((_LEFT, panel.batch, i, k))
+                    yield
         for (i, j), total in totals.items():
             if pieces == 0:
                 self._bench.clear(total)
             stores += self._store(total, panel.batch, i, j)
-        return stores
 
     def _by_tiles(self, panel: Panel, after: Panel | None) -> bool:
         """Whether the tiles of the last panel can be done one after the other.
 
         All its operands must be at hand at once: a column that stays, and a row of left.
         """
-        panels = self._work.panels
+        panels, pieces = self._work.panels, self._work.panels.cut.inner.total
         held = (_RIGHT, panel.batch, 0, panel.columns[0]) in self._tiles
-        whole = panels.left >= panels.cut.inner.total > 0
-        return after is None and panels.resident and held and whole and len(panel.rows) == 1
+        fits = after is None and panels.resident and held and len(panel.rows) == 1
+        return fits and (panels.left >= pieces > 0 or self._makes_places(pieces - panels.left))
 
-    def _last(self, panel: Panel) -> list[Future[int]]:
+    def _makes_places(self, count: int) -> bool:
+        """Make places for tiles of left of those for the product that are not needed any more."""
+        cut = self._work.panels.cut
+        taken = -(-count // max(1, cut.total // cut.left))
+        if not self._bench.lends or cut.total < cut.left or taken + _KEPT > len(self._totals):
+            return False
+        for _ in range(taken):
+            self._free[_LEFT].extend(self._bench.split(self._total(), cut.left))
+        return True
+
+    def _last(self, panel: Panel, stores: list[Copied]) -> Iterator[None]:
         """Do a panel tile by tile, so that all but the last are written meanwhile."""
-        stores: list[Future[int]] = []
         row = panel.rows[0]
         for j in panel.columns:
             total = self._total()
@@ -209,8 +283,8 @@ class _Run:
                 self._release((_RIGHT, panel.batch, k, j))
                 if j == panel.columns[-1]:
                     self._release((_LEFT, panel.batch, row, k))
+                yield
             stores += self._store(total, panel.batch, row, j)
-        return stores
 
     def _multiply(self, panel: Panel, at: tuple[int, int, int], total: Any) -> None:
         """Queue the product of two tiles, which are waited for."""
@@ -234,39 +308,67 @@ class _Run:
                         yield from ((_RIGHT, panel.batch, k, j) for j in panel.columns)
             before = panel
 
-    def _read_ahead(self) -> None:
-        """Let tiles be read as long as there are places for the next one."""
-        while self._next is not None and self._free[self._next[0]]:
+    def _read_ahead(self, most: int | None = None) -> None:
+        """Let tiles be read as long as there are places for the next one, at most so many."""
+        for _ in itertools.repeat(None) if most is None else range(most):
+            if self._next is None or not self._free[self._next[0]]:
+                return
             key = self._next
             place = self._free[key[0]].popleft()
-            operand = self._work.left if key[0] == _LEFT else self._work.right
+            operand = self._operand(key[0])
             direct = self._work.direct[key[0] == _RIGHT]
             spans = self._spans(key)
             item = np.dtype(operand.dtype).itemsize
             chunks = dict(zip(operand.own, operand.chunks, strict=False))
-            pieces = pieces_of(operand.order, chunks, spans, item, direct=direct)
-            loads = [self._readers.submit(self._load, operand, place, piece) for piece in pieces]
-            self._tiles[key] = _Tile(place, loads)
+            most = _FIRST if self._bench.lends and self._begun < _SOON else PIECE
+            pieces = list(pieces_of(operand.order, chunks, spans, item, direct=direct, most=most))
+            self._begun += 1
+            self._tiles[key] = tile = _Tile(place, pieces)
+            held = self._held[key[0]]
+            lents = (
+                lent_pieces(operand, self._work.source, held, pieces) if self._bench.lends else None
+            )
+            if lents is None:
+                tile.loads = [
+                    self._readers.submit(self._load, operand, place, piece) for piece in pieces
+                ]
+            else:
+                parts = list(zip(map(rectangle, pieces), lents, strict=True))
+                tile.sent = self._bench.send(place, parts)
             self._next = next(self._loads, None)
 
     def _load(self, operand: Operand, place: Any, piece: Piece) -> int:
-        where = Rectangle(piece.rows, piece.width, piece.offset, piece.pitch)
-        source = self._work.source
-
-        def read(into: NDArray[Any]) -> None:
-            fill(operand, source, piece, into)
-
-        self._bench.load(place, where, read)
+        """Bring a piece to its place; return its bytes."""
+        fills = functools.partial(fill, operand, self._work.source, piece)
+        self._bench.load(place, rectangle(piece), fills)
         return piece.rows * piece.width * np.dtype(operand.dtype).itemsize
 
     def _ready(self, key: _Key) -> Any:
         """Return the place of a tile that is loaded, or whose copy is queued."""
-        self._read_ahead()
+        # Some at a time, since what is ready shall be multiplied first.
+        self._read_ahead(_NEAR)
+        while key not in self._tiles:
+            assert self._next is not None
+            assert self._free[self._next[0]]
+            self._read_ahead(1)
         tile = self._tiles[key]
+        if tile.sent is not None:
+            self._read += self._wait((tile.sent,))
+            # What has no file is read as its store says.
+            operand = self._operand(key[0])
+            missing: Sequence[int] = tile.sent.missing
+            tile.loads = [
+                self._readers.submit(self._load, operand, tile.place, tile.pieces[at])
+                for at in missing
+            ]
+            tile.sent = None
         if tile.loads:
             self._read += self._wait(tile.loads)
-            tile.loads = []
+            tile.loads = ()
         return tile.place
+
+    def _operand(self, kind: str) -> Operand:
+        return self._work.left if kind == _LEFT else self._work.right
 
     def _release(self, key: _Key) -> None:
         self._free[key[0]].append(self._tiles.pop(key).place)
@@ -277,16 +379,18 @@ class _Run:
         self._wait(stores)
         return place
 
-    def _wait(self, futures: Sequence[Future[int]]) -> int:
+    def _wait(self, futures: Sequence[Copied]) -> int:
         """Return the sum of results; raises what one raised, or `CancelledError`."""
-        total = 0
+        total: int = 0
         for future in futures:
+            known: Any = future
             while True:
                 try:
                     total += future.result(POLL)
                     break
                 except NotYet:
-                    if future.done():
+                    # A task of a thread may raise it itself, copies do so only where they are late.
+                    if isinstance(known, Future) and known.done():
                         raise
                     stop_if(self._asked)
         return total
@@ -322,25 +426,33 @@ class _Run:
         order = self._work.right.order
         return order[-1] == inner and len(self._work.product.columns) > 0
 
-    def _store(self, total: Any, batch: int, i: int, j: int) -> list[Future[int]]:
+    def _store(self, total: Any, batch: int, i: int, j: int) -> list[Copied]:
         """Let a tile of the product be written."""
         cut, made = self._work.panels.cut, self._work.made
         spans = _cells((cut.batch, batch), (cut.rows, i), (cut.columns, j))
         chunks = dict(zip(made.dims, made.chunks, strict=True))
         item = np.dtype(made.dtype).itemsize
-        pieces = pieces_of(made.order, chunks, spans, item, direct=self._work.direct[2])
-        stores = [self._writers.submit(self._write, total, piece) for piece in pieces]
+        pieces = list(pieces_of(made.order, chunks, spans, item, direct=self._work.direct[2]))
+        assert self._sink is not None
+        lents = self._places.lent(self._sink, pieces) if self._bench.lends else None
+        if lents is None:
+            stores: list[Copied] = [
+                self._writers.submit(self._write, total, piece) for piece in pieces
+            ]
+        else:
+            parts = list(zip(map(rectangle, pieces), lents, strict=True))
+            stores = [Stored(self._bench.fetch(total, parts), self._places.folder(self._sink))]
         self._totals.append((total, stores))
         return stores
 
     def _write(self, total: Any, piece: Piece) -> int:
-        where = Rectangle(piece.rows, piece.width, piece.offset, piece.pitch)
-        made, sink = self._work.made, self._work.sink
+        made, sink = self._work.made, self._sink
+        assert sink is not None
 
         def write(values: NDArray[Any]) -> None:
             store(made, sink, piece, values)
 
-        self._bench.take(total, where, write)
+        self._bench.take(total, rectangle(piece), write)
         return piece.rows * piece.width * np.dtype(made.dtype).itemsize
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -17,11 +18,12 @@ import xarray as xr
 from fake_cupy import FakeArray, FakePinned, FakePointer
 
 import halocline_engine as he
-from halocline_engine.device import panels
-from halocline_engine.distribute import matmul_job, pools
+from halocline_engine.device import crew, panels
+from halocline_engine.device.calls import calls_with
+from halocline_engine.distribute import matmul_job, matmul_rows, pools
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.pool import LocalPool
-from halocline_engine.errors import CapacityError
+from halocline_engine.errors import CapacityError, DeviceError, OutputError
 from halocline_engine.kernels.matmul.problem import CutSizes
 
 
@@ -93,9 +95,15 @@ class Event:
     device: Queues
     queue: Queue | None = None
     place: int = 0
+    number: int = 0
+
+    @property
+    def ptr(self) -> int:
+        return self.number
 
     def record(self, queue: Queue) -> None:
-        self.queue, self.place = queue, queue.added
+        with self.device.lock:
+            self.queue, self.place = queue, queue.added
 
     def synchronize(self) -> None:
         with self.device.lock:
@@ -110,6 +118,8 @@ class Queues:
         self.lock = threading.RLock()
         self.current: list[Queue] = []
         self.all: list[Queue] = []
+        self.events: list[Event] = []
+        self.refused = 0
         self.reserved = 0
         self._eager, self._random = eager, random.Random(3)
         runtime = SimpleNamespace(
@@ -154,9 +164,10 @@ class Queues:
         self.all.append(Queue(self, ptr=len(self.all)))
         return self.all[-1]
 
-    def _event(self, *, disable_timing: bool) -> Event:
+    def _event(self, *, disable_timing: bool, block: bool = False) -> Event:
         assert disable_timing
-        return Event(self)
+        self.events.append(Event(self, number=len(self.events)))
+        return self.events[-1]
 
     def _copy(
         self, to: int, tp: int, of: int, fp: int, width: int, rows: int, kind: int, stream: int
@@ -168,6 +179,34 @@ class Queues:
                 ctypes.memmove(to + row * tp, of + row * fp, width)
 
         self.all[stream].add(move)
+
+    def driver(self) -> list[Any]:
+        """Return what stands for three functions of the driver, to be called from C."""
+        whole = ctypes.c_int64
+        kinds = (ctypes.POINTER(whole), whole), (whole, whole), (whole,)
+        works = self._move, self._record, self._wait
+        return [
+            ctypes.CFUNCTYPE(ctypes.c_int, *kind)(work)
+            for kind, work in zip(kinds, works, strict=True)
+        ]
+
+    def _move(self, numbers: Any, stream: int) -> int:
+        if self.refused:
+            return self.refused
+        one = list(numbers[:16])
+        kind = 1 if one[2] == 1 else 2
+        assert (one[2], one[9]) == ((1, 2) if kind == 1 else (2, 1))
+        there, here = (one[10 if one[9] == 1 else 11], one[3 if one[2] == 1 else 4])
+        self._copy(there, one[13], here, one[6], one[14], one[15], kind, stream)
+        return 0
+
+    def _record(self, event: int, stream: int) -> int:
+        self.events[event].record(self.all[stream])
+        return 0
+
+    def _wait(self, event: int) -> int:
+        self.events[event].synchronize()
+        return 0
 
     def _set(self, pointer: int, value: int, size: int, stream: int) -> None:
         self.all[stream].add(lambda: cast("None", ctypes.memset(pointer, value, size)))
@@ -193,6 +232,31 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr(matmul_job, "CUTS", {"cuda": CutSizes(outer=16, inner=8, unit=4)})
     yield queues
     assert all(not queue.waiting for queue in queues.all)
+
+
+@dataclass
+class Lending:
+    """Loops that copy on some queues, through buffers of a few rows, with `calls`."""
+
+    device: Queues
+    calls: Any
+
+
+@pytest.fixture
+def lent(device: Queues, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lending]:
+    driver = device.driver()
+    calls = calls_with(driver)
+
+    def a_crew(threads: int, *, out: bool) -> crew.Crew:
+        return crew.Crew(2, calls, 200, out=out, name=f"{threads} threads")
+
+    monkeypatch.setattr(crew, "cupy", lambda: device)
+    monkeypatch.setattr(crew, "_ROOM", 3)
+    monkeypatch.setattr(panels, "_crew", a_crew)
+    monkeypatch.setattr(matmul_job, "_LARGE", 0)
+    monkeypatch.setattr(matmul_rows, "_SHORT", 1)
+    yield Lending(device, calls)
+    assert driver
 
 
 def drawn() -> xr.Dataset:
@@ -240,11 +304,112 @@ def test_memory_and_stores_change_no_bit(device: Queues, tmp_path: Path) -> None
         np.testing.assert_array_equal(found, whole)
 
 
+@pytest.mark.parametrize(
+    ("names", "device"), [("ab", 0.0), ("ub", 0.4), ("vb", 0.8)], indirect=["device"]
+)
+def test_loops_give_the_same_bits(names: str, lent: Lending, tmp_path: Path) -> None:
+    dataset = drawn()[list(names)]
+    left, right = names
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(matmul_job, "_LARGE", 1 << 40)
+        wanted = multiplied(dataset, left, right)
+    np.testing.assert_array_equal(multiplied(dataset, left, right), wanted)
+    sizes = {"m": 12, "k": 10, "n": 11, "t": 2}
+    encoding = {
+        name: {"chunks": [sizes[str(d)] for d in dataset[name].dims], "compressors": ()}
+        for name in names
+    }
+    cast("Any", dataset).to_zarr(tmp_path / "in", encoding=encoding, consolidated=False)
+    out = tmp_path / "out"
+    granted = Options(device_memory=30_000)
+    found = multiplied(tmp_path / "in", left, right, output=out, options=granted)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.usefixtures("lent")
+@pytest.mark.parametrize("device", [0.0, 0.8], indirect=True)
+def test_the_last_row_is_done_tile_by_tile_where_the_products_places_hold_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dataset, made = drawn()[["a", "b"]], list[int]()
+    split = panels.DeviceBench.split
+
+    def counted(bench: panels.DeviceBench, total: Any, elements: int) -> list[Any]:
+        made.append(elements)
+        return split(bench, total, elements)
+
+    monkeypatch.setattr(panels.DeviceBench, "split", counted)
+    wanted = multiplied(dataset, "a", "b")
+    assert not made
+    # There are places for four of the five tiles of a row of left.
+    found = multiplied(dataset, "a", "b", options=Options(device_memory=38_200))
+    np.testing.assert_array_equal(found, wanted)
+    assert made == [16 * 8]
+
+
+def in_chunks(dataset: xr.Dataset, path: Path) -> Path:
+    encoding = {name: {"chunks": (12, 10), "compressors": ()} for name in "ab"}
+    cast("Any", dataset).to_zarr(path, encoding=encoding, consolidated=False)
+    return path
+
+
+@pytest.mark.usefixtures("lent")
+@pytest.mark.parametrize("device", [0.4], indirect=True)
+def test_chunks_that_are_not_there_are_read_another_way(tmp_path: Path) -> None:
+    dataset = drawn()[["a", "b"]]
+    store = in_chunks(dataset, tmp_path / "in")
+    (store / "a" / "c" / "1" / "2").unlink()
+    holed = dataset.a.values.copy()
+    holed[12:24, 20:30] = np.nan
+    wanted = multiplied(dataset.assign(a=(("m", "k"), holed)), "a", "b")
+    found = multiplied(store, "a", "b")
+    np.testing.assert_array_equal(found, wanted)
+    assert np.isnan(found[12:24]).all()
+    assert np.isfinite(found[24:]).all()
+
+
+@pytest.mark.parametrize("device", [0.4], indirect=True)
+def test_what_a_driver_refuses_is_told(lent: Lending) -> None:
+    lent.device.refused = 700
+    with pytest.raises(DeviceError, match=r"refused a copy of \d+ bytes, error 700\."):
+        multiplied(drawn(), "a", "b")
+
+
+@pytest.mark.parametrize("device", [0.4], indirect=True)
+def test_a_system_is_asked_again_or_tells_that_the_disk_is_full(
+    lent: Lending, tmp_path: Path
+) -> None:
+    store = in_chunks(drawn()[["a", "b"]], tmp_path / "in")
+    wanted = multiplied(drawn(), "a", "b")
+    tells, write = [errno.EINTR, 0, errno.ENOSPC], ctypes.CDLL(None).pwrite
+
+    def pwrite(file: int, buffer: int, size: int, offset: int) -> int:
+        number = tells.pop(0) if tells else 0
+        if not number:
+            return int(write(file, ctypes.c_void_p(buffer), ctypes.c_size_t(size), offset))
+        place = ctypes.CDLL(None)["__errno_location"]
+        place.restype = ctypes.POINTER(ctypes.c_int)
+        place()[0] = number
+        return -1
+
+    whole = ctypes.c_int64
+    asked = ctypes.CFUNCTYPE(whole, ctypes.c_int, whole, whole, whole)(pwrite)
+    lent.calls[4] = cast("int", ctypes.cast(asked, ctypes.c_void_p).value)
+    with pytest.raises(OutputError, match=r"/product' stopped because the disk is full\."):
+        multiplied(store, "a", "b", output=tmp_path / "full")
+    assert not (tmp_path / "full").exists()
+    tells[:] = [errno.EINTR] * 3
+    np.testing.assert_array_equal(multiplied(store, "a", "b", output=tmp_path / "out"), wanted)
+    assert not tells
+
+
 def test_less_than_a_tile_of_each_is_refused(device: Queues) -> None:
     with pytest.raises(CapacityError, match="bytes of device memory, but 5000 are free for it"):
         multiplied(drawn(), "a", "b", options=Options(device_memory=5000))
+    # The result of this process takes its part.
+    held = 50 * 45 * 8
     with pytest.raises(CapacityError, match="on their way to the device, but 100 are free"):
-        multiplied(drawn(), "a", "b", options=Options(memory=100))
+        multiplied(drawn(), "a", "b", options=Options(memory=held + 100))
 
 
 def test_an_empty_sum_is_zero(device: Queues) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,8 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute import matmul_job
+from halocline_engine.device.lent import Lent
+from halocline_engine.distribute import matmul_job, matmul_rows
 from halocline_engine.distribute.events import Event, Planned
 from halocline_engine.distribute.matmul_cut import (
     Panels,
@@ -20,6 +22,7 @@ from halocline_engine.distribute.matmul_cut import (
     panels_within,
 )
 from halocline_engine.distribute.matmul_read import Piece, pieces_of
+from halocline_engine.distribute.matmul_rows import rows_of
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Span
 from halocline_engine.errors import CapacityError
@@ -103,6 +106,44 @@ def places(piece: Piece) -> Any:
     return (rows[:, None] + np.arange(piece.width)).reshape(-1)
 
 
+def read_rows(lent: Lent) -> Any:
+    found = [ctypes.string_at(lent.start + at * lent.pitch, lent.width) for at in range(lent.rows)]
+    return np.frombuffer(b"".join(found))
+
+
+@pytest.mark.parametrize(
+    ("view", "count", "rows"),
+    [
+        (np.s_[:], 1, 1),
+        (np.s_[1:3], 1, 1),
+        (np.s_[1:3], 8, 8),
+        (np.s_[:, 1:3], 1, 4),
+        (np.s_[:, :, 1:4], 1, 16),
+        (np.s_[2, :, 1:4], 4, 4),
+        (np.s_[:, 1, 1:2], 4, 4),
+        (np.s_[1:2, 2:3, 3:], 1, 1),
+        (np.s_[:, 1:3, 1:4], 1, None),
+        (np.s_[::-1], 1, None),
+        (np.s_[:, :, ::2], 1, None),
+        (np.s_[:, :, 1:4], 4, None),
+        (np.s_[:0], 1, None),
+    ],
+)
+def test_views_are_lent_as_rows(
+    view: Any, count: int, rows: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matmul_rows, "_SHORT", 8)
+    values = np.arange(80.0).reshape(4, 4, 5)[view]
+    lent = rows_of(values, "float64", count)
+    assert (lent.rows if lent else None) == rows
+    if lent is not None:
+        np.testing.assert_array_equal(read_rows(lent), values.reshape(-1))
+    assert rows_of(values, "float32", count) is None
+    assert rows_of(values.astype(">f8"), "float64", count) is None
+    monkeypatch.setattr(matmul_rows, "_SHORT", 1000)
+    assert rows == 1 or rows_of(values, "float64", count) is None
+
+
 def test_workers_give_the_bits_of_this_process(
     two_workers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,3 +187,21 @@ def test_operands_larger_than_memory_go_from_store_to_store(
     assert planned[0].projected_bytes <= memory
     exact = left.astype("f8") @ right.astype("f8")
     np.testing.assert_allclose(found["product"].values, exact, rtol=1e-4, atol=1e-4)
+
+
+def test_panels_leave_room_for_a_result_in_memory() -> None:
+    shapes = {"a": (("y", "k"), (700, 300)), "b": (("k", "x"), (300, 900))}
+    dataset = xr.Dataset({name: (dims, np.ones(shape)) for name, (dims, shape) in shapes.items()})
+    result = 700 * 900 * 8
+    events: list[Event] = []
+    asked: dict[str, Any] = {"left": "a", "right": "b", "dim": "k", "target": "cpu"}
+    he.matmul(dataset, **asked, on_event=events.append)
+    assert isinstance(events[0], Planned)
+    least = events[0].projected_bytes
+    for memory in (least, least + result):
+        events.clear()
+        he.matmul(dataset, **asked, on_event=events.append, options=Options(memory=memory))
+        assert isinstance(events[0], Planned)
+        assert result < events[0].projected_bytes <= memory
+    with pytest.raises(CapacityError):
+        he.matmul(dataset, **asked, options=Options(memory=result + 1_000_000))

@@ -7,13 +7,14 @@ threads may load and take at once, each place by itself; one multiplies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.device.lent import Lent
 from halocline_engine.kernels.matmul import cpu, reference
 
 __all__ = ["Bench", "HostBench", "Rectangle", "Shape", "total_type"]
@@ -55,6 +56,23 @@ class Bench(Protocol):
         """Let `fill` write an array [row, element], and bring it to a part of a place."""
         ...
 
+    @property
+    def lends(self) -> bool:
+        """Whether rows on the host may be sent and fetched where they lie."""
+        ...
+
+    def send(self, place: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
+        """Let rows be brought to parts of a place; see `device.crew.Batch`."""
+        ...
+
+    def fetch(self, total: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
+        """Let parts of a place of the product be brought to rows."""
+        ...
+
+    def split(self, total: Any, elements: int) -> Sequence[Any]:
+        """Return places for tiles of operands in one of the product that is used no more."""
+        ...
+
     def multiply(self, left: Any, right: Any, total: Any, shape: Shape, *, new: bool) -> None:
         """Add the product of two places to a third one, or put it there if `new`."""
         ...
@@ -94,6 +112,23 @@ class HostBench:
     ) -> None:
         """Let `fill` write into the place itself."""
         fill(_part(place, where))
+
+    @property
+    def lends(self) -> bool:
+        """No: there is nothing between a place and what `load` reads."""
+        return False
+
+    def send(self, place: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
+        """Is not called."""
+        raise NotImplementedError
+
+    def fetch(self, total: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
+        """Is not called."""
+        raise NotImplementedError
+
+    def split(self, total: Any, elements: int) -> Sequence[Any]:
+        """Is not called."""
+        raise NotImplementedError
 
     def multiply(
         self,

@@ -1,0 +1,286 @@
+"""Threads that copy between a device and the host, and never need the interpreter for it.
+
+What they are to copy stands in a table that they share, behind a lock of the system. With threads
+of Python each piece would wait several times for the interpreter, and the one that queues products
+for each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.device.calls import (
+    CALLS,
+    call_int,
+    compiled,
+    peek,
+    poke,
+)
+from halocline_engine.device.door import Event, Pinned, Stream, cupy
+from halocline_engine.device.lent import BUFFER, RING, Lent
+from halocline_engine.device.loops import FIELDS, NUMBERS, SHORT, Field, do_copy
+from halocline_engine.errors import DeviceError
+
+__all__ = ["Batch", "Crew"]
+
+#: Copies that are known at most, and words of a lock of the system, and of what is waited for.
+_ROOM, _WORDS = 4096, 16
+_NANO = 1_000_000_000
+_SHARED = 3
+_HEAD, _TAIL, _STOP = range(_SHARED)
+
+_RECORD = CALLS.index("cuEventRecord")
+_LOCK, _UNLOCK, _COND_WAIT, _TIMED, _WAKE, _CLOCK = range(
+    CALLS.index("pthread_mutex_lock"), len(CALLS)
+)
+_STREAM, _THEN, _STATUS, _LEFT = (
+    int(one) for one in (Field.STREAM, Field.THEN, Field.STATUS, Field.LEFT)
+)
+
+_Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """What threads share: first and next copy, and whether to stop; copies; lock; two signals."""
+
+    calls: _Numbers
+    shared: _Numbers
+    jobs: _Numbers
+    lock: _Numbers
+    more: _Numbers
+    done: _Numbers
+
+    @property
+    def all(self) -> tuple[_Numbers, ...]:
+        """All of it, as compiled functions take it."""
+        return self.calls, self.shared, self.jobs, self.lock, self.more, self.done
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Copies that are done, or not, together: like a future, whose result is their bytes."""
+
+    table: _Table
+    lents: tuple[Lent, ...]
+    states: _Numbers
+    left: _Numbers
+    keeps: tuple[object, ...]
+
+    def done(self) -> bool:
+        """Whether nothing is to be done any more."""
+        return int(self.left[0]) == 0
+
+    def result(self, timeout: float) -> int:
+        """Return how many bytes were copied, once that is done.
+
+        Raises `TimeoutError` where it takes more seconds, `OSError` where the system refused
+        something, and `DeviceError` where the driver did.
+        """
+        if not self.done() and not _await(*self.table.all, self.left, int(timeout * _NANO)):
+            raise TimeoutError
+        for lent, state in zip(self.lents, self.states.tolist(), strict=True):
+            if state < SHORT:
+                raise OSError(SHORT - state, os.strerror(SHORT - state), str(lent.path))
+            if state > 0:
+                raise DeviceError(
+                    f"The driver refused a copy of {lent.rows * lent.width} bytes, error {state}.",
+                    hint="An error of what was queued before may be the cause.",
+                )
+        return sum(lent.rows * lent.width for lent in self.lents) - sum(
+            self.lents[at].rows * self.lents[at].width for at in self.missing
+        )
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Which copies found no file, or not all of one."""
+        return tuple(int(at) for at in np.flatnonzero(self.states == SHORT))
+
+
+class Crew:
+    """Threads that copy one way; the device is the one that is current where this is made."""
+
+    def __init__(
+        self, threads: int, calls: _Numbers, size: int = BUFFER, *, out: bool, name: str
+    ) -> None:
+        self._device = cupy().cuda.runtime.getDevice()
+        self._out = out
+        locks = [np.zeros(_WORDS, np.int64) for _ in range(3)]
+        self._table = _Table(
+            calls, np.zeros(_SHARED, np.int64), np.zeros((_ROOM, FIELDS), np.int64), *locks
+        )
+        self._under_way: list[Batch] = []
+        rings = [_ring(size) for _ in range(threads)]
+        self._table.shared[_STOP] = 1
+        self._work(rings[0])  # compiles
+        self._table.shared[_STOP] = 0
+        self._threads = [
+            threading.Thread(target=self._work, args=(ring,), name=name, daemon=True)
+            for ring in rings
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def put(
+        self,
+        copies: Sequence[tuple[Lent, int, int]],
+        stream: Stream,
+        after: Event,
+        then: Event | None = None,
+    ) -> Batch:
+        """Let rows be copied, whose address on the device and distance there stand beside them.
+
+        They wait for `after`; `then` is recorded behind the last of them.
+        """
+        count = len(copies)
+        states, left = np.zeros(count, np.int64), np.array([count], np.int64)
+        jobs, keeps = np.zeros((count, FIELDS), np.int64), list[object]()
+        for at, (lent, device, apart) in enumerate(copies):
+            path = 0
+            if lent.path is not None:
+                keeps.append(np.frombuffer(os.fsencode(lent.path) + b"\0", np.uint8))
+                path = _address(keeps[-1])
+            rows, width, pitch, far = lent.rows, lent.width, lent.pitch, apart
+            if rows == 1 or width == pitch == far:
+                rows, width = 1, rows * width
+                pitch = far = width
+            where = (lent.start, pitch, rows, width, device, far, stream.ptr)
+            events = (after.ptr, then.ptr if then is not None else 0)
+            places = (_address(states) + 8 * at, _address(left))
+            jobs[at] = (int(self._out), path, lent.size, *where, *events, *places)
+        kept = (*keeps, after, then, stream)
+        batch = Batch(self._table, tuple(lent for lent, _, _ in copies), states, left, kept)
+        # Threads use its memory, whoever else still does.
+        self._under_way = [one for one in self._under_way if not one.done()]
+        self._under_way.append(batch)
+        _put(*self._table.all, jobs)
+        return batch
+
+    def close(self) -> None:
+        """End the threads; what they have not begun is not done."""
+        _stop(*self._table.all)
+        for thread in self._threads:
+            thread.join()
+        self._under_way.clear()
+
+    def _work(self, ring: _Ring) -> None:
+        cupy().cuda.runtime.setDevice(self._device)
+        job = np.zeros(FIELDS, np.int64)
+        _serve(*self._table.all, job, ring.buffers, ring.events, ring.turn, ring.copy)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ring:
+    """Buffers of a thread, and events that are complete when the device has done with each."""
+
+    memory: tuple[Pinned, ...]
+    marks: tuple[Event, ...]
+    buffers: _Numbers
+    events: _Numbers
+    turn: _Numbers
+    copy: _Numbers
+
+
+def _ring(size: int) -> _Ring:
+    cuda = cupy().cuda
+    memory = tuple(cuda.alloc_pinned_memory(size) for _ in range(RING))
+    marks = tuple(cuda.Event(disable_timing=True) for _ in range(RING))
+    return _Ring(
+        memory=memory,
+        marks=marks,
+        buffers=np.array([one.ptr for one in memory], np.int64),
+        events=np.array([one.ptr for one in marks], np.int64),
+        turn=np.array([0, size], np.int64),
+        copy=np.zeros(NUMBERS, np.int64),
+    )
+
+
+def _address(values: Any) -> int:
+    return int(values.__array_interface__["data"][0])
+
+
+@compiled
+def _put(calls: Any, shared: Any, table: Any, lock: Any, more: Any, done: Any, jobs: Any) -> None:
+    """Add copies to the table, as far as there is room; wait for that."""
+    call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
+    for at in range(len(jobs)):
+        while shared[_TAIL] - shared[_HEAD] == len(table):
+            call_int(calls[_COND_WAIT], done.ctypes.data, lock.ctypes.data, 0, 0)
+        table[shared[_TAIL] % len(table)] = jobs[at]
+        shared[_TAIL] += 1
+        call_int(calls[_WAKE], more.ctypes.data, 0, 0, 0)
+    call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
+
+
+@compiled
+def _stop(calls: Any, shared: Any, _table: Any, lock: Any, more: Any, _done: Any) -> None:
+    call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
+    shared[_STOP] = 1
+    call_int(calls[_WAKE], more.ctypes.data, 0, 0, 0)
+    call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
+
+
+@compiled
+def _await(
+    calls: Any, _shared: Any, _table: Any, lock: Any, _more: Any, done: Any, left: Any, nano: Any
+) -> Any:
+    """Wait until copies are done, at most so long; return whether they are."""
+    until = np.zeros(2, np.int64)
+    call_int(calls[_CLOCK], 0, until.ctypes.data, 0, 0)
+    until[1] += nano
+    until[0] += until[1] // _NANO
+    until[1] %= _NANO
+    late = 0
+    call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
+    while peek(left.ctypes.data) != 0 and late == 0:
+        late = call_int(calls[_TIMED], done.ctypes.data, lock.ctypes.data, until.ctypes.data, 0)
+    ready = peek(left.ctypes.data) == 0
+    call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
+    return ready
+
+
+@compiled
+def _serve(
+    calls: Any,
+    shared: Any,
+    table: Any,
+    lock: Any,
+    more: Any,
+    done: Any,
+    job: Any,
+    buffers: Any,
+    events: Any,
+    turn: Any,
+    copy: Any,
+) -> None:
+    """Do copies of the table until it is over."""
+    call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
+    while True:
+        while shared[_HEAD] == shared[_TAIL] and shared[_STOP] == 0:
+            call_int(calls[_COND_WAIT], more.ctypes.data, lock.ctypes.data, 0, 0)
+        if shared[_STOP] != 0:
+            break
+        if shared[_TAIL] - shared[_HEAD] == len(table):
+            call_int(calls[_WAKE], done.ctypes.data, 0, 0, 0)
+        job[:] = table[shared[_HEAD] % len(table)]
+        shared[_HEAD] += 1
+        call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
+        state = do_copy(calls, job, buffers, events, turn, copy)
+        call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
+        left = peek(job[_LEFT]) - 1
+        if left == 0 and job[_THEN] != 0:
+            # Behind all copies of its kind, since all of them have been queued.
+            then = call_int(calls[_RECORD], job[_THEN], job[_STREAM], 0, 0)
+            state = state if state != 0 else then
+        poke(job[_STATUS], state)
+        poke(job[_LEFT], left)
+        if left == 0:
+            call_int(calls[_WAKE], done.ctypes.data, 0, 0, 0)
+    call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
