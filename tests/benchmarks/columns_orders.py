@@ -69,8 +69,12 @@ class _OnDevice:
     def memory(self) -> Memory:
         return HostMemory()
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         for _ in range(times):
+            if look is not None:
+                look()
             work()
 
     def __call__(

@@ -105,8 +105,12 @@ class CompilingMachine:
     def download(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         for _ in range(times):
+            if look is not None:
+                look()
             work()
 
     @property

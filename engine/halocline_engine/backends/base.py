@@ -84,11 +84,15 @@ class Executable(Protocol):
         """
         ...
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         """Do work again, on the same arrays and with the same values; return when it is complete.
 
         `work` was done before, and copies nothing from or to the host. It may be called fewer
-        times: a device is asked once for many.
+        times: a device is asked once for many. `look` is called now and then meanwhile, at least
+        ten times a second if `work` is shorter than that; what it raises ends the repetition, and
+        nothing is under way then.
         """
         ...
 

@@ -37,5 +37,5 @@ class HostMemory:
         np.copyto(into, host)
 
     def download(self, array: HostArray) -> HostArray:
-        """Return a contiguous copy."""
-        return np.array(array, order="C")
+        """Return a contiguous copy, whose axes lie as those of the array."""
+        return np.array(array, order="K")

@@ -71,9 +71,13 @@ class TableExecutable:
         """That of the kernels."""
         return self.kernels.memory
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         """Do work again; tables are looked at each time."""
         for _ in range(times):
+            if look is not None:
+                look()
             work()
 
     def __call__(

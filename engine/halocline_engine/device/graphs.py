@@ -7,15 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isqrt
+from time import perf_counter
 
-from halocline_engine.device.door import Graph, MemoryPool, Stream, cupy
+from halocline_engine.device.door import Event, Graph, MemoryPool, Stream, cupy
 
 __all__ = ["Recorded", "captured", "record", "repeat"]
 
 #: cudaStreamCaptureModeRelaxed: memory may be allocated meanwhile, by any thread.
 _RELAXED = 2
-#: How often the work is in one graph.
-_TIMES = 16
+#: How often work is in one graph, at least and at most. Recording takes the host about as long as
+#: the device takes to begin so many graphs.
+_LEAST = 4
+_MOST = 32
+_RECORDING = 32
+#: Seconds of work between two looks at who may have asked for the end. As much may be queued while
+#: the device does the same.
+_SHOWN = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +65,70 @@ def captured(stream: Stream, work: Callable[[], None], times: int = 1) -> Graph:
     return graph
 
 
-def repeat(work: Callable[[], None], times: int) -> None:
-    """Do what `work` queues on the current stream so many times, and wait until it is complete."""
+def repeat(work: Callable[[], None], times: int, look: Callable[[], None] | None = None) -> None:
+    """Do what `work` queues on the current stream so many times, and wait until it is complete.
+
+    `look` is called now and then; what it raises is raised when nothing is under way any more.
+    """
     stream = cupy().cuda.get_current_stream()
-    if times >= _TIMES:
-        recorded = record(work, _TIMES)
-        for _ in range(times // _TIMES):
-            recorded.launch()
+    pace = _Pace(stream, look)
+    try:
+        if times > _LEAST:
+            took = _seconds(work, stream)
+            times -= 1
+            each = _each(times, took)
+            if each > 1:
+                recorded = record(work, each)
+                for _ in range(times // each):
+                    pace.queue(recorded.launch, took * each)
+                times %= each
+            for _ in range(times):
+                pace.queue(work, took)
+        else:
+            for _ in range(times):
+                pace.queue(work, _SHOWN)
+    finally:
         stream.synchronize()
-    for _ in range(times % _TIMES):
-        work()
+
+
+def _seconds(work: Callable[[], None], stream: Stream) -> float:
+    """Do the work once, and return how long it took, the host's part of it included."""
     stream.synchronize()
+    began = perf_counter()
+    work()
+    stream.synchronize()
+    return perf_counter() - began
+
+
+def _each(times: int, took: float) -> int:
+    """Return how often work that took so many seconds is in one graph that is queued again.
+
+    >>> [_each(times, 1e-5) for times in (20, 500, 5000, 10**6)], _each(500, 1e-2)
+    ([4, 4, 12, 32], 2)
+    """
+    worth = isqrt(times // _RECORDING)
+    return max(1, min(int(_SHOWN / took), max(_LEAST, min(_MOST, worth))))
+
+
+class _Pace:
+    """How far the host may be before the device; between, somebody may look."""
+
+    def __init__(self, stream: Stream, look: Callable[[], None] | None) -> None:
+        self._stream, self._look = stream, look
+        self._before: Event | None = None
+        self._queued = 0.0
+
+    def queue(self, work: Callable[[], None], seconds: float) -> None:
+        """Queue work that takes so long at most."""
+        work()
+        self._queued += seconds
+        if self._queued < _SHOWN:
+            return
+        self._queued = 0.0
+        mark = cupy().cuda.Event(disable_timing=True)
+        mark.record(self._stream)
+        if self._look is not None:
+            self._look()
+        if self._before is not None:
+            self._before.synchronize()
+        self._before = mark

@@ -64,9 +64,11 @@ class CudaMachine:
         """Return the contents in host memory, complete."""
         return memory.download(array, self._staging)
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         """Do again what `work` queues on the current stream, and wait for it."""
-        graphs.repeat(work, times)
+        graphs.repeat(work, times, look)
 
     @property
     def compiler(self) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from halocline_engine.device.door import Function, cupy
+from halocline_engine.device.door import Function, Module, cupy
 from halocline_engine.device.following import Following
 from halocline_engine.errors import DeviceError
 
@@ -111,12 +111,12 @@ class DeviceKernels:
         geometry = (*grid, *block, shared)
         if follows:
             launch = Following(function.ptr, geometry, packed.places, self._driver.check_status)
-            return _Ready(name, packed, launch.launch, self._failure)
+            return _Ready(name, packed, launch.launch, self._failure, self._module)
 
         def queue(stream: int) -> None:
             self._driver.launchKernel(function.ptr, *geometry, stream, packed.places, 0)
 
-        return _Ready(name, packed, queue, self._failure)
+        return _Ready(name, packed, queue, self._failure, self._module)
 
     def _function(self, name: str, shared: int) -> Function:
         """Return a kernel that may have so many bytes of shared memory."""
@@ -155,7 +155,10 @@ class _Packed:
 
 
 class _Ready:
-    """A launch of packed arguments; the driver has copied them when it returns."""
+    """A launch of packed arguments; the driver has copied them when it returns.
+
+    Code is unloaded when nothing refers to its module, and a launch may outlive whoever made it.
+    """
 
     def __init__(
         self,
@@ -163,7 +166,9 @@ class _Ready:
         packed: _Packed,
         launch: Callable[[int], None],
         failure: type[Exception],
+        module: Module,
     ) -> None:
+        self._module = module
         self._name = name
         self._packed = packed
         self._launch = launch

@@ -129,9 +129,14 @@ def shrink(line: Line, block: Span, reach: Reach, steps: int) -> tuple[Span, ...
     Span(start=5, stop=15)
     """
     spans = [block]
-    for _ in range(steps):
+    while len(spans) <= steps:
         after = spans[-1]
-        spans.append(after.hull(need(line, domain(line, after, reach), reach)))
+        before = after.hull(need(line, domain(line, after, reach), reach))
+        if before == after:
+            # So it is for all steps before.
+            spans += [after] * (steps + 1 - len(spans))
+        else:
+            spans.append(before)
     return tuple(reversed(spans))
 
 

@@ -1,4 +1,7 @@
-"""Fill the ghost cells of a block's array, with slices that NumPy and CuPy both understand."""
+"""Fill the ghost cells of a block's arrays: all at once where the target can.
+
+What every target can do is to copy slices, which NumPy and CuPy both understand.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import setitem
 
-from halocline_engine.backends.base import Array
-from halocline_engine.distribute.boundary import Kind, Line
+from halocline_engine.backends import ghosts
+from halocline_engine.backends.base import Array, Executable
+from halocline_engine.backends.ghosts import Filling, Framed, Rule
+from halocline_engine.distribute.boundary import Kind, Line, Side
 from halocline_engine.distribute.partition import Span
 
-__all__ = ["fill_ghosts", "ghost_fills"]
+__all__ = ["fill_ghosts", "ghost_fills", "ghosts_of"]
+
+#: Ends whose ghosts are data, or do not exist.
+_UNMADE = (Kind.NONE, Kind.PERIODIC)
 
 
 def fill_ghosts(array: Array, lines: tuple[Line, ...], frames: tuple[Span, ...]) -> None:
@@ -37,6 +45,51 @@ def ghost_fills(
         if high > 0:
             found += _high(array, axis, line, frame, high)
     return found
+
+
+def ghosts_of(
+    executable: Executable | None,
+    lines: tuple[Line, ...],
+    several: Sequence[tuple[Array, tuple[Span, ...]]],
+) -> list[Callable[[], None]]:
+    """Return what fills the ghosts of arrays, each with its frame, from what they hold by then.
+
+    The executable does so at once, if it can; None copies slices, which needs no code.
+    """
+    outside = [one for one in several if _reaches_out(lines, one[1])]
+    if not outside:
+        return []
+    if isinstance(executable, Filling):
+        found = executable.filling(_ends(lines), [_framed(lines, *one) for one in outside])
+        if found is not None:
+            return [found]
+    return [fill for array, frames in outside for fill in ghost_fills(array, lines, frames)]
+
+
+def _reaches_out(lines: tuple[Line, ...], frames: tuple[Span, ...]) -> bool:
+    """Whether there are cells in a frame that rules make."""
+    return any(
+        (line.low.kind not in _UNMADE and frame.start < 0)
+        or (line.high.kind not in _UNMADE and frame.stop > line.size)
+        for line, frame in zip(lines, frames, strict=True)
+    )
+
+
+def _ends(lines: tuple[Line, ...]) -> ghosts.Ends:
+    return tuple((_side(line.low), _side(line.high)) for line in lines)
+
+
+def _side(side: Side) -> ghosts.Side | None:
+    return None if side.kind in _UNMADE else ghosts.Side(Rule(side.kind.value), side.value)
+
+
+def _framed(lines: tuple[Line, ...], array: Array, frames: tuple[Span, ...]) -> Framed:
+    """Return an array and which of its indices are data."""
+    i, j, k = (
+        (max(0, -frame.start), min(frame.size, line.size - frame.start))
+        for line, frame in zip(lines, frames, strict=True)
+    )
+    return Framed(array, (i, j, k))
 
 
 def _low(array: Array, axis: int, line: Line, depth: int) -> Iterator[Callable[[], None]]:

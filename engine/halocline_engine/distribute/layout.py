@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from halocline_engine.datasets.match import FieldUse, Grid, Role
 from halocline_engine.distribute.boundary import Line, Reach, domain, need, shrink
@@ -110,8 +111,13 @@ def _along(
     line: Line, span: Span, reach: Reach, steps: int
 ) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     """Return the spans of `valid` and `domains` along an axis; many blocks have the same ones."""
-    valid = tuple(shrink(line, span, reach, steps))
-    return valid, tuple(domain(line, later, reach) for later in valid[1:])
+    valid = shrink(line, span, reach, steps)
+    domains: list[Span] = []
+    for before, later in pairwise(valid):
+        # Where a block reaches both ends of the data all are one object.
+        same = domains and later is before
+        domains.append(domains[-1] if same else domain(line, later, reach))
+    return valid, tuple(domains)
 
 
 def _pairs(layout: Layout) -> zip[tuple[FieldUse, Reaches]]:

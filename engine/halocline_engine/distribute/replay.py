@@ -50,6 +50,10 @@ class Replays:
             self._executable.repeat(lambda: self._record(slot, kind, work), 1)
         self._recorded[slot, kind]()
 
+    def clear(self) -> None:
+        """Forget what was recorded; none of it is under way."""
+        self._recorded.clear()
+
     def _record(self, slot: int, kind: Hashable, work: Callable[[], None]) -> None:
         self._recorded[slot, kind] = self._recorder.record(work)
 

@@ -5,16 +5,18 @@ Works on any target's arrays through slices alone; between the steps nothing lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from operator import setitem
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Array, Executable, Value
+from halocline_engine.backends.base import Array, Executable, Turning, Value, prepare
 from halocline_engine.datasets.match import FieldUse, Role
-from halocline_engine.distribute.ghosts import fill_ghosts, ghost_fills
+from halocline_engine.distribute.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.layout import Geometry, Layout, Reaches
 from halocline_engine.distribute.partition import Box
 from halocline_engine.errors import CancelledError
@@ -27,9 +29,18 @@ Asked = Callable[[], bool]
 
 #: Steps that are made one by one before others are repeated: each field has had each of its arrays.
 _EAGER = 2
+#: Steps up to which it is not worth it to compile code for their ghosts.
+_FEW = 4
 #: Steps beyond which repeating alike ones is worth waiting for them.
 _MANY = 32
 _NOWHERE: Reaches = ((0, 0), (0, 0), (0, 0))
+#: Fields, scalars, origins and domain of a call.
+_Call: TypeAlias = tuple[
+    Mapping[str, Array],
+    Mapping[str, Value],
+    Mapping[str, tuple[int, int, int]],
+    tuple[int, int, int],
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,8 @@ class Bench:
         for use in layout.uses:
             frame, own = cells.frames[use.name], cells.own[use.name]
             i, j, k = (span.size for span in frame)
-            first = tuple(at.start - span.start for at, span in zip(own, frame, strict=True))
+            # What is read of an input may begin behind the block's first cell.
+            first = [max(0, at.start - span.start) for at, span in zip(own, frame, strict=True)]
             halo = (first[0], first[1], first[2])
             arrays[use.name] = executable.memory.empty((i, j, k), np.dtype(use.dtype), halo)
         return cls(layout, cells, executable, arrays)
@@ -73,7 +85,8 @@ class Bench:
     def advance(self, scalars: Mapping[str, Value], asked: Asked | None) -> Mapping[str, Array]:
         """Make all steps; return the array that each field has after the last one.
 
-        `asked` is looked at before each step; where it says True, `CancelledError` is raised.
+        `asked` is looked at before each step, and ten times a second where many are repeated; where
+        it says True, `CancelledError` is raised.
         """
         steps = _Steps(self, scalars)
         count = len(self.cells.domains)
@@ -111,21 +124,21 @@ class Bench:
     def _alike(self, first: int) -> bool:
         """Whether all steps from one on compute the same cells and leave the same ones valid."""
         cells = self.cells
-        return len({*cells.domains[first:]}) == 1 and len({*cells.valid[first + 1 :]}) == 1
+        return _same(cells.domains[first:]) and _same(cells.valid[first + 1 :])
 
     def _repeat(self, steps: _Steps, step: int, asked: Asked | None) -> None:
         """Make the steps from one on, which are alike.
 
         After two steps each field has the array that it had before.
         """
+        pair = steps.pair(step)
 
         def two() -> None:
-            _look(asked)
-            steps.make(step)
-            steps.make(step)
+            for act in pair:
+                act()
 
         rest = len(self.cells.domains) - step
-        self.executable.repeat(two, rest // 2)
+        self.executable.repeat(two, rest // 2, partial(_look, asked))
         _look(asked)
         if rest % 2:
             steps.make(step)
@@ -145,7 +158,7 @@ class _Steps:
         self._whose = {use.name: use.name for use in uses}
         self._begins = {use.name: _begin(use, self._cells.frames[use.name]) for use in uses}
         self._views: dict[tuple[str, str], Array] = {}
-        self._fills: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        self._fills: dict[tuple[tuple[str, str], ...], list[Callable[[], None]]] = {}
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -155,37 +168,50 @@ class _Steps:
     def make(self, step: int) -> None:
         """Make a step, from what the one before it left."""
         if step:
-            # Each input that is fed gets the array of its output, and the other way round.
-            self._whose = {name: self._whose[other] for name, other in self._partners.items()}
-        self._prepare(step)
-        self._run(step)
+            self._turn()
+        for act in self._prepare(step):
+            act()
+        self._executable(*self._call(step))
 
-    def _prepare(self, step: int) -> None:
-        """Give every array the values that its field has before a step."""
+    def pair(self, step: int) -> list[Callable[[], None]]:
+        """Return what makes two steps that are alike, to be done again and again."""
+        found: list[Callable[[], None]] = []
+        executable = self._executable
+        # The second of two steps may begin where the first one ended.
+        other = executable.turned() if isinstance(executable, Turning) else executable
+        for one in (executable, other):
+            self._turn()
+            found += [*self._prepare(step), prepare(one, *self._call(step))]
+        return found
+
+    def _turn(self) -> None:
+        """Give each input that is fed the array of its output, and the other way round."""
+        self._whose = {name: self._whose[other] for name, other in self._partners.items()}
+
+    def _prepare(self, step: int) -> list[Callable[[], None]]:
+        """Return what gives every array the values that its field has before a step."""
+        found: list[Callable[[], None]] = []
+        wanted: list[FieldUse] = []
         for use, reach in zip(self._layout.uses, self._layout.reaches, strict=True):
-            match use.role:
-                case Role.INPUT:
-                    continue
-                case Role.FED | Role.IN_PLACE:
-                    pass
-                case Role.CREATED:
-                    if not self._overwritten(use, reach, step):
-                        self._array(use.name)[...] = nothing(use)
-                    continue
-                case Role.FEEDS:
-                    if self._overwritten(use, reach, step):
-                        continue
-                    self._array(use.name)[...] = self._array(use.partner)
-            for fill in self._ghosts(use):
-                fill()
+            if use.role is Role.INPUT:
+                continue
+            if use.role in (Role.CREATED, Role.FEEDS) and not self._overwritten(use, reach, step):
+                old = nothing(use) if use.role is Role.CREATED else self._array(use.partner)
+                found.append(partial(setitem, self._array(use.name), ..., old))
+            if use.role is not Role.CREATED and reach != _NOWHERE:
+                wanted.append(use)
+        return [*found, *self._ghosts(wanted)]
 
     def _overwritten(self, use: FieldUse, reach: Reaches, step: int) -> bool:
-        """Whether a step writes every cell that may be looked at later."""
+        """Whether an array has what its field needs: it is written, or nobody looks at it.
+
+        What is beyond the cells that steps compute stays in both arrays of a field.
+        """
         if not use.complete or reach != _NOWHERE:
             return False
-        return self._cells.domains[step] == self._cells.valid[step + 1]
+        return step > 0 or self._cells.domains[step] == self._cells.valid[step + 1]
 
-    def _run(self, step: int) -> None:
+    def _call(self, step: int) -> _Call:
         i, j, k = self._cells.domains[step]
         fields: dict[str, Array] = {}
         origins: dict[str, tuple[int, int, int]] = {}
@@ -194,7 +220,7 @@ class _Steps:
             ((fi, si), (fj, sj), (fk, sk)) = self._begins[name]
             origins[name] = ((i.start - fi) * si, (j.start - fj) * sj, (k.start - fk) * sk)
             fields[name] = self._view(use)
-        self._executable(fields, self._scalars, origins, (i.size, j.size, k.size))
+        return fields, self._scalars, origins, (i.size, j.size, k.size)
 
     def _array(self, name: str) -> Array:
         return self._arrays[self._whose[name]]
@@ -206,14 +232,20 @@ class _Steps:
             found = self._views[key] = _spread(self._array(use.name), use.axes)
         return found
 
-    def _ghosts(self, use: FieldUse) -> list[Callable[[], None]]:
-        key = (use.name, self._whose[use.name])
+    def _ghosts(self, uses: Sequence[FieldUse]) -> list[Callable[[], None]]:
+        key = tuple((use.name, self._whose[use.name]) for use in uses)
         found = self._fills.get(key)
         if found is None:
-            frame = self._cells.frames[use.name]
-            found = ghost_fills(self._array(use.name), self._layout.lines, frame)
-            self._fills[key] = found
+            frames = self._cells.frames
+            several = [(self._array(use.name), frames[use.name]) for use in uses]
+            filler = self._executable if len(self._cells.domains) > _FEW else None
+            found = self._fills[key] = ghosts_of(filler, self._layout.lines, several)
         return found
+
+
+def _same(boxes: Sequence[Box]) -> bool:
+    """Whether there are boxes and all are equal; many of them are mostly one object."""
+    return bool(boxes) and boxes.count(boxes[0]) == len(boxes)
 
 
 def _begin(use: FieldUse, frame: Box) -> tuple[tuple[int, int], ...]:

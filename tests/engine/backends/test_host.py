@@ -40,7 +40,7 @@ def test_all_of_it_can_be_written_and_read() -> None:
     copy = memory.download(array)
     array[...] = 0.0
     assert np.array_equal(copy, values)
-    assert copy.flags.c_contiguous
+    assert copy.flags.f_contiguous
 
 
 def test_empty_shapes() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import re
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -459,6 +461,11 @@ def test_temporaries_may_go_elsewhere(tmp_path: Path, machine: EmulatedMachine) 
     executable(fields, {}, origins, (17, 11, 4))
     np.testing.assert_array_equal(fields["out"], expected["out"])
     assert len({name for name, _, _ in machine.loaded[-1].launched}) > 1
+    code = weakref.ref(machine.loaded.pop())
+    executable.forget()
+    gc.collect()
+    assert code() is not None
+    executable(fields, {}, origins, (17, 11, 4))
     head = executable.tilings()[0]
     assert head.startswith("tiles of 17 x 11 x 4 points with temporaries in 'field', as measured")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import weakref
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -136,3 +138,17 @@ def test_what_the_driver_refuses_is_an_error() -> None:
     with pytest.raises(DeviceError) as caught:
         launch()
     assert str(caught.value) == "Kernel 'known' could not be launched: too many blocks."
+
+
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.usefixtures("driver")
+def test_code_stays_loaded_as_long_as_a_launch_is_ready(follows: bool) -> None:
+    kernels = DeviceKernels(b"code")
+    (module,) = (weakref.ref(one) for one in vars(kernels).values() if isinstance(one, Module))
+    ready = kernels.ready("known", (1, 1, 1), (1, 1, 1), ARGUMENTS, follows=follows)
+    del kernels
+    gc.collect()
+    assert module() is not None
+    del ready
+    gc.collect()
+    assert module() is None

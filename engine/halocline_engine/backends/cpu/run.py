@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import prod
 from threading import Lock
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 import numba
 import numpy as np
@@ -23,6 +22,7 @@ from halocline_engine.backends.cpu.columns import Cut, Sizes, cut
 from halocline_engine.backends.cpu.emit import Function, emit
 from halocline_engine.backends.cpu.layout import Layout, layout_of
 from halocline_engine.backends.cpu.phases import phases
+from halocline_engine.backends.cpu.team import Team, in_turn, taken
 from halocline_engine.backends.host import HostMemory
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Axis, DType, Order
@@ -35,7 +35,6 @@ __all__ = ["SERIAL_POINTS", "Box", "CpuExecutable", "split"]
 Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 _Domain: TypeAlias = tuple[int, int, int]
 _Compiled: TypeAlias = Callable[..., None]
-_Item = TypeVar("_Item")
 
 #: Fewer points than this are not worth waking a thread for.
 SERIAL_POINTS = 16384
@@ -77,6 +76,8 @@ class _Call:
     caches: Caches
     #: Where it is a list, memory of slabs stays in it.
     room: list[object] | None = None
+    #: Where it is a list, what threads share is put there instead of being done.
+    later: list[Callable[[], None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class CpuExecutable:
         self._compiled: dict[Layout, tuple[_Entry, ...]] = {}
         self._phases = tuple(phases(schedule, axis) for axis in (0, 1))
         self._lock = Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._team = Team()
         self._spare: deque[tuple[object, dict[str, _Place]]] = deque(maxlen=4)
 
     @property
@@ -117,9 +118,13 @@ class CpuExecutable:
         """NumPy arrays."""
         return HostMemory()
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         """Do work again; a call costs little on the host."""
         for _ in range(times):
+            if look is not None:
+                look()
             work()
 
     def __call__(
@@ -149,7 +154,9 @@ class CpuExecutable:
             return _nothing
         call, _ = self._bound(fields, scalars, origins, domain)
         if call.threads > 1 and prod(domain) >= SERIAL_POINTS:
-            return partial(self._steps, call)
+            later: list[Callable[[], None]] = []
+            self._steps(replace(call, later=later))
+            return partial(in_turn, later)
         notes = _Notes([], [call])
         entries = tuple(replace(e, compiled=notes.noting(e.compiled)) for e in call.entries)
         self._steps(replace(call, entries=entries, threads=1, room=notes.room))
@@ -225,8 +232,11 @@ class CpuExecutable:
             kernels = [(step, next(entries)) for step in phase.steps if isinstance(step, Kernel)]
             if len(kernels) == 1 and not phase.local:
                 self._kernel(*kernels[0], call, (0, call.domain[2]))
-            else:
+            elif call.later is None:
                 self._slabs(kernels, phase.local, call)
+            else:
+                now = replace(call, later=None)
+                call.later.append(partial(self._slabs, kernels, phase.local, now))
 
     def _levels(self, step: Levels, entries: Iterator[_Entry], call: _Call) -> None:
         for level in step.levels:
@@ -245,18 +255,16 @@ class CpuExecutable:
         nk = call.domain[2]
         points = prod(high - low for low, high in box)
         found = _cut(kernel, entry, call, _sizes(box))
-        if call.threads < 2 or points < SERIAL_POINTS:
-            entry.compiled(*_flat(box), nk, found.rows, found.width, *rest)
-            return
-        each = _PIECES_OF_PLANES if entry.function.reuse.planes else _PIECES
-        count = max(call.threads, min(call.threads * each, points // SERIAL_POINTS))
-        pieces = deque(_pieces(kernel, box, count, call, found.width))
-
-        def run() -> None:
-            for piece in _taken(pieces):
-                entry.compiled(*_flat(piece), nk, found.rows, found.width, *rest)
-
-        self._share(run, min(call.threads, len(pieces)))
+        pieces = [box]
+        if call.threads > 1 and points >= SERIAL_POINTS:
+            each = _PIECES_OF_PLANES if entry.function.reuse.planes else _PIECES
+            count = max(call.threads, min(call.threads * each, points // SERIAL_POINTS))
+            pieces = _pieces(kernel, box, count, call, found.width)
+        words = [(*_flat(piece), nk, found.rows, found.width, *rest) for piece in pieces]
+        if call.later is None:
+            self._team.run(entry.compiled, words, call.threads)
+        else:
+            call.later.append(partial(self._team.run, entry.compiled, words, call.threads))
 
     def _slabs(
         self, kernels: list[tuple[Kernel, _Entry]], local: tuple[Buffer, ...], call: _Call
@@ -275,7 +283,7 @@ class CpuExecutable:
                 call.room.append(own)
             here = replace(call, places={**call.places, **own})
             work = [_slab_work(kernel, entry, here, own, axis, size) for kernel, entry in kernels]
-            for a, b in _taken(slabs):
+            for a, b in taken(slabs):
                 for compiled, words, moving in work:
                     words[2 * axis : 2 * axis + 2] = a, b
                     for at, address, stride in moving:
@@ -283,23 +291,7 @@ class CpuExecutable:
                     compiled(*words)
 
         workers = call.threads if prod(call.domain) >= SERIAL_POINTS else 1
-        self._share(run, min(workers, len(slabs)))
-
-    def _share(self, run: Callable[[], None], workers: int) -> None:
-        """Run here and in other threads, and wait for all that began; each takes what is left."""
-        pool = self._workers() if workers > 1 else None
-        others = [pool.submit(run) for _ in range(workers - 1)] if pool else []
-        run()
-        for other in others:
-            if not other.cancel():
-                other.result()
-
-    def _workers(self) -> ThreadPoolExecutor:
-        """Return the pool; its threads start when work comes, and idle ones are used first."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(thread_name_prefix="halocline-cpu")
-            return self._pool
+        self._team.share(run, min(workers, len(slabs)))
 
 
 def split(box: Box, pieces: int, inner: Axis, *, sequential: bool) -> list[Box]:
@@ -392,15 +384,6 @@ def _buffer(buffer: Buffer, inner: Axis, domain: _Domain) -> _Place:
 def _widened(domain: _Domain, extent: Horizontal, levels: tuple[int, int]) -> Box:
     (i_low, i_high), (j_low, j_high) = extent
     return (i_low, domain[0] + i_high), (j_low, domain[1] + j_high), levels
-
-
-def _taken(work: deque[_Item]) -> Iterator[_Item]:
-    """Yield what nobody has taken yet; threads share the work."""
-    while True:
-        try:
-            yield work.popleft()
-        except IndexError:
-            return
 
 
 def _across(inner: Axis) -> int:

@@ -28,6 +28,7 @@ from halocline_engine.backends.cuda.entries import (
     is_guarded,
     parameters,
 )
+from halocline_engine.backends.cuda.follow import WAIT
 from halocline_engine.backends.cuda.levels import levels
 from halocline_engine.backends.cuda.points import points
 from halocline_engine.backends.cuda.prelude import prelude
@@ -39,13 +40,6 @@ from halocline_engine.ir.types import DType, Order
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["emit"]
-
-#: What a kernel begins with that may be launched before the one in front of it is complete.
-_WAIT = (
-    "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900",
-    '  asm volatile("griddepcontrol.wait;" ::: "memory");',
-    "#endif",
-)
 
 
 def emit(
@@ -122,7 +116,7 @@ def _kernel(
     lines = [
         f'extern "C" __global__ void __launch_bounds__({tile.threads}) {entry.name}(',
         f"{wrapped}) {{",
-        *(_WAIT if follows else ()),
+        *(WAIT if follows else ()),
         *(f"  {line}" for line in body),
         "}",
     ]

@@ -11,10 +11,23 @@ from halocline_engine.backends.cuda.entries import Entry
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.ir.types import Order
 
-__all__ = ["SHORT", "following_tile", "may_follow"]
+__all__ = ["ANNOUNCE", "SHORT", "WAIT", "following_tile", "may_follow"]
 
 #: Bytes that a call moves at most whose kernels take no longer than a few launches.
 SHORT = 32 << 20
+#: What a kernel begins with that may be launched before the one in front of it is complete.
+WAIT = (
+    "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900",
+    '  asm volatile("griddepcontrol.wait;" ::: "memory");',
+    "#endif",
+)
+#: What a kernel begins with during which the one behind it may be brought to the processors. That
+#: waits by itself: what is short leaves it room, what is long had better keep it.
+ANNOUNCE = (
+    WAIT[0],
+    '  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");',
+    WAIT[2],
+)
 #: Threads of a block: each block that is brought costs half a nanosecond.
 _THREADS = 256
 

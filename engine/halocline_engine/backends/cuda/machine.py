@@ -89,7 +89,9 @@ class Machine(Protocol):
         """Return the contents in host memory, complete."""
         ...
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         """Do again what `work` queues; see `backends.base.Executable`."""
         ...
 

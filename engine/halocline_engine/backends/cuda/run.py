@@ -27,6 +27,7 @@ from halocline_engine.backends.cuda.entries import (
     steps_of,
 )
 from halocline_engine.backends.cuda.follow import SHORT, following_tile, may_follow
+from halocline_engine.backends.cuda.ghosts import GhostFiller
 from halocline_engine.backends.cuda.homes import without_memory
 from halocline_engine.backends.cuda.machine import Kernels, Machine
 from halocline_engine.backends.cuda.memory import PitchedMemory
@@ -37,6 +38,7 @@ from halocline_engine.backends.cuda.strips import worth_turning
 from halocline_engine.backends.cuda.tiles import TileFor, tile_for, tiles_of
 from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.backends.cuda.views import Lie, View, disjoint, lie_of, view_of
+from halocline_engine.backends.ghosts import Ends, Framed
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.ir.extent import CENTRE, Horizontal, enclose
 from halocline_engine.ir.types import Axis, DType
@@ -89,6 +91,7 @@ class CudaExecutable:
         self._machine = machine
         self._cache = cache
         self._memory = PitchedMemory(machine)
+        self._filler = GhostFiller(machine, cache)
         self._tile_for = tile_for
         self._reason = reason
         self._steps = steps_of(schedule)
@@ -175,9 +178,15 @@ class CudaExecutable:
         ]
         return _Ready(launches, tuple(fields.values()))
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         """Do again what `work` queues; see `backends.base.Executable`."""
-        self._machine.repeat(work, times)
+        self._machine.repeat(work, times, look)
+
+    def filling(self, ends: Ends, several: Sequence[Framed]) -> Callable[[], None] | None:
+        """Return what queues launches that fill all ghosts; see `backends.ghosts.Filling`."""
+        return self._filler.filling(ends, several)
 
     def turned(self) -> Executable:
         """Return an executable for every other step; see `backends.base.Turning`."""
@@ -434,8 +443,10 @@ class _Turned:
     ) -> Callable[[], None]:
         return self.executable.prepared(fields, scalars, origins, domain, backward=True)
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
-        self.executable.repeat(work, times)
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
+        self.executable.repeat(work, times, look)
 
 
 def _keep(known: dict[_Key, _Kept], key: _Key, found: _Kept) -> None:

@@ -33,6 +33,7 @@ class TunedExecutable(CudaExecutable):
         super().__init__(tuner.schedule, machine, cache)
         self._tuner = tuner
         self._settled: set[CallKind] = set()
+        self._elsewhere: dict[tuple[Choice, str], CudaExecutable] = {}
         self._repeating = 0
 
     def __call__(
@@ -67,12 +68,14 @@ class TunedExecutable(CudaExecutable):
             return partial(self, fields, scalars, origins, domain)
         return super().prepared(fields, scalars, origins, domain, backward=backward)
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         """Do again what `work` queues; nothing is measured meanwhile."""
         with self._lock:
             self._repeating += 1
         try:
-            super().repeat(work, times)
+            super().repeat(work, times, look)
         finally:
             with self._lock:
                 self._repeating -= 1
@@ -102,7 +105,11 @@ class TunedExecutable(CudaExecutable):
         choice = choice_from(tuning.options)
         reason = f"as measured on {tuning.date}, {tuning.gain:.2f} times as fast as unmeasured"
         if choice.temporaries != "auto":
-            return self._chosen(choice, f"with temporaries in '{choice.temporaries}', {reason}")
+            reason = f"with temporaries in '{choice.temporaries}', {reason}"
+            # It stays when calls are prepared anew, as graphs may have recorded some of it.
+            if (choice, reason) not in self._elsewhere:
+                self._elsewhere[choice, reason] = self._chosen(choice, reason)
+            return self._elsewhere[choice, reason]
         if choice == Choice():
             reason = f"by the cost model, the best of {len(tuning.measured)} on {tuning.date}"
         try:

@@ -36,9 +36,13 @@ class ReferenceExecutable:
         """NumPy arrays."""
         return HostMemory()
 
-    def repeat(self, work: Callable[[], None], times: int) -> None:
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
         """Do work again; a call costs little on the host."""
         for _ in range(times):
+            if look is not None:
+                look()
             work()
 
     def __call__(
