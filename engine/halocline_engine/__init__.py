@@ -38,6 +38,7 @@ from halocline_engine.errors import (
 
 if typing.TYPE_CHECKING:
     from halocline_engine.column import column, column_matrix
+    from halocline_engine.distribute.options import Options
     from halocline_engine.indirect import gather, scatter
     from halocline_engine.kernels.indirect.plan import PlanCache
     from halocline_engine.matmul import matmul
@@ -61,6 +62,7 @@ __all__ = [
     "InternalError",
     "LimitError",
     "NameRuleError",
+    "Options",
     "OutputError",
     "PlanCache",
     "ProgramError",
@@ -108,6 +110,12 @@ class _Door(types.ModuleType):
         from halocline_engine.stencil import Stencil
 
         return Stencil
+
+    @property
+    def Options(self) -> typing.Any:
+        from halocline_engine.distribute.options import Options
+
+        return Options
 
     @property
     def column(self) -> typing.Any:

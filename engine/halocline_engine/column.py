@@ -33,10 +33,10 @@ the attribute `matrix_offset`. Values of boundary conditions are no part of it: 
 the matrix times the variable, plus what it gives for 0. The bands of "a - dt * L(a)" are those that
 `tridiagonal` solves for an implicit step.
 
-`dataset`, `target`, `chunks`, `cluster`, `output`, `on_event` and `cancelled` are those of `run`;
-columns are never split, and the result is the same, bit for bit, for any blocks and workers on one
-target. Raises a `ProgramError` with the place in the text, a `RequestError` or a `CapacityError`
-before anything is written.
+`dataset`, `target`, `chunks`, `cluster`, `output`, `on_event`, `cancelled` and `options` are those
+of `run`; columns are never split, and the result is the same, bit for bit, for any blocks and
+workers on one target. Raises a `ProgramError` with the place in the text, a `RequestError` or a
+`CapacityError` before anything is written.
 """
 
 from __future__ import annotations
@@ -49,10 +49,12 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from halocline_engine.arguments import by_name, names_by_name, place_of, sizes_by_name, text
+from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.blockwise import run_blockwise
 from halocline_engine.distribute.column_jobs import ColumnRequest, check_column, column_job
 from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.pools import open_pool
 from halocline_engine.errors import ArgumentError
 
@@ -82,6 +84,7 @@ def column(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
 ) -> xr.Dataset:
     """Evaluate staggered column operators on a dataset; see the head of the module."""
     request = ColumnRequest(
@@ -92,11 +95,11 @@ def column(
         heights=heights,
         boundary=by_name("boundary", boundary, "{'lev': 'periodic'}"),
         dtype=dtype,
-        name=name,
+        name=result_name(name),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
     )
-    return _run(request, dataset, target, mode, cluster, on_event, cancelled)
+    return _run(request, dataset, target, mode, cluster, on_event, cancelled, options)
 
 
 def column_matrix(
@@ -118,6 +121,7 @@ def column_matrix(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
 ) -> xr.Dataset:
     """Return the bands of a linear expression of one variable; see the head of the module."""
     request = ColumnRequest(
@@ -128,12 +132,12 @@ def column_matrix(
         heights=heights,
         boundary=by_name("boundary", boundary, "{'lev': 'periodic'}"),
         dtype=dtype,
-        name=name,
+        name=result_name(name),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
         of=of,
     )
-    return _run(request, dataset, target, mode, cluster, on_event, cancelled)
+    return _run(request, dataset, target, mode, cluster, on_event, cancelled, options)
 
 
 def _run(
@@ -144,6 +148,7 @@ def _run(
     cluster: int | str | Client | None,
     on_event: Callable[[Event], None] | None,
     cancelled: Callable[[], bool] | None,
+    options: Options | None,
 ) -> xr.Dataset:
     if mode not in ("auto", "streamed"):
         raise ArgumentError(
@@ -152,7 +157,7 @@ def _run(
         )
     checked = check_column(request, open_source(dataset))
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         job = column_job(checked, pool, chosen)
         return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
 

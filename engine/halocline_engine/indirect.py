@@ -19,10 +19,10 @@ results are the same bit for bit on every target.
 
 Values are moved as they are, whatever their type, for all other dimensions by one analysis of the
 indices, which `plans` keeps for later calls with the same ones. `target`, `chunks`, `cluster`,
-`output`, `on_event` and `cancelled` are those of `run`, and the result is the same bit for bit
-whatever they are. A block has all of `dim`, and the indices are held in memory, where that fits;
-where it does not, or `chunks` names `dim` or a dimension of the index, elements are sorted into
-buckets by blocks of `dim` and of the index, and only those that are named are moved, see
+`output`, `on_event`, `cancelled` and `options` are those of `run`, and the result is the same bit
+for bit whatever they are. A block has all of `dim`, and the indices are held in memory, where that
+fits; where it does not, or `chunks` names `dim` or a dimension of the index, elements are sorted
+into buckets by blocks of `dim` and of the index, and only those that are named are moved, see
 `distribute.gather_job`. The result has the coordinates that fit and a line in the history; those
 along `dim` are gathered if the indices fit into memory. Raises a `RequestError` or `CapacityError`
 before anything is written.
@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.arguments import place_of, sizes_by_name
 from halocline_engine.datasets.match import near
+from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.provenance import (
     coordinates_of,
     coordinates_within,
@@ -67,6 +68,7 @@ from halocline_engine.distribute.gather_job import (
     names_moved,
     run_exchange,
 )
+from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.pool import LocalPool
 from halocline_engine.distribute.pools import open_pool
 from halocline_engine.errors import ArgumentError, FieldError
@@ -138,6 +140,7 @@ def gather(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset with the elements that `index` names; see the head of the module."""
@@ -157,7 +160,7 @@ def gather(
         direction=Direction.GATHER,
         source=_store(found),
         index=_store(where),
-        names=(source, index, name),
+        names=(source, index, result_name(name)),
         dim=dim,
         own=dims,
         dims=result_dims,
@@ -174,7 +177,7 @@ def gather(
     )
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
     job = _Job(opened, exchange, found, where, sizes, written, plans)
-    return _run(job, mode, target, cluster, on_event, cancelled)
+    return _run(job, mode, target, cluster, on_event, cancelled, options)
 
 
 def scatter(
@@ -196,6 +199,7 @@ def scatter(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset with elements put where `index` says; see the head of the module."""
@@ -214,12 +218,11 @@ def scatter(
             raise _no_dimension(d, source, dims)
     axes = _around(dims, tuple(d for d in dims if d in named))
     place = min((dims.index(d) for d in named), default=0)
-    check_combinable(policy.duplicates, found.dtype)
     exchange = Exchange(
         direction=Direction.SCATTER,
         source=_store(found),
         index=_store(where),
-        names=(source, index, name),
+        names=(source, index, result_name(name)),
         dim=dim,
         own=dims,
         dims=_replaced([d for d in dims if d not in named], place, (dim,)),
@@ -236,7 +239,7 @@ def scatter(
     )
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
     job = _Job(opened, exchange, found, where, sizes, written, plans)
-    return _run(job, mode, target, cluster, on_event, cancelled)
+    return _run(job, mode, target, cluster, on_event, cancelled, options)
 
 
 def _run(
@@ -246,18 +249,20 @@ def _run(
     cluster: int | str | Client | None,
     on_event: Callable[[Event], None] | None,
     cancelled: Callable[[], bool] | None,
+    options: Options | None,
 ) -> xr.Dataset:
     """Do an exchange whole where it fits, else, or where it is asked for, in buckets."""
     exchange = job.exchange
     source, index, name = exchange.names
     check_mode(mode)
+    check_combinable(exchange.policy.duplicates, job.found.dtype)
     _each_once(exchange.dims, name)
     check_whole(job.where.dtype, index)
     check_storable(exchange.dtype, source, job.output)
     moved = names_moved(exchange, job.chunks)
     what = f"{exchange.direction.value} of '{source}' by '{index}'"
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         if not moved and fits_whole(exchange, pool, chosen, LocalPool().memory):
             return changes_on(pool, chosen, _whole(job, what), on_event, cancelled)
         frame = xr.Dataset(coords=_coordinates(job, None))

@@ -16,9 +16,10 @@ Neither the operands nor the result need to fit into memory, nor into that of a 
 read from the store, and written, while others are multiplied. They are visited in columns, so that
 a column of right stays at hand while left passes by, as wide as the memory allows; see
 `distribute.matmul_cut`. `chunks` says how much of the result is done at a time along its
-dimensions, rounded up to tiles. `cluster`, `output`, `on_event` and `cancelled` are those of `run`.
-A result in a store is not compressed. It has the coordinates that fit, no attributes but a line in
-the history of the dataset. Raises a `RequestError` or `CapacityError` before anything is written.
+dimensions, rounded up to tiles. `cluster`, `output`, `on_event`, `cancelled` and `options` are
+those of `run`. A result in a store is not compressed. It has the coordinates that fit, no
+attributes but a line in the history of the dataset. Raises a `RequestError` or `CapacityError`
+before anything is written.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import xarray as xr
 
 from halocline_engine.arguments import place_of, sizes_by_name, text
 from halocline_engine.datasets.match import near
+from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import Opened, open_source
 from halocline_engine.distribute.changes import check_mode, ignore
@@ -70,15 +72,12 @@ def matmul(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Return a dataset with the product of two variables over `dim`; see the head of the module.
-
-    `options` may grant less memory than there is.
-    """
+    """Return a dataset with the product of two variables over `dim`; see the head of the module."""
     check_mode(mode)
     for argument, given in (("left", left), ("right", right)):
         text(argument, given, "the name of a variable")
     text("dim", dim, "the name of a dimension")
-    _check_name(text("name", name, "the name of the result"))
+    name = result_name(name)
     opened = open_source(dataset)
     found = (_variable(opened, left), _variable(opened, right))
     product = _product(found, dim)
@@ -86,11 +85,6 @@ def matmul(
     what = f"product of '{left}' and '{right}' over '{dim}'"
     coordinates = coordinates_within(found[0], product.dims)
     coordinates |= coordinates_within(found[1], product.dims)
-    if name in coordinates or name in product.dims:
-        raise FieldError(
-            f"The result cannot be named '{name}', which is a dimension or coordinate of it.",
-            hint="Give another 'name'.",
-        )
     frame = xr.Dataset(coords=coordinates)
     request = ProductRequest(
         opened=opened,
@@ -104,17 +98,8 @@ def matmul(
         what=what,
     )
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         return run_product(request, pool, chosen, on_event or ignore, cancelled, options)
-
-
-def _check_name(name: str) -> None:
-    """Raise `FieldError` where a store has no place of that name."""
-    if name in {"", ".", ".."} or "/" in name:
-        raise FieldError(
-            f"The result cannot be named '{name}', which is no name of an array in a store.",
-            hint="Give a 'name' without slashes.",
-        )
 
 
 def _variable(opened: Opened, name: str) -> xr.DataArray:

@@ -23,10 +23,10 @@ Every variable on the mesh is taken, for all its other dimensions, or those that
 it must have the type float32 or float64. The dimension of the mesh is found by the mesh's own name
 for it, else by its size; `dim` names it where that is not plain. Results are named
 `<variable>_<operation>`, that of vectors "divergence". `target`, `chunks`, `cluster`, `output`,
-`on_event` and `cancelled` are those of `run`: blocks are cut along the other dimensions, and the
-result is the same bit for bit whatever they are. Calls that share a `PlanCache` as `plans` look for
-neighbours and fit derivatives once for each mesh. Raises a `RequestError` or `CapacityError` before
-anything is written.
+`on_event`, `cancelled` and `options` are those of `run`: blocks are cut along the other dimensions,
+and the result is the same bit for bit whatever they are. Calls that share a `PlanCache` as `plans`
+look for neighbours and fit derivatives once for each mesh. Raises a `RequestError` or
+`CapacityError` before anything is written.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from halocline_engine.distribute.changes import (
     run_changes,
 )
 from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.options import Options
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key
 from halocline_engine.kernels.indirect.problem import choice
@@ -131,6 +132,7 @@ def neighbours(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset with an operator applied on a mesh; see the head of the module."""
@@ -162,19 +164,18 @@ def neighbours(
             for suffix, multiplying in matrices.items()
         ]
     what = f"{operation} on a mesh of {', '.join(chosen)}"
-    frame = xr.Dataset(coords=_coordinates(opened, changes))
     sizes = {d: int(opened.dataset.sizes[d]) for change in changes for d in change.batch}
     sizes |= {change.made[0]: _rows(change) for change in changes}
     request = Request(
         opened=opened,
         changes=tuple(changes),
         sizes=sizes,
-        frame=with_history(frame, opened.dataset, what),
+        frame=with_history(xr.Dataset(coords=_coordinates(opened, changes)), opened.dataset, what),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
         what=what,
     )
-    return run_changes(request, mode, target, cluster, on_event, cancelled)
+    return run_changes(request, mode, target, cluster, on_event, cancelled, options)
 
 
 def _rows(change: Change) -> int:

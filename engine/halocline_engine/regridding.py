@@ -15,11 +15,10 @@ NaN.
 The result has the regridded variables, the centres of the target's cells where the weights hold
 them, the other coordinates of the variables, and a line in the history. `target_dims` names the
 dimensions of the target grid (default: those of the source where there are as many, else "y" and
-"x", or "cell"). `target`, `chunks`, `cluster`, `output`, `on_event` and `cancelled` are those of
-`run`: blocks are cut along the other dimensions and have the whole grid, and the result is the
-same bit for bit whatever they are. Calls that share a `PlanCache` as `plans` put equal weights in
-order once. Raises a `RequestError` or `CapacityError` before anything is
-written.
+"x", or "cell"). `target`, `chunks`, `cluster`, `output`, `on_event`, `cancelled` and `options` are
+those of `run`: blocks are cut along the other dimensions and have the whole grid, and the result is
+the same bit for bit whatever they are. Calls that share a `PlanCache` as `plans` put equal weights
+in order once. Raises a `RequestError` or `CapacityError` before anything is written.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ from halocline_engine.distribute.changes import (
     run_changes,
 )
 from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.options import Options
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.indirect.plan import PlanCache
 from halocline_engine.kernels.indirect.problem import choice
@@ -73,6 +73,7 @@ def regrid(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset on the target grid of the weights; see the head of the module."""
@@ -103,7 +104,7 @@ def regrid(
         output=place_of("output", output),
         what=what,
     )
-    return run_changes(request, mode, target, cluster, on_event, cancelled)
+    return run_changes(request, mode, target, cluster, on_event, cancelled, options)
 
 
 def _chosen(

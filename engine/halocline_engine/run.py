@@ -25,14 +25,16 @@ are written in place go on by themselves. Any other output holds what the last s
 `chunks` are block sizes by dimension (default: planned from memory; K is never split). `order` is
 how blocks follow each other: in "row"s, down "column"s of them, in columns that turn ("zigzag") or
 in "tiles", while a cache of decoded chunks keeps what they share; "auto" takes columns as wide as
-the memory allows.
-`cluster` is None for this process, a number of worker processes to start on this machine, the
-address of a Dask scheduler, or a `distributed.Client`; workers on other machines must see the
-paths. `output` is where a Zarr store is made: it appears when it is complete, or not at all;
-without it the result is in memory. In `workspace` each finished pass over the data is kept, and
-a run of the same job with the same workspace goes on from the newest one; `attempt` keeps the
-files of two runs apart. `on_event` is called with events of `distribute.events`, and
-`cancelled` is asked again and again whether to stop, which raises `CancelledError`.
+the memory allows. `options` makes choices otherwise than the plan: `Options(memory=...)` are the
+bytes that the blocks of a process may take, with what this process holds of results and passes,
+`device_memory` those on its device, and `cache` those of decoded chunks, 0 for none. What cannot
+fit is refused. `cluster` is None for this process, a number of worker processes to start on this
+machine, the address of a Dask scheduler, or a `distributed.Client`; workers on other machines must
+see the paths. `output` is where a Zarr store is made: it appears when it is complete, or not at
+all; without it the result is in memory. In `workspace` each finished pass over the data is kept,
+and a run of the same job with the same workspace goes on from the newest one; `attempt` keeps the
+files of two runs apart. `on_event` is called with events of `distribute.events`, and `cancelled` is
+asked again and again whether to stop, which raises `CancelledError`.
 
 The result has the coordinates and attributes of the dataset and a line in `history`. It is the
 same, bit for bit, for any blocks, steps per pass and workers on one target. Raises a

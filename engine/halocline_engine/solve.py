@@ -40,10 +40,10 @@ system, which says what is wrong with it (see `flag_meanings`; 0 is well); a bad
 other. With `residual`, `name` + "_residual" holds the largest |A x - rhs| over the largest
 |A| |x| + |rhs| of each system, which is about the rounding unit where all is well.
 
-`dataset`, `target`, `chunks`, `cluster`, `output`, `on_event` and `cancelled` are those of `run`;
-`chunks` of a tree's cells count cells. A system is solved in the same way in whatever block it is,
-so the result does not depend on blocks and workers, bit for bit, on one target. Raises a
-`RequestError` or `CapacityError` before anything is written.
+`dataset`, `target`, `chunks`, `cluster`, `output`, `on_event`, `cancelled` and `options` are those
+of `run`; `chunks` of a tree's cells count cells. A system is solved in the same way in whatever
+block it is, so the result does not depend on blocks and workers, bit for bit, on one target. Raises
+a `RequestError` or `CapacityError` before anything is written.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from halocline_engine.arguments import place_of, sizes_by_name
+from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.blockwise import run_blockwise
 from halocline_engine.distribute.events import Event
@@ -67,6 +68,7 @@ from halocline_engine.distribute.factor_jobs import (
     factor_job,
     factored_job,
 )
+from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.pools import open_pool
 from halocline_engine.distribute.solve_across import solve_job
 from halocline_engine.distribute.solve_jobs import (
@@ -107,6 +109,7 @@ def tridiagonal(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
 ) -> xr.Dataset:
     """Solve tridiagonal systems along a dimension; see the head of the module."""
     _check_mode(mode)
@@ -116,13 +119,13 @@ def tridiagonal(
         periodic=periodic,
         pivoting=pivoting,
         residual=residual,
-        name=name,
+        name=result_name(name),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
     )
     checked = check_banded(request, open_source(dataset))
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         job = solve_job(checked, pool, chosen)
         reason = _REASON if job.passes == 1 else _PASSES
         return run_blockwise(job, pool, on_event or _ignore, cancelled, reason)
@@ -148,6 +151,7 @@ def pentadiagonal(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
 ) -> xr.Dataset:
     """Solve pentadiagonal systems along a dimension; see the head of the module."""
     _check_mode(mode)
@@ -157,13 +161,13 @@ def pentadiagonal(
         periodic=False,
         pivoting=pivoting,
         residual=residual,
-        name=name,
+        name=result_name(name),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
     )
     checked = check_banded(request, open_source(dataset))
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         job = solve_job(checked, pool, chosen)
         return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
 
@@ -183,6 +187,7 @@ def factor(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
 ) -> xr.Dataset:
     """Eliminate tridiagonal matrices once, for `solve`; see the head of the module."""
     _check_mode(mode)
@@ -195,7 +200,7 @@ def factor(
     )
     checked = check_factor(request, open_source(dataset))
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         job = factor_job(checked, pool, chosen)
         return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
 
@@ -213,17 +218,18 @@ def solve(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
 ) -> xr.Dataset:
     """Solve tridiagonal systems whose matrices `factor` eliminated; see the head of the module."""
     _check_mode(mode)
-    several = [] if isinstance(rhs, str) else list(rhs)
+    name, several = result_name(name), [] if isinstance(rhs, str) else list(rhs)
     names = {rhs: name} if isinstance(rhs, str) else {one: f"{one}_{name}" for one in several}
     request = SolveRequest(
         names=names, chunks=sizes_by_name("chunks", chunks), output=place_of("output", output)
     )
     checked = check_solve(request, open_source(dataset), open_source(factors))
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         job = factored_job(checked, pool, chosen)
         reason = _REASON if job.passes == 1 else _EACH
         return run_blockwise(job, pool, on_event or _ignore, cancelled, reason)
@@ -245,6 +251,7 @@ def tree(
     output: str | Path | None = None,
     on_event: Callable[[Event], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    options: Options | None = None,
 ) -> xr.Dataset:
     """Solve systems on trees; see the head of the module."""
     _check_mode(mode)
@@ -252,13 +259,13 @@ def tree(
         variables=(diagonal, upper, rhs),
         parent=parent,
         row_size=row_size,
-        name=name,
+        name=result_name(name),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
     )
     checked = check_tree(request, open_source(dataset))
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         job = tree_job(checked, pool, chosen)
         return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
 

@@ -96,6 +96,17 @@ class Settings(BaseSettings):
         default=1, ge=1, le=64, description="Jobs that one dispatcher runs at once."
     )
 
+    memory_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Most memory that a job may take in a worker; what is free where left out.",
+    )
+    device_memory_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Most memory that it may take on a GPU; nearly all of it where left out.",
+    )
+
     lease_seconds: float = Field(default=30.0, gt=0)
     heartbeat_seconds: float = Field(default=10.0, gt=0)
     poll_seconds: float = Field(
@@ -143,6 +154,12 @@ class Settings(BaseSettings):
     def needs_keys(self) -> bool:
         """Whether a request must carry an API key."""
         return self.auth == "keys" or (self.auth == "auto" and not is_loopback(self.host))
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """What is granted to jobs, by the names of the engine's options."""
+        given = {"memory": self.memory_bytes, "device_memory": self.device_memory_bytes}
+        return {name: size for name, size in given.items() if size is not None}
 
     @property
     def database(self) -> str:

@@ -119,6 +119,9 @@ def test_what_is_needed() -> None:
     )
     assert set(needed(dataset, ["a", "nothing"]).variables) == {"a"}
     assert set(needed(dataset, ["a", "b"]).variables) == {"a", "b"}
+    with pytest.raises(FieldError) as lacking:
+        needed(dataset, ["a", "bb"], complete=True)
+    assert str(lacking.value) == "The dataset has no variable 'bb'. Did you mean 'b'?"
     with pytest.raises(DatasetError) as caught:
         needed(dataset, [])
     assert str(caught.value) == (

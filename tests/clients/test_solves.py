@@ -105,11 +105,18 @@ def test_trees_by_the_accessor(client: Client) -> None:
 
 def test_what_only_the_data_can_tell_fails_the_job(client: Client) -> None:
     names: Any = {"lower": "aa", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
-    job = client.tridiagonal(columns(), **names)
+    job = client.tridiagonal(client.upload(columns()), **names)
     with pytest.raises(JobFailed) as caught:
         job.result(progress=False)
     assert isinstance(caught.value.error, FieldError)
     assert caught.value.error.message == "There is no variable 'aa', which 'lower' names."
+
+
+def test_what_the_dataset_here_lacks_is_not_sent(client: Client) -> None:
+    names: Any = {"lower": "aa", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
+    with pytest.raises(FieldError) as caught:
+        client.tridiagonal(columns(), **names)
+    assert str(caught.value) == "The dataset has no variable 'aa'. Did you mean 'a'?"
 
 
 def test_what_the_inputs_tell_is_refused_at_once(client: Client) -> None:

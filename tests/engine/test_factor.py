@@ -143,8 +143,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "none": ({"rhs": []}, "Argument 'rhs' must name at least one variable, got none."),
     "name": (
         {"name": "t"},
-        "Argument 'name' must be a new name for the solution, got 't'. It must not be that of a"
-        " coordinate or a dimension.",
+        "The result cannot be named 't', which is a dimension or coordinate of it. Give another"
+        " 'name'.",
     ),
     "chunks": (
         {"chunks": {"z": 2}},

@@ -213,7 +213,7 @@ def test_a_product_is_cancelled(tmp_path: Path) -> None:
             {"name": "x/y"},
             FieldError,
             "The result cannot be named 'x/y', which is no name of an array in a store. Give a"
-            " 'name' without slashes.",
+            " 'name' of letters, digits and underscores.",
         ),
         (
             {"left": 3},

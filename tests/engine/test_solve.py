@@ -257,8 +257,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "name": (
         {"name": "t"},
-        "Argument 'name' must be a new name for the solution, got 't'. It must not be that of a"
-        " coordinate or a dimension.",
+        "The result cannot be named 't', which is a dimension or coordinate of it. Give another"
+        " 'name'.",
     ),
     "mode": (
         {"mode": "resident"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import halocline_engine
 from halocline_engine.errors import (
     ArgumentError,
     CancelledError,
@@ -24,6 +26,7 @@ from halocline_service.dispatcher.attempt import Tools, attempt
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Failed, Lost, Stopped, outcome_of
 from halocline_service.jobs.job import Job, JobRequest
+from halocline_service.processes.table import PROCESSES
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -67,10 +70,24 @@ def run(idle: Running, dataset: str, **changes: Any) -> Any:
     )
 
 
+def test_what_an_operator_grants_is_passed_on(idle: Running) -> None:
+    run(idle, "sst.zarr", limits={"memory": 10**9, "device_memory": 10**8})
+    granted = idle.engine.calls[0]["options"]
+    assert (granted.memory, granted.device_memory, granted.cache) == (10**9, 10**8, None)
+
+
+def test_every_process_takes_what_is_granted() -> None:
+    functions = {name for name, one in PROCESSES.items() if one.inline is None} - {"stencil"}
+    assert len(functions) > 10
+    for name in ("run", *sorted(functions)):
+        assert "options" in inspect.signature(getattr(halocline_engine, name)).parameters, name
+
+
 def test_the_scheduler_is_passed_on(idle: Running) -> None:
     outputs = run(idle, "sst.zarr")
     assert outputs == {"zarr": {"result": "attempt-1/result.zarr"}}
     assert idle.engine.calls[0]["cluster"] == "tcp://scheduler:8786"
+    assert "options" not in idle.engine.calls[0]
 
 
 def test_references_are_resolved_again(idle: Running) -> None:

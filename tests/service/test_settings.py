@@ -46,6 +46,15 @@ def test_lists_are_read_as_people_write_them(monkeypatch: pytest.MonkeyPatch) ->
     assert settings.allowed_hosts == ["a.org", "b.org"]
 
 
+def test_an_operator_grants_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().limits == {}
+    monkeypatch.setenv("HALOCLINE_MEMORY_BYTES", "4000000000")
+    monkeypatch.setenv("HALOCLINE_DEVICE_MEMORY_BYTES", "2000000000")
+    assert Settings().limits == {"memory": 4 * 10**9, "device_memory": 2 * 10**9}
+    with pytest.raises(ValidationError, match="memory_bytes"):
+        Settings(memory_bytes=0)
+
+
 def test_the_database_is_under_the_data_folder(tmp_path: Path) -> None:
     assert Settings(data_dir=tmp_path).database == f"sqlite:///{tmp_path}/halocline.sqlite3"
     assert Settings(database_url="sqlite:///x").database == "sqlite:///x"

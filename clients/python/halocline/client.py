@@ -445,7 +445,7 @@ class Client:
         inputs: dict[str, Any] = {**variables, **others}
         inputs |= {"chunks": dict(chunks)} if chunks else {}
         needs = [*variables.values(), *needed]
-        inputs["dataset"] = reference(self._connection, dataset, needs)
+        inputs["dataset"] = reference(self._connection, dataset, needs, complete=True)
         document = self.execute(process, inputs)
         return Job(self._connection, str(document["jobID"]))
 

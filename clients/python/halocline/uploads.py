@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tempfile
 import warnings
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from urllib.parse import quote
 import numpy as np
 
 from halocline.connection import Connection
-from halocline.errors import DatasetError
+from halocline.errors import DatasetError, FieldError
 from halocline.job import Job
 
 if TYPE_CHECKING:
@@ -28,14 +29,20 @@ _KINDS = "biufcmMUT"
 _WORKERS = 8
 
 
-def reference(connection: Connection, dataset: DatasetLike, variables: Iterable[str]) -> str:
+def reference(
+    connection: Connection,
+    dataset: DatasetLike,
+    variables: Iterable[str],
+    *,
+    complete: bool = False,
+) -> str:
     """Return a reference that the service understands, uploading the dataset if it is here.
 
     An xarray object is uploaded. A Job is its result. A string that begins with a scheme
     (`upload:`, `job:`, `file:`) is a reference already. Any other `str` or `Path` is a path: if it
     exists here, it is opened here and uploaded; if not, it is sent as it stands, for the service
     to find below its own roots. Only `variables` are uploaded where the dataset has any of them,
-    and all of it otherwise.
+    and all of it otherwise. With `complete`, it must have all of them.
     """
     import xarray as xr
 
@@ -44,21 +51,23 @@ def reference(connection: Connection, dataset: DatasetLike, variables: Iterable[
     if isinstance(dataset, xr.DataArray):
         return upload(connection, _named(dataset), ())
     if isinstance(dataset, xr.Dataset):
-        return upload(connection, dataset, variables)
+        return upload(connection, dataset, variables, complete=complete)
     text = str(dataset)
     if (isinstance(dataset, str) and _has_scheme(text)) or not Path(text).expanduser().exists():
         return text
     with _opened(Path(text).expanduser()) as opened:
-        return upload(connection, opened, variables)
+        return upload(connection, opened, variables, complete=complete)
 
 
-def upload(connection: Connection, dataset: xr.Dataset, variables: Iterable[str]) -> str:
+def upload(
+    connection: Connection, dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = False
+) -> str:
     """Send a dataset to the service as Zarr and return `upload:<id>`.
 
     The dataset is first written to a temporary folder, chunk by chunk, so that one larger than
     memory can be sent; the objects then go in parallel, each repeated where that can help.
     """
-    chosen = needed(dataset, variables)
+    chosen = needed(dataset, variables, complete=complete)
     with tempfile.TemporaryDirectory(prefix="halocline-") as folder:
         root = Path(folder) / "data.zarr"
         _write(chosen, root)
@@ -95,14 +104,20 @@ def _write(dataset: xr.Dataset, root: Path) -> None:
         )
 
 
-def needed(dataset: xr.Dataset, variables: Iterable[str]) -> xr.Dataset:
+def needed(dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = False) -> xr.Dataset:
     """Return the part of a dataset that a job needs; raise DatasetError for what cannot be sent.
 
     The part is those `variables` that the dataset has, with their coordinates, or all of it where
-    it has none of them. Coordinates that hold other objects than numbers, times and text are left
-    out; a variable that holds them is an error.
+    it has none of them; with `complete`, one that it lacks is a FieldError. Coordinates that hold
+    other objects than numbers, times and text are left out; a variable that holds them is an error.
     """
-    present = [name for name in dict.fromkeys(variables) if name in dataset.variables]
+    wanted = list(dict.fromkeys(variables))
+    present = [name for name in wanted if name in dataset.variables]
+    if complete and len(present) < len(wanted):
+        lacking = next(name for name in wanted if name not in present)
+        raise FieldError(
+            f"The dataset has no variable '{lacking}'.", hint=_near(lacking, dataset.variables)
+        )
     chosen = dataset[present] if present else dataset
     odd = [str(name) for name in chosen.variables if not _can_be_sent(chosen.variables[name])]
     wrong = [name for name in odd if name in chosen.data_vars]
@@ -113,6 +128,15 @@ def needed(dataset: xr.Dataset, variables: Iterable[str]) -> xr.Dataset:
             hint="Leave it out with 'dataset.drop_vars', or name the variables with 'fields'.",
         )
     return chosen.drop_vars(odd)
+
+
+def _near(name: str, known: Iterable[object]) -> str:
+    """Return the way out where a name is unknown."""
+    names = [str(one) for one in known]
+    close = difflib.get_close_matches(str(name), names, n=1)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return f"There are {', '.join(repr(one) for one in names)}." if names else ""
 
 
 def _can_be_sent(variable: Any) -> bool:

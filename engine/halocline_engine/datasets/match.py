@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.datasets.axes import find_axes
+from halocline_engine.datasets.names import storable
 from halocline_engine.errors import ArgumentError, AxisError, FieldError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Field, If, Program
@@ -202,11 +204,8 @@ def _role(
     feedback: Mapping[str, str],
 ) -> Role:
     exists = variable in dataset.variables
-    if field.written and variable in dataset.coords:
-        raise FieldError(
-            f"Field '{field.name}' is written, but '{variable}' is a coordinate.",
-            hint="Give it another name with fields={...}.",
-        )
+    if field.written:
+        _check_written(field, dataset, variable)
     if field.name in feedback:
         return Role.FEEDS
     if field.written and exists:
@@ -219,6 +218,25 @@ def _role(
             hint=near(variable, _names(dataset)),
         )
     return Role.FED if field.name in feedback.values() else Role.INPUT
+
+
+def _check_written(field: Field, dataset: xr.Dataset, variable: str) -> None:
+    """Raise `FieldError` where a result cannot be called so."""
+    hint = "Give it another name with fields={...}."
+    if not storable(variable):
+        raise FieldError(
+            f"Field '{field.name}' is written, but {reprlib.repr(variable)} is no name of an array"
+            " in a store.",
+            hint=hint,
+        )
+    if variable in dataset.coords:
+        raise FieldError(
+            f"Field '{field.name}' is written, but '{variable}' is a coordinate.", hint=hint
+        )
+    if variable in dataset.sizes:
+        raise FieldError(
+            f"Field '{field.name}' is written, but '{variable}' is a dimension.", hint=hint
+        )
 
 
 def _from_dataset(role: Role) -> bool:

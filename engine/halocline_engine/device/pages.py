@@ -140,12 +140,21 @@ class Pages:
         return sum(one.stop - one.start for one in self._ranges)
 
     def close(self) -> None:
-        """Unlock everything; nothing uses it any more."""
+        """Unlock everything; nothing uses it any more.
+
+        What cannot be unlocked keeps nothing else locked; why it could not is raised at the end.
+        """
+        failed: list[Exception] = []
         with self._lock:
             while self._ranges:
                 one = self._ranges.pop()
-                self.locking.unlock(one.start)
+                try:
+                    self.locking.unlock(one.start)
+                except Exception as error:  # a device raises whatever its library does
+                    failed.append(error)
             self._alive.clear()
+        if failed:
+            raise failed[0]
 
     def _over(self, start: int, stop: int) -> list[_Range]:
         return [one for one in self._ranges if one.start < stop and start < one.stop]

@@ -20,6 +20,7 @@ from typing import Any
 import xarray as xr
 
 from halocline_engine.datasets.match import FieldUse, Grid, Role
+from halocline_engine.datasets.names import check_results
 from halocline_engine.datasets.result import (
     assemble,
     consolidate,
@@ -122,8 +123,8 @@ def run_blockwise(
 ) -> xr.Dataset:
     """Run a job and return its result, in memory or, where it has an output, opened lazily.
 
-    Raises `OutputError` or `CapacityError` before anything is read or written, and leaves nothing
-    where a block fails.
+    Raises `FieldError`, `OutputError` or `CapacityError` before anything is read or written, and
+    leaves nothing where a block fails.
     """
     started = time.perf_counter()
     check_blockwise(job, pool)
@@ -226,11 +227,17 @@ def _pass_finished(index: int, passes: int, begun: float) -> PassFinished:
 
 
 def check_blockwise(job: Blockwise, pool: Pool) -> None:
-    """Raise `OutputError` or `CapacityError` where the result of a job has no place."""
+    """Raise `OutputError` or `CapacityError` where the result of a job has no place.
+
+    Raises `FieldError` where its variables cannot be called so.
+    """
+    dims = {dim for output in job.outputs for dim in output.dims}
+    taken = dims | {str(name) for name in _frame(job).coords}
+    check_results([output.name for output in job.outputs], taken)
     size = field_bytes(job.uses, job.grid)
     if job.output is not None:
         check_output(job.output, job.opened.path)
-    held = 0 if pool.remote or job.output is not None else size
+    held = _held(job, pool)
     if held > pool.memory:
         raise CapacityError(
             f"The result needs {held} bytes of memory, but only {pool.memory} are free.",
@@ -248,6 +255,11 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
     check_space(needs)
 
 
+def _held(job: Blockwise, pool: Pool) -> int:
+    """Return the bytes of the result that stay in this process while blocks are computed there."""
+    return 0 if pool.remote or job.output is not None else field_bytes(job.uses, job.grid)
+
+
 def _planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
     return Planned(
         mode="streamed",
@@ -258,7 +270,7 @@ def _planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
         passes=job.passes,
         steps=1,
         steps_per_pass=1,
-        projected_bytes=job.projected,
+        projected_bytes=job.projected + _held(job, pool),
     )
 
 

@@ -25,6 +25,7 @@ from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Opened, Source
 from halocline_engine.distribute.blockwise import Blockwise, Output, run_blockwise
 from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block, Span, partition
 from halocline_engine.distribute.pool import LocalPool, Pool
 from halocline_engine.distribute.pools import open_pool
@@ -216,11 +217,12 @@ def run_changes(
     cluster: int | str | Client | None,
     on_event: Callable[[Event], None] | None,
     cancelled: Callable[[], bool] | None,
+    options: Options | None,
 ) -> xr.Dataset:
     """Make all changes, and return the result; arguments are those of `run`."""
     check_mode(mode)
     with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack)
+        pool, chosen = open_pool(cluster, target, stack, options)
         return changes_on(pool, chosen, request, on_event, cancelled)
 
 

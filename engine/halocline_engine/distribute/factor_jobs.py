@@ -21,7 +21,7 @@ from halocline_engine.distribute.factoring import (
     FactorWork,
 )
 from halocline_engine.distribute.pool import Pool
-from halocline_engine.distribute.solve_jobs import bands_of, check_name, chunks_in
+from halocline_engine.distribute.solve_jobs import bands_of, chunks_in
 from halocline_engine.distribute.solving import (
     Band,
     Cut,
@@ -194,8 +194,6 @@ def check_solve(request: SolveRequest, opened: Opened, factors: Opened) -> Check
                 f" {array.dtype.name}.",
                 hint="Convert it with astype.",
             )
-    for name in request.names.values():
-        check_name(name, opened)
     sizes = {d: int(opened.dataset.sizes[d]) for band in found for d in band.dims}
     periodic = bool(held.attrs["solve_periodic"])
     dtype = held.dtype.name

@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.distribute.layout import Geometry, Layout, geometry
 from halocline_engine.distribute.partition import Block, Span
+from halocline_engine.distribute.places import field_bytes
 from halocline_engine.ir.extent import Horizontal
 
-__all__ = ["Cost", "Temporaries", "cost_of", "sample_blocks"]
+__all__ = ["Cost", "Temporaries", "cost_of", "held_bytes", "sample_blocks"]
 
 #: (bytes of an element, extent) of each temporary of a program.
 Temporaries = tuple[tuple[int, Horizontal], ...]
 
 # A read decodes as many chunks at once as Zarr has requests under way.
 _DECODED_AT_ONCE = 10
+# The pass that first writes to arrays which another one has read.
+_RETURNING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,11 @@ def cost_of(
     first = cells.domains[0]
     inside = sum(size * _widened(first, extent) for size, extent in temporaries)
     inside += expression_arrays * widest * math.prod(span.size for span in first)
-    steps_cells = sum(math.prod(span.size for span in box) for box in cells.domains)
+    # Steps that compute the same cells follow each other.
+    steps_cells = sum(
+        math.prod(span.size for span in box) * sum(1 for _ in alike)
+        for box, alike in groupby(cells.domains)
+    )
     return Cost(
         host=read + 2 * written + decode,
         target=frames + inside,
@@ -75,6 +83,27 @@ def cost_of(
         cell_steps=outer * steps_cells,
         frames=frames,
     )
+
+
+def held_bytes(uses: Iterable[FieldUse], grid: Grid, passes: int, *, results: bool) -> int:
+    """Return the bytes of the arrays of this process that some passes write to.
+
+    The second pass reads what the first one wrote. From the third one on, a pass writes to what the
+    one before it read; so does the last one, as far as results are like something there. `results`
+    says that these stay in memory.
+    """
+    several = list(uses)
+    made = [use for use in several if use.result] if results else []
+    kept = [use for use in several if use.kept] if passes > 1 else []
+    held = field_bytes([*made, *kept], grid)
+    if passes < _RETURNING:
+        return held
+    spare = [(use.dims, use.dtype) for use in kept]
+    for use in made:
+        if (use.dims, use.dtype) in spare:
+            spare.remove((use.dims, use.dtype))
+            held -= field_bytes([use], grid)
+    return held + field_bytes(kept, grid)
 
 
 def sample_blocks(grid: Grid, block: tuple[int, int, int], extra: tuple[int, ...]) -> list[Block]:

@@ -25,7 +25,13 @@ from halocline_engine.distribute.partition import Block, Box, Span
 from halocline_engine.distribute.transfer import regions_of
 from halocline_engine.errors import ArgumentError
 from halocline_engine.schedule.column import tile_order, visits
-from halocline_engine.schedule.column_model import Reads, Work, fitting_width, working_set
+from halocline_engine.schedule.column_model import (
+    Reads,
+    Work,
+    fitting_width,
+    turning,
+    working_set,
+)
 from halocline_engine.schedule.recency import Recent
 
 __all__ = [
@@ -37,6 +43,7 @@ __all__ = [
     "check_order",
     "choose_order",
     "fetched_chunks",
+    "has_idle",
     "stored_variables",
     "touched_chunks",
     "whole_rows",
@@ -215,6 +222,18 @@ def touched_chunks(
     return touched
 
 
+def has_idle(layout: Layout, blocks: Sequence[Block], steps: int) -> bool:
+    """Whether any block computes nothing, as every stencil in it leaves the data."""
+    for axis in range(3):
+        for span in {block.box[axis] for block in blocks}:
+            box = list(blocks[0].box)
+            box[axis] = span
+            cells = geometry(layout, Block(0, (box[0], box[1], box[2]), ()), steps)
+            if cells.domains[-1][axis].size == 0:
+                return True
+    return False
+
+
 def fetched_chunks(touched: Iterable[Chunk], cache: int) -> int:
     """Return how many chunks are fetched through a cache that forgets the least recently used.
 
@@ -238,8 +257,10 @@ def _reads(layout: Layout, axis: int, block: int, steps: int) -> tuple[int, int]
 
 
 def _column(name: str, along: int, grid: BlockGrid, cache: int) -> Order:
-    length = grid.counts[1 - along]
-    width = fitting_width(grid.work(along), cache) or 1
+    length, work = grid.counts[1 - along], grid.work(along)
+    width = fitting_width(work, cache) or 1
+    if name == "zigzag" and width < length:
+        width = fitting_width(turning(work), cache) or 1
     return Order(name, along, min(width, length), grid.counts[along])
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from halocline_engine.backends.registry import resolve
-from halocline_engine.distribute.pool import LocalPool, Pool
+from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.partition import Block
+from halocline_engine.distribute.pool import Done, LocalPool, Pool
+from halocline_engine.distribute.steps import Asked
+from halocline_engine.distribute.task import BlockWork
 from halocline_engine.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -15,14 +21,66 @@ if TYPE_CHECKING:
 __all__ = ["open_pool"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Granted:
+    """A pool of whose memory less may be used than there is."""
+
+    pool: Pool
+    options: Options
+
+    @property
+    def workers(self) -> int:
+        """How many processes."""
+        return self.pool.workers
+
+    @property
+    def threads(self) -> int:
+        """How many blocks a process has at hand at once."""
+        return self.pool.threads
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the blocks of one process may take."""
+        granted = self.options.memory
+        return self.pool.memory if granted is None else min(self.pool.memory, granted)
+
+    @property
+    def remote(self) -> bool:
+        """Whether the processes are others than this one."""
+        return self.pool.remote
+
+    def device_memory(self, target: str) -> int | None:
+        """Return the bytes that blocks may take on the device of a process."""
+        there, granted = self.pool.device_memory(target), self.options.device_memory
+        return there if there is None or granted is None else min(there, granted)
+
+    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+        """Compute blocks."""
+        return self.pool.run(work, blocks, asked)
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function once in each process that can be reached."""
+        self.pool.everywhere(function)
+
+
 def open_pool(
-    cluster: int | str | Client | None, target: str, stack: ExitStack
+    cluster: int | str | Client | None,
+    target: str,
+    stack: ExitStack,
+    options: Options | None = None,
 ) -> tuple[Pool, str]:
     """Return a pool and the name of the target on it; what is started ends with the stack.
 
     `cluster` is None for this process, a number of processes to start on this machine, the address
-    of a Dask scheduler, or a client of one.
+    of a Dask scheduler, or a client of one. `options` may grant less memory than there is.
     """
+    pool, chosen = _opened(cluster, target, stack)
+    if options is None or options.memory is options.device_memory is None:
+        return pool, chosen
+    return _Granted(pool, options), chosen
+
+
+def _opened(cluster: int | str | Client | None, target: str, stack: ExitStack) -> tuple[Pool, str]:
     if cluster is None:
         return LocalPool(), resolve(target)
     if isinstance(cluster, int):

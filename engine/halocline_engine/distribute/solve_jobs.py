@@ -38,7 +38,6 @@ __all__ = [
     "banded_job",
     "bands_of",
     "check_banded",
-    "check_name",
     "check_tree",
     "chunks_in",
     "chunks_of",
@@ -136,7 +135,6 @@ def check_banded(request: BandedRequest, opened: Opened) -> CheckedBanded:
         raise FieldError(f"Dimension '{request.dim}' has no rows, expected at least one.")
     if request.periodic:
         rows_of_periodic(sizes[request.dim])
-    check_name(request.name, opened)
     dtype = opened.dataset[found[-1].name].dtype.name
     return CheckedBanded(request, opened, tuple(found), sizes, dtype)
 
@@ -159,7 +157,6 @@ def check_tree(request: TreeRequest, opened: Opened) -> CheckedTree:
             f" cells, beside '{ragged.samples}', that of their nodes.",
             hint="Nodes of all cells lie one behind the other.",
         )
-    check_name(request.name, opened)
     dtype = opened.dataset[found[-1].name].dtype.name
     return CheckedTree(request, opened, (found[0], found[1], found[2]), ragged, sizes, dtype)
 
@@ -387,15 +384,6 @@ def _variable(opened: Opened, argument: str, name: str) -> Any:
             hint=near(name, [str(known) for known in opened.dataset.variables]),
         )
     return opened.dataset[name]
-
-
-def check_name(name: str, opened: Opened) -> None:
-    """Raise `ArgumentError` unless a solution may be called so."""
-    if not name or name in opened.dataset.coords or name in opened.dataset.sizes:
-        raise ArgumentError(
-            f"Argument 'name' must be a new name for the solution, got {name!r}.",
-            hint="It must not be that of a coordinate or a dimension.",
-        )
 
 
 def _names(dims: Sequence[object]) -> str:

@@ -15,6 +15,7 @@ from halocline_engine.distribute.order import (
     arrange,
     choose_order,
     fetched_chunks,
+    has_idle,
     touched_chunks,
     whole_rows,
 )
@@ -130,10 +131,15 @@ def _foretold(job: Visiting, blocks: Sequence[Block], cache: int) -> tuple[int, 
 def _touched(
     job: Visiting, layout: Layout, blocks: Sequence[Block], steps: int
 ) -> list[list[Chunk]]:
-    """Return the chunks that each part reads in a pass, in that order."""
-    parts = shares(blocks, job.parts or 1)
-    touched = (touched_chunks(layout, part, steps, carried=job.carried) for part in parts if part)
-    return [list(itertools.chain(*part)) for part in touched]
+    """Return the chunks that each part reads in a pass, in that order.
+
+    A part in which a block computes nothing is read block by block, as it is done.
+    """
+    touched: list[list[Chunk]] = []
+    for part in filter(None, shares(blocks, job.parts or 1)):
+        carried = job.carried and not has_idle(layout, part, steps)
+        touched.append(list(itertools.chain(*touched_chunks(layout, part, steps, carried=carried))))
+    return touched
 
 
 def _fetched(touched: Iterable[Iterable[Chunk]], cache: int) -> int:

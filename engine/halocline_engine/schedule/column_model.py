@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from halocline_engine.errors import InternalError
 from halocline_engine.schedule.column import columns_of
@@ -32,6 +32,7 @@ __all__ = [
     "product_width",
     "product_working_set",
     "tile_surplus",
+    "turning",
     "working_set",
 ]
 
@@ -80,6 +81,20 @@ class Work:
                 "Work in columns needs cells of at least a byte and at least one in work, got"
                 f" {self.unit} bytes and {self.active} cells."
             )
+
+
+def turning(work: Work) -> Work:
+    """Return the work as a cache must hold it if every other column is done from its last row.
+
+    Cells are read from the first row to the last. On the way back, a cache that forgets what was
+    used longest ago would forget the first of them, which the next row needs, before the last,
+    which it does not; with room for a row more, that is what it forgets.
+
+    >>> turning(Work(1, Reads((1, 1), (0, 0)))).reads.rows
+    (1, 2)
+    """
+    before, after = work.reads.rows
+    return replace(work, reads=replace(work.reads, rows=(before, after + 1)))
 
 
 def working_set(work: Work, width: int, *, aligned: bool = False) -> int:

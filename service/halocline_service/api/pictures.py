@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from halocline_engine.schedule.column_model import Reads, Work, working_set
+from halocline_engine.schedule.column_model import Reads, Work, turning, working_set
 from halocline_engine.schedule.pictures import Scene
 
 __all__ = ["scene_of"]
@@ -28,7 +28,9 @@ def scene_of(plan: Mapping[str, Any]) -> Scene:
     order = str(plan.get("order", "row"))
     shown, wide = min(rows, _ROWS), min(length, _LENGTH)
     across = min(wide if order == "row" else width, wide)
-    cache = working_set(Work(1, _AROUND), across) if plan.get("cache_bytes") else 0
+    turns = order == "zigzag" and across < wide
+    work = turning(Work(1, _AROUND)) if turns else Work(1, _AROUND)
+    cache = working_set(work, across) if plan.get("cache_bytes") else 0
     notes = tuple(_notes(plan, rows, length, shown * wide < rows * length))
     return Scene(order, shown, wide, across, min(height, shown), _AROUND, cache, notes)
 
@@ -40,7 +42,7 @@ def _notes(plan: Mapping[str, Any], rows: int, length: int, part: bool) -> Itera
     if not chunks:
         return
     cache = f"a cache of {int(plan['cache_bytes']) / 2**20:.1f} MiB a worker"
-    expected = "too many to foretell" if foretold is None else f"{foretold} fetches foretold"
+    expected = "fetches not foretold" if foretold is None else f"{foretold} fetches foretold"
     yield f"in all: {chunks} chunks, {cache}, {expected}"
     if plan.get("fetches") is not None:
         yield f"counted: {plan['fetches']} fetches"

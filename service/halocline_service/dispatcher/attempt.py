@@ -62,7 +62,10 @@ class EngineFunctions:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What an attempt uses: `runner` runs stencils, `engine` gives what runs other processes."""
+    """What an attempt uses: `runner` runs stencils, `engine` gives what runs other processes.
+
+    `limits` are options of the engine by their names: bytes that an operator grants.
+    """
 
     layout: Layout
     resolver: Resolver
@@ -71,6 +74,7 @@ class Tools:
     cluster: str | None
     largest_chunk: int
     engine: Callable[[str], Runner] = field(default_factory=EngineFunctions)
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def attempt(
@@ -108,7 +112,7 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
     folder = tools.layout.attempt(job.lease)
     folder.mkdir(mode=0o700, parents=True)
     output = folder / "result.zarr"
-    told = {**told, "cluster": tools.cluster, "output": str(output)}
+    told = {**told, **_granted(tools), "cluster": tools.cluster, "output": str(output)}
     result: Any
     if isinstance(inputs, StencilInputs):
         work = tools.layout.work(job.id)
@@ -121,6 +125,16 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
         result.close()
     _check_result(output)
     return {"zarr": {"result": f"{folder.name}/{output.name}"}}
+
+
+def _granted(tools: Tools) -> dict[str, Any]:
+    """Return the engine's options where an operator grants less than there is."""
+    if not tools.limits:
+        return {}
+    import halocline_engine
+
+    options = cast("Callable[..., object]", halocline_engine.Options)
+    return {"options": options(**tools.limits)}
 
 
 def _check_dataset(dataset: Path, tools: Tools) -> None:

@@ -33,6 +33,7 @@ def run_dispatcher(
         scan=scan or scan_file,
         cluster=settings.scheduler,
         largest_chunk=settings.chunk_bytes,
+        limits=settings.limits,
     )
     try:
         Dispatcher(settings, store, tools).run(stop)

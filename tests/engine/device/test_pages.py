@@ -107,6 +107,29 @@ def test_what_is_refused_once_is_not_tried_again() -> None:
     assert Pages(Watched()).lock(whole[:0]) is None
 
 
+def test_what_cannot_be_unlocked_keeps_nothing_else_locked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = paged(6)
+    watched = Watched()
+    pages = Pages(watched)
+    for first in (0, 2, 4):
+        assert pages.lock(whole[first * PAGE : (first + 1) * PAGE]) == ()
+    unlock = watched.unlock
+
+    def failing(address: int) -> None:
+        unlock(address)
+        if address == at(whole) + 2 * PAGE:
+            raise RuntimeError("the device is lost")
+
+    monkeypatch.setattr(watched, "unlock", failing)
+    with pytest.raises(RuntimeError, match="the device is lost"):
+        pages.close()
+    assert not watched.locked
+    assert pages.locked == 0
+    pages.close()
+
+
 def test_threads_lock_each_page_once() -> None:
     whole = paged(64)
     watched = Watched()

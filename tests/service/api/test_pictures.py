@@ -38,4 +38,4 @@ def test_a_plan_without_numbers_is_drawn_with_what_there_is() -> None:
         (),
     )
     many = draw_text(scene_of({**PLAN, "predicted_fetches": None}))
-    assert many.endswith("a cache of 21.0 MiB a worker, too many to foretell\n")
+    assert many.endswith("a cache of 21.0 MiB a worker, fetches not foretold\n")
