@@ -1,31 +1,38 @@
 """Time a stencil on a dataset larger than the memory that a device grants; prints one table.
 
     python tests/benchmarks/gpu_out_of_core.py RESULT.json --commit COMMIT [--seconds 60]
-        [--gib 8] [--grant-gib 3] [--memory-gib 6] [--folder FOLDER] [--target cuda]
+        [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--target cuda]
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, some steps for each
 residency of a block on the device. Each stage is timed alone, with all blocks, and the buffers and
-threads of the run: read, send (host to device), compute, fetch (device to host), write. Then all of
-them overlap. Files of the result do not exist before, but the memory for them was used before.
-`wall / slowest` is what all cost beside the slowest stage; `send / pinned` is the rate of sending
-alone beside that of one large page-locked copy of the same run, and `achieved` that of sending in
-the pipeline. Peaks are what the process and the device took beyond what they had before the run,
-beside the projection. At last some passes go over an array in memory, where sending and fetching
-are all that takes time: `best_to_pinned` is the rate of the best of them beside that of a
-page-locked copy, and `best_to_duplex` beside that of one while another one goes the other way.
+threads that it has in the run: read, send, compute, fetch, write. Then all of them overlap. `way`
+says how values get from files to the device: straight, so that `read` ends and `write` begins
+there, and `send` and `fetch` are copies of the device; or through large buffers of the host, and
+then those two are what goes over the bus. `all read` and `all write` are these stages alone again,
+each with all threads that both have together. Files of the result do not exist before, but the
+memory for them was used before. `wall / slowest` is what all cost beside the slowest stage, and
+`of all` the same with the two that have all threads; `send / pinned` is the rate of sending alone,
+or of reading where that ends on the device, beside that of one large page-locked copy of the same
+run, and `achieved` that in the pipeline. Peaks are what the process and the device took beyond what
+they had before the run, beside the projection. At last some passes go over an array in memory,
+where sending and fetching are all that takes time: `best_to_pinned` is the rate of the best of them
+beside that of a page-locked copy, and `best_to_duplex` beside that of one while another one goes
+the other way.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,16 +40,19 @@ from typing import Any, cast
 
 import numpy as np
 import psutil
-import xarray as xr
 import zarr
+from gpu_arrays import CHUNK, FIVE, GIB, WIDTH, in_memory, pinned_rate
 
 from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import ZarrSink
+from halocline_engine.device import crew_files
+from halocline_engine.device.crew_files import CrewFiles
 from halocline_engine.device.door import cupy
+from halocline_engine.device.files import kvikio_files
 from halocline_engine.distribute import pipeline
-from halocline_engine.distribute.belt import Belt, open_belt
+from halocline_engine.distribute.belt import open_belt, turns
 from halocline_engine.distribute.conveyor import Conveyor, Item, PipelinedWork, items_of
-from halocline_engine.distribute.events import Event, Finished, PassFinished, Planned
+from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.pipeline import Stage
@@ -50,31 +60,22 @@ from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import Report
 from halocline_engine.run import run
 
-FIVE = """
-def five(u: Field[np.float32], v: Field[np.float32], w: np.float32):
-    with computation(PARALLEL), interval(...):
-        v = w * (u + u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -1, 0])
-"""
-#: The same with a field that stays as it is: two are sent for one that is fetched.
-WITH_SOURCE = """
-def five(u: Field[np.float32], c: Field[np.float32], v: Field[np.float32], w: np.float32):
-    with computation(PARALLEL), interval(...):
-        v = w * (u + u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -1, 0]) + c
-"""
-WIDTH = 65536
-#: Rows of a chunk, and (steps of a residency, rows of a block, slots) that are measured.
-CHUNK = 256
+#: What brings values from files to the device, and back.
+CREW, KVIKIO, BUFFERS = "crew", "kvikio", "buffers"
+#: (Steps of a residency, rows of a block, slots, way) that are measured.
 CASES = (
-    (1, 512, 3),
-    (64, 1024, 3),
-    (128, 1024, 3),
-    (256, 1024, 3),
-    (16, 512, 3),
-    (8, 512, 3),
+    (1, 512, 3, CREW),
+    (1, 512, 3, KVIKIO),
+    (16, 512, 3, CREW),
+    (64, 1024, 3, CREW),
+    (1, 512, 3, BUFFERS),
+    (64, 1024, 3, KVIKIO),
+    (128, 1024, 3, CREW),
+    (64, 1024, 3, BUFFERS),
+    (16, 512, 3, KVIKIO),
+    (256, 1024, 3, CREW),
+    (16, 512, 3, BUFFERS),
 )
-#: Passes over a dataset in memory, each of one step, and rows of a block.
-PASSES, ROWS = 5, 512
-GIB = 1 << 30
 
 
 @dataclass
@@ -87,13 +88,20 @@ class Figure:
     blocks: int
     dataset: int
     granted: int
+    way: str = "buffers"
+    threads: tuple[int, int] = (0, 0)
+    filed: int = 0
+    first: bool = False
     alone: dict[str, float] = field(default_factory=dict[str, float])
+    alone_with_all_threads: dict[str, float] = field(default_factory=dict[str, float])
     wall: float = 0.0
+    core_seconds: float = 0.0
     whole_run: float = 0.0
     slowest: str = ""
     locked: int = 0
     unlocking: float = 0.0
     wall_to_slowest: float = 0.0
+    wall_to_slowest_with_all_threads: float = 0.0
     sent: int = 0
     pinned_rate: float = 0.0
     send_to_pinned: float = 0.0
@@ -101,24 +109,6 @@ class Figure:
     projected: int = 0
     host_peak: int = 0
     device_peak: int = 0
-
-
-@dataclass
-class MemoryFigure:
-    """Passes over arrays in memory; times in seconds, rates in bytes per second.
-
-    `duplex_rate` is that of a page-locked copy to the device beside one from it.
-    """
-
-    dataset: int
-    granted: int
-    passes: list[float] = field(default_factory=list[float])
-    lent: float = 0.0
-    pinned_rate: float = 0.0
-    duplex_rate: float = 0.0
-    best_to_pinned: float = 0.0
-    best_to_duplex: float = 0.0
-    whole_run: float = 0.0
 
 
 class Watch:
@@ -163,10 +153,11 @@ class Measured(PipelinedWork):
         every = range(len(items))
         # What is lent to be sent is known of the last items only, when all were read.
         last = [every[-self.slots :][n % min(self.slots, len(items))] for n in every]
-        # The first use compiles, and touches all pages of the buffers and of the result.
+        # The first use compiles, and touches all pages of the buffers and, once, of the result.
         conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
+        some = every if self.figure.first else every[: 2 * self.slots]
         for stage in Stage:
-            self._alone(conveyor, stage, last if stage is Stage.SEND else every)
+            self._alone(conveyor, stage, last[: len(some)] if stage is Stage.SEND else some)
         # Stages that are timed begin with nothing recorded or locked, as the run does.
         del conveyor
         self._unlock()
@@ -183,11 +174,33 @@ class Measured(PipelinedWork):
         self.figure.locked = self.belt.pages.locked if self.belt.pages else 0
         self._forget()
         del conveyor
+        self._with_all_threads(items)
         self._unlock()
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), os.times()
         yield from PipelinedWork.stream(self, blocks, asked)
         self.figure.unlocking = self._unlock()
         self.figure.wall = time.perf_counter() - begun
+        after = os.times()
+        self.figure.core_seconds = after.user + after.system - before.user - before.system
+
+    def _with_all_threads(self, items: Sequence[Item]) -> None:
+        """Time the stages of the host again, each with the threads of both."""
+        pools: Any = (self.belt.readers, self.belt.writers)
+        self.figure.threads = tuple(getattr(pool, "_max_workers") for pool in pools)  # noqa: B009
+        with ExitStack() as stack:
+            threads = stack.enter_context(ThreadPoolExecutor(sum(self.figure.threads)))
+            belt = replace(self.belt, readers=threads, writers=threads)
+            if self.belt.files is not None:
+                every = len(os.sched_getaffinity(0))
+                self.figure.threads = turns(every)
+                files = WAYS[self.figure.way](every, every)
+                stack.callback(files.close)
+                belt.files = files
+            conveyor = Conveyor(self.work, items, self.slots, belt, None)
+            for stage in (Stage.READ, Stage.WRITE):
+                seconds = self._alone(conveyor, stage, range(len(items)))
+                self.figure.alone_with_all_threads[stage.name.lower()] = seconds
+        self._forget()
 
     def _unlock(self) -> float:
         """Unlock what is locked, and return how long it took."""
@@ -200,7 +213,7 @@ class Measured(PipelinedWork):
         """Remove the files of the result, so that all are new again."""
         if isinstance(self.work.sink, ZarrSink):
             for name, _ in self.work.saved:
-                shutil.rmtree(Path(self.work.sink.path) / name / "c")
+                remove(Path(self.work.sink.path) / name / "c")
 
     def _alone(self, conveyor: Conveyor, stage: Stage, items: Sequence[int]) -> float:
         """Return the seconds of one stage of some items, with nothing beside it."""
@@ -210,103 +223,25 @@ class Measured(PipelinedWork):
         lane = lanes.fetching if stage is Stage.FETCH else lane
         slots = [item % self.slots for item in items]
         begun = time.perf_counter()
-        if stage is Stage.WRITE:
-            with ThreadPoolExecutor(min(self.slots, pipeline.AT_ONCE)) as threads:
-                for _ in threads.map(work, items, slots):
-                    pass
+        if lane is None:
+            most = pipeline.AT_ONCE if stage is Stage.WRITE else conveyor.read_at_once
+            with ThreadPoolExecutor(min(self.slots, most)) as threads:
+                list(threads.map(work, items, slots))
         for item, slot in zip(items, slots, strict=True):
-            if stage is Stage.READ:
-                work(item, slot)
-            elif lane is not None:
+            if lane is not None:
                 lane.put(lambda item=item, slot=slot: work(item, slot))
         lanes.settle()
         return time.perf_counter() - begun
+
+
+#: How each way is made, with so many threads that read, and that write.
+WAYS: dict[str, Any] = {CREW: CrewFiles, KVIKIO: partial(kvikio_files, direct=False)}
 
 
 def _sent(item: Item) -> int:
     """Return the bytes of an item that are sent."""
     shares = item.shares.values()
     return sum(4 * int(np.prod([side.size for side in share.fresh])) for share in shares)
-
-
-def pinned_rate(belt: Belt) -> float:
-    """Return the bytes per second of one large page-locked copy to the device, the best of five."""
-    host = belt.lanes.buffer(512 << 20).view(np.float32).reshape((-1, 1, 1), order="F")
-    if type(belt.lanes).__name__ == "HostLanes":
-        into: Any = np.empty_like(host)
-    else:
-        into = cast(Any, cupy()).empty(host.shape, np.float32, order="F")
-    best = 0.0
-    for _ in range(5):
-        begun = time.perf_counter()
-        belt.lanes.sending.put(lambda: belt.lanes.send(host, into))
-        belt.lanes.settle()
-        best = max(best, host.nbytes / (time.perf_counter() - begun))
-    return best
-
-
-def duplex_rate(belt: Belt) -> float:
-    """Return the bytes per second of page-locked copies to the device beside some from it."""
-    lanes = belt.lanes
-    host = [lanes.buffer(512 << 20).view(np.float32).reshape((-1, 1, 1), order="F") for _ in "io"]
-    if type(lanes).__name__ == "HostLanes":
-        device: list[Any] = [np.empty_like(one) for one in host]
-    else:
-        device = [cast(Any, cupy()).empty(one.shape, np.float32, order="F") for one in host]
-    best = 0.0
-    for _ in range(3):
-        begun = time.perf_counter()
-        for _ in range(4):
-            lanes.sending.put(lambda: lanes.send(host[0], device[0]))
-            lanes.fetching.put(lambda: lanes.fetch(device[1], host[1]))
-        lanes.settle()
-        best = max(best, 4 * host[0].nbytes / (time.perf_counter() - begun))
-    return best
-
-
-def in_memory(gib: float, grant: int, target: str, inputs: int = 1) -> MemoryFigure:
-    """Make passes over one or two arrays of this process; return how long each took."""
-    rows = int(gib * GIB) // (4 * WIDTH) // ROWS * ROWS
-    values = np.empty((rows, WIDTH), np.float32)
-    base = np.random.default_rng(0).random((CHUNK, WIDTH), np.float32)
-
-    def fill(first: int) -> None:
-        part = values[first : first + CHUNK]
-        np.add(base[: len(part)], np.float32(first % 97), out=part)
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(fill, range(0, rows, CHUNK)))
-    arrays = {"u": values, "c": values.copy()} if inputs > 1 else {"u": values}
-    figure = MemoryFigure(sum(array.nbytes for array in arrays.values()), grant)
-    with open_belt(target) as belt:
-        figure.pinned_rate, figure.duplex_rate = pinned_rate(belt), duplex_rate(belt)
-    if target == "cuda":
-        cast(Any, cupy()).get_default_memory_pool().free_all_blocks()
-
-    def tell(event: Event) -> None:
-        if isinstance(event, PassFinished):
-            figure.passes.append(event.seconds)
-        if isinstance(event, Finished):
-            figure.lent = event.bytes_lent / (event.bytes_read + event.bytes_written)
-
-    begun = time.perf_counter()
-    run(
-        FIVE if inputs == 1 else WITH_SOURCE,
-        xr.Dataset({name: (("y", "x"), array) for name, array in arrays.items()}),
-        scalars={"w": 0.2},
-        boundary={"x": "periodic", "y": "edge"},
-        steps=PASSES,
-        feedback={"v": "u"},
-        chunks={"y": ROWS, "x": WIDTH},
-        target=target,
-        on_event=tell,
-        options=Options(steps_per_pass=1, slots=3, device_memory=grant),
-    )
-    figure.whole_run = time.perf_counter() - begun
-    best = figure.dataset / min(figure.passes)
-    figure.best_to_pinned = best / figure.pinned_rate
-    figure.best_to_duplex = best / figure.duplex_rate
-    return figure
 
 
 def raw_store(path: Path, rows: int, threads: ThreadPoolExecutor) -> RawArray:
@@ -342,23 +277,29 @@ def check(source: RawArray, made: RawArray, rows: int, threads: ThreadPoolExecut
 
 
 def measured(
-    folder: Path, source: RawArray, case: tuple[int, int, int], grant: int, target: str
+    folder: Path,
+    source: RawArray,
+    case: tuple[int, int, int, str],
+    grant: int,
+    target: str,
+    rate: float,
 ) -> Figure:
-    """Run a case and return its figure."""
-    steps, rows, slots = case
+    """Run a case and return its figure; `rate` is that of a page-locked copy."""
+    steps, rows, slots, way = case
     total = source.stored.sizes[0]
-    figure = Figure(steps, rows, slots, 0, total * WIDTH * 4, grant)
+    figure = Figure(steps, rows, slots, 0, total * WIDTH * 4, grant, way)
+    ways: Any = crew_files
+    ways.device_files = WAYS.get(way)
     events: list[Event] = []
     streamed: Any = __import__("halocline_engine.distribute.streamed", fromlist=["PipelinedWork"])
     plain = streamed.PipelinedWork
     streamed.PipelinedWork = partial(Measured, figure=figure)
     # Before the run is watched, and in memory that goes back, so that peaks are the run's own.
-    with open_belt(target) as belt:
-        figure.pinned_rate = pinned_rate(belt)
+    figure.pinned_rate, figure.first = rate, not (folder / "out.zarr").exists()
     if target == "cuda":
         cast(Any, cupy()).get_default_memory_pool().free_all_blocks()
     output = folder / "out.zarr"
-    shutil.rmtree(output, ignore_errors=True)
+    remove(output)
     begun = time.perf_counter()
     try:
         with Watch(target) as watch:
@@ -374,29 +315,51 @@ def measured(
                 output=output,
                 on_event=events.append,
                 options=Options(
-                    steps_per_pass=steps, slots=slots, device_memory=grant, compressed=False
+                    steps_per_pass=steps,
+                    slots=slots,
+                    device_memory=grant,
+                    compressed=False,
+                    filed=way != BUFFERS,
                 ),
             )
     finally:
         streamed.PipelinedWork = plain
     figure.whole_run = time.perf_counter() - begun
-    assert isinstance(events[0], Planned)
-    figure.projected, figure.blocks = events[0].projected_bytes, events[0].blocks
+    planned, finished = events[0], events[-1]
+    assert isinstance(planned, Planned)
+    assert isinstance(finished, Finished)
+    figure.projected, figure.blocks = planned.projected_bytes, planned.blocks
+    figure.filed = finished.bytes_filed
+    figure.way = way if figure.filed else BUFFERS
     figure.host_peak = watch.peak[0] - watch.before[0]
     figure.device_peak = watch.peak[1] - watch.before[1]
     figure.slowest = max(figure.alone, key=lambda name: figure.alone[name])
     figure.wall_to_slowest = figure.wall / figure.alone[figure.slowest]
-    figure.send_to_pinned = figure.sent / figure.alone["send"] / figure.pinned_rate
+    every = figure.alone | figure.alone_with_all_threads
+    figure.wall_to_slowest_with_all_threads = figure.wall / max(every.values())
+    sending = figure.alone["read" if figure.filed else "send"]
+    figure.send_to_pinned = figure.sent / sending / figure.pinned_rate
     figure.achieved_to_pinned = figure.sent / figure.wall / figure.pinned_rate
     return figure
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, its files in several threads."""
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(Path.unlink, (file for file in folder.rglob("*") if file.is_file())))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def line(figure: Figure) -> str:
     """Return a row of the table."""
     alone = " | ".join(f"{figure.alone[stage.name.lower()]:.3f}" for stage in Stage)
+    every = " | ".join(f"{seconds:.3f}" for seconds in figure.alone_with_all_threads.values())
     return (
-        f"| {figure.steps} | {figure.rows} | {figure.slots} | {figure.blocks} | {alone} |"
-        f" {figure.wall:.3f} | {figure.slowest} | {figure.wall_to_slowest:.3f} |"
+        f"| {figure.steps} | {figure.rows} | {figure.slots} | {figure.blocks} | {figure.way} |"
+        f" {figure.threads[0]} + {figure.threads[1]} | {alone} |"
+        f" {figure.wall:.3f} | {figure.core_seconds:.1f} | {figure.slowest} |"
+        f" {figure.wall_to_slowest:.3f} | {every} |"
+        f" {figure.wall_to_slowest_with_all_threads:.3f} |"
         f" {figure.pinned_rate / 1e9:.1f} |"
         f" {figure.send_to_pinned:.3f} | {figure.achieved_to_pinned:.3f} |"
         f" {figure.host_peak / 1e9:.2f} | {figure.device_peak / 1e9:.2f} |"
@@ -405,8 +368,9 @@ def line(figure: Figure) -> str:
 
 
 HEAD = (
-    "| steps | rows | slots | blocks | read | send | compute | fetch | write | wall | slowest |"
-    " wall / slowest | pinned GB/s | send / pinned | achieved | host GB | device GB |"
+    "| steps | rows | slots | blocks | way | threads | read | send | compute | fetch | write |"
+    " wall | core s | slowest | wall / slowest | all read | all write | of all |"
+    " pinned GB/s | send / pinned | achieved | host GB | device GB |"
     " projected GB | whole run |"
 )
 
@@ -426,7 +390,7 @@ def main() -> None:
     parser.add_argument("--commit", default="not said")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--gib", type=float, default=8.0)
-    parser.add_argument("--grant-gib", type=float, default=3.0)
+    parser.add_argument("--grant-gib", type=float, default=4.0)
     parser.add_argument("--memory-gib", type=float, default=6.0)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--target", default="cuda")
@@ -445,11 +409,13 @@ def main() -> None:
         with ThreadPoolExecutor(8) as threads:
             source = raw_store(folder / "in.zarr", rows, threads)
             print(f"{rows} x {WIDTH} float32 in {folder}", flush=True)
+            with open_belt(arguments.target) as belt:
+                rate = pinned_rate(belt)
             print(HEAD + "\n|" + "---|" * (HEAD.count("|") - 1), flush=True)
             for case in CASES:
                 if time.perf_counter() - begun > arguments.seconds or case[1] * 2 > rows:
                     break
-                figure = measured(folder, source, case, grant, arguments.target)
+                figure = measured(folder, source, case, grant, arguments.target, rate)
                 found["figures"].append(asdict(figure))
                 print(line(figure), flush=True)
                 if case[0] == 1:

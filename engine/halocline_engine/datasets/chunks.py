@@ -13,7 +13,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,21 +217,41 @@ class CachedSource:
         stored = next((one for one in self.variables if one.name == name), None)
         if stored is None:
             return self.source.read(name, region)
-        chunks = list(chunks_in(stored, region))
         if not self.limit:
-            tally.fetches += len(chunks)
+            tally.fetches += sum(1 for _ in chunks_in(stored, region))
             return self.source.read(name, region)
-        cache = _cache_of(self.run, self.limit)
         values: NDArray[Any] | None = None
+        for chunk, held in self._held(stored, region, tally):
+            if values is None:
+                values = np.empty([side.stop - side.start for side in region], held.dtype)
+            there, here = common_cells(chunk.region, region)
+            values[there] = held[here]
+        return values if values is not None else self.source.read(name, region)
+
+    def fill(
+        self, name: str, region: Region, into: NDArray[Any], tally: Tally, threads: Executor
+    ) -> bool:
+        """Fill an array with a region, some chunks at a time; False where nothing is kept."""
+        stored = next((one for one in self.variables if one.name == name), None)
+        if stored is None or not self.limit:
+            return False
+
+        def copy(item: tuple[Chunk, NDArray[Any]]) -> None:
+            there, here = common_cells(item[0].region, region)
+            into[there] = item[1][here]
+
+        for _ in threads.map(copy, self._held(stored, region, tally)):
+            pass
+        return True
+
+    def _held(
+        self, stored: Stored, region: Region, tally: Tally
+    ) -> Iterator[tuple[Chunk, NDArray[Any]]]:
+        """Yield the chunks of a region with their values, in order."""
+        cache, chunks = _cache_of(self.run, self.limit), list(chunks_in(stored, region))
         for first in range(0, len(chunks), _AT_ONCE):
             part = chunks[first : first + _AT_ONCE]
-            found = cache.take(self.place, part, self._values, tally)
-            if values is None:
-                values = np.empty([side.stop - side.start for side in region], found[0].dtype)
-            for chunk, held in zip(part, found, strict=True):
-                there, here = common_cells(chunk.region, region)
-                values[there] = held[here]
-        return values if values is not None else self.source.read(name, region)
+            yield from zip(part, cache.take(self.place, part, self._values, tally), strict=True)
 
     def _values(self, chunk: Chunk) -> NDArray[Any]:
         return self.source.read(chunk.stored.name, chunk.region)

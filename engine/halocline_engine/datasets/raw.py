@@ -13,7 +13,7 @@ import math
 import os
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +25,15 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in, common_cells
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.spread import spread
 
-__all__ = ["RawArray", "raw_array"]
+__all__ = ["RawArray", "Stretch", "raw_array"]
 
 #: Bytes that a thread copies at a time, and below which a call of the system is too much for a run.
 _PIECE = 16 << 20
 _SHORT = 32 << 10
+#: Bytes that take as long as asking for one more stretch of a file.
+_CALL = 128 << 10
 #: Attributes that make xarray change values when it reads them.
 _ENCODED = ("missing_value", "scale_factor", "add_offset", "_Unsigned")
 _FILL = "_FillValue"
@@ -46,6 +49,30 @@ class _Part:
     path: Path
     here: Region
     values: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Bytes that lie together in the file of a chunk: all that a region has of it, or some.
+
+    They begin at `offset` and are an array of `shape`, the last dimension fastest, whose cells
+    `inside` are those at `there` in the region.
+    """
+
+    path: Path
+    offset: int
+    size: int
+    shape: tuple[int, ...]
+    inside: Region
+    there: Region
+
+    @property
+    def whole(self) -> bool:
+        """Whether all cells are inside."""
+        return all(
+            part.stop - part.start == size
+            for part, size in zip(self.inside, self.shape, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +95,7 @@ class RawArray:
         `into` has the array's type and dimensions. Without an executor this thread reads alone.
         """
         pieces = itertools.chain(*map(self._pieces, self._parts(region, into)))
-        return all((executor.map if executor else map)(self._read, pieces))
+        return all(spread(self._read, pieces, executor))
 
     def write(self, region: Region, values: NDArray[Any], executor: Executor | None = None) -> bool:
         """Store a region; False, and nothing is done, where chunks lie across its edges.
@@ -81,9 +108,70 @@ class RawArray:
             return False
         # A file has one writer at a time: threads that shared one would wait for each other.
         with full_disk(self.path):
-            for _ in (executor.map if executor else map)(self._write, parts):
-                pass
+            spread(self._write, parts, executor)
         return True
+
+    def make_folders(self, files: Iterable[Path]) -> None:
+        """Make the folders of some chunks; that of the array is there, or `OSError` is raised."""
+        for folder in {file.parent for file in files}:
+            levels = [folder, *folder.parents]
+            for level in reversed(levels[: levels.index(self.path)]):
+                level.mkdir(exist_ok=True)
+
+    @property
+    def file_size(self) -> int:
+        """The bytes of the file of a chunk."""
+        return math.prod(self.stored.chunks) * self.stored.itemsize
+
+    def stretches(self, region: Region) -> Iterator[Stretch]:
+        """Yield what is to be read of a region, in as few large pieces as its chunks allow."""
+        for chunk in chunks_in(self.stored, region):
+            there, here = common_cells(chunk.region, region)
+            # Rows of the first `level` dimensions apart, and all of those behind the next one.
+            sides = [side.stop - side.start for side in here]
+            pieces = [math.prod(sides[:at]) for at in range(len(sides))]
+            sizes = [side * stride for side, stride in zip(sides, self._strides, strict=True)]
+            level = min(range(len(sides)), key=lambda at: pieces[at] * (sizes[at] + _CALL))
+            yield from self._stretches(chunk, here, there, level)
+
+    def files(self, region: Region) -> list[Stretch] | None:
+        """Return what is to be written of a region, a file each; None if chunks lie across edges.
+
+        Files have more cells than a stretch where the data end within a chunk.
+        """
+        chunks = list(chunks_in(self.stored, region))
+        if any(not _holds(region, chunk.region) for chunk in chunks):
+            return None
+        found: list[Stretch] = []
+        for chunk in chunks:
+            there, here = common_cells(chunk.region, region)
+            found.extend(self._stretches(chunk, here, there, 0))
+        return found
+
+    def _stretches(
+        self, chunk: Chunk, here: Region, there: Region, level: int
+    ) -> Iterator[Stretch]:
+        """Yield cells of a chunk, those of different places in the first dimensions apart."""
+        strides, path = self._strides, self._file(chunk)
+        rows = here[level].stop - here[level].start
+        shape = (*(1 for _ in range(level)), rows, *self.stored.chunks[level + 1 :])
+        one = tuple(slice(0, side) for side in shape[: level + 1])
+        for index in np.ndindex(*(side.stop - side.start for side in here[:level])):
+            starts = [side.start + at for side, at in zip(here, (*index, 0), strict=False)]
+            yield Stretch(
+                path,
+                sum(start * stride for start, stride in zip(starts, strides, strict=False)),
+                rows * strides[level],
+                shape,
+                (*one, *here[level + 1 :]),
+                (
+                    *(
+                        slice(side.start + at, side.start + at + 1)
+                        for side, at in zip(there, index, strict=False)
+                    ),
+                    *there[level:],
+                ),
+            )
 
     @property
     def _strides(self) -> tuple[int, ...]:
@@ -149,10 +237,10 @@ class RawArray:
 
     def _write(self, part: _Part) -> None:
         """Write the file of a chunk, with the cells behind the end of the data as well."""
-        part.path.parent.mkdir(parents=True, exist_ok=True)
+        self.make_folders([part.path])
         file = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            os.ftruncate(file, math.prod(self.stored.chunks) * self.stored.itemsize)
+            os.ftruncate(file, self.file_size)
             for piece in self._pieces(part):
                 if isinstance(piece, _Part):
                     self._mapped(piece, "r+")[...] = piece.values

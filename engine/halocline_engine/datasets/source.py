@@ -19,6 +19,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import source_of
+from halocline_engine.datasets.damage import read_chunked, read_whole
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.hdf5_scan import is_hdf5, refuse_outside
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset, variable_data
@@ -56,8 +57,9 @@ class ZarrStore:
     stamp: str
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
-        """Return the decoded values of a region."""
-        return _values(_open_zarr(self.path, self.stamp), name, region)
+        """Return the decoded values of a region; raises `DatasetError` where a chunk is broken."""
+        read = functools.partial(_values, _open_zarr(self.path, self.stamp), name)
+        return read_chunked(self.path, name, region, read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,9 @@ class NetcdfFile:
     stamp: str
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
-        """Return the decoded values of a region."""
-        return _values(_open_netcdf(self.path, self.stamp), name, region)
+        """Return the decoded values of a region; raises `DatasetError` where it is broken."""
+        read = functools.partial(_values, _open_netcdf(self.path, self.stamp), name)
+        return read_whole(self.path, name, region, read)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,8 +96,9 @@ class ArrayStore:
     path: str
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
-        """Return the values of a region."""
-        return np.asarray(ZARR.open_array(self.path, path=name, mode="r")[region])
+        """Return the values of a region; raises `DatasetError` where a chunk is broken."""
+        array = ZARR.open_array(self.path, path=name, mode="r")
+        return read_chunked(self.path, name, region, lambda cells: np.asarray(array[cells]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

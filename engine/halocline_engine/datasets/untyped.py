@@ -1,15 +1,17 @@
-"""xarray's and Zarr's doors to files, whose types are only partly known: met here, once."""
+"""Doors to files of xarray, Zarr and numcodecs, whose types are partly known: met here, once."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, cast
 
+import numcodecs  # pyright: ignore[reportMissingTypeStubs] - it has none
 import xarray as xr
 import zarr
 
-__all__ = ["XARRAY", "ZARR", "store_dataset", "variable_data"]
+__all__ = ["NUMCODECS", "XARRAY", "ZARR", "store_dataset", "variable_data"]
 
+NUMCODECS: Any = cast(Any, numcodecs)
 XARRAY: Any = cast(Any, xr)
 ZARR: Any = cast(Any, zarr)
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Stream, cupy
+from halocline_engine.device.files import Files
 from halocline_engine.device.graphs import captured
-from halocline_engine.device.memory import copy_rows
+from halocline_engine.device.memory import copy_rows, reserve
 from halocline_engine.device.pages import DeviceLocking, Locking
 from halocline_engine.errors import CapacityError
 
@@ -123,6 +124,17 @@ class DeviceLanes:
         # The stub asks for the buffer protocol, which CuPy's class has.
         data: Any = cuda.PinnedMemoryPointer(memory, 0)
         return np.frombuffer(data, np.uint8, size)
+
+    def memory(self, size: int) -> DeviceArray:
+        """Return bytes of the device; raises `CapacityError` where there are not so many."""
+        return cupy().ndarray((size,), np.dtype(np.uint8), reserve(max(1, size)), (1,))
+
+    def files(self, reading: int, writing: int) -> Files | None:
+        """Return what reads files to such memory, and writes them, with so many threads each."""
+        # Numba takes a second to import.
+        from halocline_engine.device.crew_files import device_files
+
+        return device_files(reading, writing)
 
     def locking(self) -> Locking:
         """Return what locks pages, so that they are copied where they lie."""

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, HostArray
+from halocline_engine.device.files import Files
 from halocline_engine.device.pages import Locking, Pages
+from halocline_engine.distribute.decoding import Decoder, open_decoder
 from halocline_engine.distribute.host_lanes import HostLanes
 from halocline_engine.distribute.pipeline import Lanes
 
-__all__ = ["Belt", "Carrier", "open_belt"]
+__all__ = ["Belt", "Carrier", "open_belt", "turns"]
 
 
 class Carrier(Lanes, Protocol):
@@ -25,6 +27,17 @@ class Carrier(Lanes, Protocol):
 
     def buffer(self, size: int) -> NDArray[np.uint8]:
         """Return memory of the host from and to which a device copies at its full rate."""
+        ...
+
+    def memory(self, size: int) -> Array:
+        """Return bytes [n] of the device, to and from which files are read and written."""
+        ...
+
+    def files(self, reading: int, writing: int) -> Files | None:
+        """Return what reads and writes such files; None where they go through the host.
+
+        So many cores read, and so many write, at a time.
+        """
         ...
 
     def locking(self) -> Locking | None:
@@ -52,12 +65,17 @@ class Belt:
     """A device and the buffers of its host, which are made once and kept for the next pass.
 
     `pages` lock what is sent and fetched where it lies; None where all goes through buffers.
+    `files` go straight to memory of the device; None where they too go through buffers. `decoder`
+    decodes chunks there; None where the host does.
     """
 
     lanes: Carrier
     readers: Executor
     writers: Executor
     pages: Pages | None = None
+    files: Files | None = None
+    decoder: Decoder | None = None
+    _memory: dict[tuple[str, int], Array] = field(default_factory=dict[tuple[str, int], Array])
     _buffers: dict[tuple[str, int], NDArray[np.uint8]] = field(
         default_factory=dict[tuple[str, int], NDArray[np.uint8]]
     )
@@ -70,20 +88,48 @@ class Belt:
             found = self._buffers[side, slot] = self.lanes.buffer(size)
         return found
 
+    def memory(self, side: str, slot: int, size: int) -> Array:
+        """Return memory of the device of a slot for files on one side, of at least `size` bytes."""
+        found = self._memory.get((side, slot))
+        if found is None or found.nbytes < size:
+            self._memory.pop((side, slot), None)
+            found = self._memory[side, slot] = self.lanes.memory(size)
+        return found
+
 
 @contextmanager
-def open_belt(target: str) -> Generator[Belt]:
-    """Open the device of a target for pipelines; at the end nothing is under way, or locked."""
-    threads = max(2, len(os.sched_getaffinity(0)) // 2)
+def open_belt(
+    target: str, *, filed: bool = False, unpacked: tuple[str, ...] = ()
+) -> Generator[Belt]:
+    """Open the device of a target for pipelines; at the end nothing is under way, or locked.
+
+    `filed` lets files go straight to and from memory of the device, where that is possible, and
+    chunks of the codecs `unpacked` are decoded there, if nvCOMP is there.
+    """
     with ExitStack() as stack:
+        lanes: Any = stack.enter_context(_lanes(target))
+        cores = len(os.sched_getaffinity(0))
+        files: Files | None = lanes.files(*turns(cores)) if filed else None
+        if files is not None:
+            stack.callback(files.close)
+        threads = max(2, cores // 2)
         readers = stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="read"))
         writers = stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="write"))
-        lanes: Any = stack.enter_context(_lanes(target))
         locking: Locking | None = lanes.locking()
         pages = Pages(locking) if locking is not None else None
         if pages is not None:
             stack.callback(pages.close)
-        yield Belt(lanes, readers, writers, pages)
+        decoder = open_decoder(target, unpacked) if unpacked else None
+        yield Belt(lanes, readers, writers, pages, files, decoder)
+
+
+def turns(cores: int) -> tuple[int, int]:
+    """Return how many cores shall read files to a device at a time, and how many write.
+
+    A new file takes a core about twice as long as one that is read, as its pages are made.
+    """
+    reading = max(1, cores * 3 // 8)
+    return reading, max(1, cores - reading)
 
 
 def _lanes(target: str) -> Any:

@@ -6,43 +6,51 @@ left it in; only the rest is read and sent.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, Executable
 from halocline_engine.datasets.chunks import Tally
-from halocline_engine.datasets.match import FieldUse, Role
+from halocline_engine.datasets.match import Role
 from halocline_engine.distribute.belt import Belt
 from halocline_engine.distribute.carry import Share, points_of, same_point, share
 from halocline_engine.distribute.direct import (
     Reader,
     Writer,
+    filed_result,
+    filed_source,
     lender_of,
     reader_of,
     taker_of,
     writer_of,
 )
+from halocline_engine.distribute.filing import Filing
 from halocline_engine.distribute.ghosts import fill_ghosts
 from halocline_engine.distribute.layout import Geometry, geometry
 from halocline_engine.distribute.lending import Lender, Lent
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.pipeline import run_pipeline
 from halocline_engine.distribute.replay import Replays, kind_of
+from halocline_engine.distribute.rooms import Room, box_bytes, shape_of
 from halocline_engine.distribute.steps import Asked, Bench
 from halocline_engine.distribute.task import COMPUTE, Report, Work, executable_of, peak_bytes
 
+if TYPE_CHECKING:
+    from halocline_engine.distribute.unpacking import Unpacker
+
 __all__ = ["Conveyor", "Item", "PipelinedWork", "items_of"]
 
-_ALIGNED = 256
+#: Items that are read at the same time, at most.
+_READ_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +104,12 @@ class PipelinedWork:
             return
         conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
         lanes = self.belt.lanes
-        for number in run_pipeline(conveyor, lanes, len(items), self.slots, asked):
-            report = conveyor.report(number)
-            if report is not None:
-                yield report
+        stages = run_pipeline(conveyor, lanes, len(items), self.slots, asked, conveyor.read_at_once)
+        with closing(conveyor), closing(stages):
+            for number in stages:
+                report = conveyor.report(number)
+                if report is not None:
+                    yield report
 
 
 @dataclass(slots=True)
@@ -110,24 +120,17 @@ class _Moved:
     read: int = 0
     written: int = 0
     lent: int = 0
+    filed: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _counting: threading.Lock = field(default_factory=threading.Lock)
 
-
-class _Room:
-    """Where the arrays of several fields are in a buffer: dense, indexed [i, j, k], I fastest."""
-
-    def __init__(self, most: Mapping[str, int]) -> None:
-        self._starts: dict[str, int] = {}
-        self.size = 0
-        for name, size in most.items():
-            self._starts[name] = self.size
-            self.size += -(-size // _ALIGNED) * _ALIGNED
-
-    def array(self, buffer: NDArray[np.uint8], use: FieldUse, box: Box) -> NDArray[Any]:
-        """Return the array of a field that holds a box."""
-        start = self._starts[use.name]
-        part = buffer[start : start + _bytes(use, box)]
-        return part.view(use.dtype).reshape(_shape(box), order="F")
+    def add(self, *, read: int = 0, written: int = 0, lent: int = 0, filed: int = 0) -> None:
+        """Count bytes; several threads read points of a block, and write others."""
+        with self._counting:
+            self.read += read
+            self.written += written
+            self.lent += lent
+            self.filed += filed
 
 
 class Conveyor:
@@ -148,14 +151,19 @@ class Conveyor:
             name: writer_of(work.sink, name, self._uses[field], work.layout.grid, belt.writers)
             for name, field in work.saved
         }
-        fresh = {name: [item.shares[name].fresh for item in items] for name in self._readers}
-        own = {field: [item.cells.own[field] for item in items] for _, field in work.saved}
-        self._rooms = {"in": self._room(fresh), "out": self._room(own)}
         self._belt = belt
+        self._coming, self._going = self._all_coming(), self._all_going()
+        self._filed: Mapping[str, Mapping[str, Filing | Unpacker]] = {
+            "in": self._coming,
+            "out": self._going,
+        }
+        self._rooms, self._files = self._all_rooms()
         self._lent: dict[tuple[str, int, str], list[Lent]] = {}
         self._lenders = self._all_lenders()
         for side, slot in product(self._rooms, range(slots)):
-            if None in self._lenders[side].values():
+            if self._filed[side]:
+                self._memory(side, slot)
+            if self._rooms[side].size and None in self._lenders[side].values():
                 self._buffer(side, slot)
         self._arrays = [self._slot() for _ in range(slots)]
         self._carried = self._carry()
@@ -163,8 +171,28 @@ class Conveyor:
         self._replays = Replays(self._lanes, self._executable)
         self._after: dict[tuple[int, Hashable], Mapping[str, Array]] = {}
         self._tally = Tally()
+        self._counting = threading.Lock()
         self._moved: dict[int, _Moved] = {}
         self._fetches = 0
+
+    def close(self) -> None:
+        """Give the arrays of the slots back; nothing uses them any more.
+
+        Work that was recorded refers to this, and this to it.
+        """
+        self._replays.clear()
+        self._after.clear()
+        self._lent.clear()
+        self._arrays.clear()
+
+    @property
+    def read_at_once(self) -> int:
+        """How many items may be read at the same time: several, if that leaves nothing in a cache.
+
+        So there is something to read while the last pieces of an item are.
+        """
+        ways = [self._coming.get(name) for name in self._readers]
+        return _READ_AT_ONCE if all(isinstance(way, Filing) for way in ways) else 1
 
     def read(self, item: int, slot: int) -> None:
         """Lock what is new where it lies, or read it into the slot's buffer.
@@ -173,17 +201,26 @@ class Conveyor:
         """
         one = self._items[item]
         moved = self._moved.setdefault(one.block.index, _Moved(time.perf_counter()))
+        tally = Tally()
         for name, reader in self._readers.items():
             self._lent.pop(("in", item - len(self._arrays), name), None)
             if one.shares[name].complete:
                 continue
             fresh = one.shares[name].fresh
-            size = _bytes(self._uses[name], fresh)
-            if self._borrow(("in", item, name), one.block, fresh):
-                moved.lent += size
+            size = box_bytes(self._uses[name], fresh)
+            filed = self._coming.get(name)
+            if filed is not None:
+                if filed.read(one.block, fresh, self._part_of("in", name, slot), tally):
+                    moved.add(filed=size)
+                else:
+                    self._read_otherwise(item, name, reader, tally)
+            elif self._borrow(("in", item, name), one.block, fresh):
+                moved.add(lent=size)
             else:
-                reader(one.block, fresh, self._new(one, name, slot), self._tally)
-            moved.read += size
+                reader(one.block, fresh, self._new(one, name, slot), tally)
+            moved.add(read=size)
+        with self._counting:
+            self._tally.fetches += tally.fetches
         for _, name in self._work.saved:
             self._borrow(("out", item, name), one.block, one.cells.own[name])
 
@@ -196,7 +233,10 @@ class Conveyor:
                 continue
             fresh = one.shares[name].fresh
             part, lent = bench.part(name, fresh), self._lent.get(("in", item, name))
-            if lent is None:
+            filed = self._coming.get(name)
+            if filed is not None and lent is None:
+                filed.send(one.block, fresh, self._part_of("in", name, slot), part)
+            elif lent is None:
                 self._lanes.send(self._new(one, name, slot), part)
             for piece in lent or ():
                 self._lanes.send(piece.values, part[piece.there])
@@ -231,7 +271,11 @@ class Conveyor:
         for _, name in self._work.saved:
             made = self._part(item, slot, name)
             lent = self._lent.get(("out", item, name))
-            if lent is None:
+            filed = self._going.get(name)
+            if filed is not None:
+                own = one.cells.own[name]
+                filed.fetch(one.block, own, made, self._part_of("out", name, slot))
+            elif lent is None:
                 self._lanes.fetch(made, self._made(one, name, slot))
             for piece in lent or ():
                 self._lanes.fetch(made[piece.there], piece.values)
@@ -243,12 +287,17 @@ class Conveyor:
         # Points of a block, which may share chunks, are written one after the other.
         with moved.lock:
             for name, field in self._work.saved:
-                if self._lent.pop(("out", item, field), None) is None:
-                    moved.written += self._writers[name](one.block, self._made(one, field, slot))
-                    continue
-                size = _bytes(self._uses[field], one.cells.own[field])
-                moved.written += size
-                moved.lent += size
+                filed = self._going.get(field)
+                if filed is not None:
+                    own, room = one.cells.own[field], self._part_of("out", field, slot)
+                    size = filed.write(one.block, own, room)
+                    moved.add(written=size, filed=size)
+                elif self._lent.pop(("out", item, field), None) is None:
+                    size = self._writers[name](one.block, self._made(one, field, slot))
+                    moved.add(written=size)
+                else:
+                    size = box_bytes(self._uses[field], one.cells.own[field])
+                    moved.add(written=size, lent=size)
 
     def report(self, item: int) -> Report | None:
         """Return what became of a block when all of it is written."""
@@ -265,6 +314,7 @@ class Conveyor:
             peak_bytes=peak_bytes(),
             fetches=fetches,
             bytes_lent=moved.lent,
+            bytes_filed=moved.filed,
         )
 
     def _new(self, item: Item, name: str, slot: int) -> NDArray[Any]:
@@ -277,6 +327,21 @@ class Conveyor:
 
     def _buffer(self, side: str, slot: int) -> NDArray[np.uint8]:
         return self._belt.buffer(side, slot, self._rooms[side].size)
+
+    def _memory(self, side: str, slot: int) -> Array:
+        return self._belt.memory(side, slot, self._files[side].size)
+
+    def _part_of(self, side: str, name: str, slot: int) -> Array:
+        """Return the bytes on the device that a field has for its files."""
+        return self._files[side].part(self._memory(side, slot), name)
+
+    def _read_otherwise(self, item: int, name: str, reader: Reader, tally: Tally) -> None:
+        """Read a box with chunks that are not there, or not whole, as any other is read."""
+        one = self._items[item]
+        fresh = one.shares[name].fresh
+        values = np.empty(shape_of(fresh), self._uses[name].dtype, order="F")
+        reader(one.block, fresh, values, tally)
+        self._lent["in", item, name] = [Lent(values, (slice(None),) * 3)]
 
     def _all_lenders(self) -> dict[str, dict[str, Lender | None]]:
         """Return what finds values where they lie: of fields that are sent, or fetched."""
@@ -330,21 +395,65 @@ class Conveyor:
         }
         return Bench(self._work.layout, item.cells, self._executable, cut)
 
-    def _room(self, boxes: Mapping[str, Sequence[Box]]) -> _Room:
-        size = {
-            n: max(map(partial(_bytes, self._uses[n]), several)) for n, several in boxes.items()
+    def _all_coming(self) -> dict[str, Filing | Unpacker]:
+        """Return what brings values from files to the device, of fields that have it."""
+        uses, items, belt, grid = self._uses, self._items, self._belt, self._work.layout.grid
+        found: dict[str, Filing | Unpacker] = {}
+        for name, source, variable in self._work.sources:
+            boxes = [(item.block, item.shares[name].fresh) for item in items]
+            way: Filing | Unpacker | None = None
+            if belt.files is not None:
+                way = filed_source(source, variable, uses[name], grid, belt.files, boxes)
+            if way is None and belt.decoder is not None:
+                fresh = [box for _, box in boxes]
+                way = belt.decoder.reader_of(source, uses[name], grid, belt.readers, fresh)
+            if way is not None:
+                found[name] = way
+        return found
+
+    def _all_going(self) -> dict[str, Filing]:
+        """Return what brings values from the device to files, of fields that have it."""
+        found: dict[str, Filing] = {}
+        grid, files = self._work.layout.grid, self._belt.files
+        if files is None:
+            return found
+        for variable, name in self._work.saved:
+            boxes = [(item.block, item.cells.own[name]) for item in self._items]
+            way = filed_result(self._work.sink, variable, self._uses[name], grid, files, boxes)
+            if way is not None:
+                found[name] = way
+        return found
+
+    def _all_rooms(self) -> tuple[dict[str, Room], dict[str, Room]]:
+        """Return the rooms of each side: those on the host, and those on the device for files."""
+        uses, filed = self._uses, self._filed
+        boxes = {
+            "in": {n: [item.shares[n].fresh for item in self._items] for n in self._readers},
+            "out": {f: [item.cells.own[f] for item in self._items] for _, f in self._work.saved},
         }
-        return _Room(size)
+        host = {
+            side: {
+                name: max(map(partial(box_bytes, uses[name]), several))
+                for name, several in of.items()
+                if name not in filed[side]
+            }
+            for side, of in boxes.items()
+        }
+        files = {side: {n: one.room for n, one in of.items()} for side, of in filed.items()}
+        return (
+            {side: Room(most) for side, most in host.items()},
+            {side: Room(most) for side, most in files.items()},
+        )
 
     def _slot(self) -> dict[str, Array]:
         """Return arrays that hold the frames of any item; the first one's are aligned."""
         first = self._items[0].cells
         found: dict[str, Array] = {}
         for name, use in self._uses.items():
-            sides = zip(*(_shape(item.cells.frames[name]) for item in self._items), strict=True)
+            sides = zip(*(shape_of(item.cells.frames[name]) for item in self._items), strict=True)
             i, j, k = map(max, sides)
             a, b, c = (
-                at.start - span.start
+                max(0, at.start - span.start)
                 for at, span in zip(first.own[name], first.frames[name], strict=True)
             )
             found[name] = self._executable.memory.empty((i, j, k), np.dtype(use.dtype), (a, b, c))
@@ -356,16 +465,7 @@ class Conveyor:
         for name in self._readers:
             kept = [s.kept for item in self._items if (s := item.shares[name]).kept is not None]
             if kept:
-                i, j, k = (max(sides) for sides in zip(*map(_shape, kept), strict=True))
+                i, j, k = (max(sides) for sides in zip(*map(shape_of, kept), strict=True))
                 dtype = np.dtype(self._uses[name].dtype)
                 found[name] = self._executable.memory.empty((i, j, k), dtype, (0, 0, 0))
         return found
-
-
-def _shape(box: Box) -> tuple[int, int, int]:
-    i, j, k = (span.size for span in box)
-    return i, j, k
-
-
-def _bytes(use: FieldUse, box: Box) -> int:
-    return math.prod(_shape(box)) * np.dtype(use.dtype).itemsize

@@ -1,12 +1,12 @@
-"""Between stores and buffers of a pipeline: as plain files where that is what chunks are.
+"""Between stores and buffers of a pipeline: as files where that is what chunks are.
 
-Plain files, and arrays of this process, are read and written by several threads at once.
+Files, compressed or not, and arrays of this process are read and written by several threads.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeAlias
 
@@ -15,11 +15,15 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.chunks import CachedSource, Tally, chunks_in, counted
 from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.packed import PackedArray, PackedSource, packed_array
 from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.source import Arrays, ArrayStore, InMemory, Source, ZarrStore
+from halocline_engine.datasets.spread import spread
 from halocline_engine.datasets.untyped import variable_data
+from halocline_engine.device.files import Files
 from halocline_engine.device.pages import Pages
+from halocline_engine.distribute.filing import Filing, by_dims
 from halocline_engine.distribute.lending import Lender, Lent, lender
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.transfer import pieces_of, read_box, write_box
@@ -28,6 +32,8 @@ from halocline_engine.ir.types import Axis
 __all__ = [
     "Reader",
     "Writer",
+    "filed_result",
+    "filed_source",
     "is_raw",
     "lender_of",
     "reader_of",
@@ -61,28 +67,39 @@ def reader_of(source: Source, name: str, use: FieldUse, grid: Grid, threads: Exe
     if held is not None:
 
         def copied(block: Block, box: Box, into: NDArray[Any], _tally: Tally) -> None:
-            view = _by_dims(use, grid, into)
+            view = by_dims(use, grid, into)
             for region, there in pieces_of(use, grid, block, box):
                 _copy(held[region], view[there], threads)
 
         return copied
-    if raw is None:
+    files = raw or _packed_source(source, use, grid)
+    if files is None and isinstance(source, CachedSource) and use.dims and _whole(use, grid):
+
+        def cached(block: Block, box: Box, into: NDArray[Any], tally: Tally) -> None:
+            view = by_dims(use, grid, into)
+            for region, there in pieces_of(use, grid, block, box):
+                if not source.fill(name, region, view[there], tally, threads):
+                    general(block, box, into, tally)
+                    return
+
+        return cached
+    if files is None:
         return general
 
     def direct(block: Block, box: Box, into: NDArray[Any], tally: Tally) -> None:
-        view = _by_dims(use, grid, into)
+        view = by_dims(use, grid, into)
         for region, there in pieces_of(use, grid, block, box):
-            if not raw.read_into(region, view[there], threads):
+            if not files.read_into(region, view[there], threads):
                 general(block, box, into, tally)
                 return
-            tally.fetches += sum(1 for _ in chunks_in(raw.stored, region))
+            tally.fetches += sum(1 for _ in chunks_in(files.stored, region))
 
     return direct
 
 
 def writer_of(sink: Sink, name: str, use: FieldUse, grid: Grid, threads: Executor) -> Writer:
     """Return what writes a field, in some threads where it is written to plain files."""
-    raw = raw_array(sink.path, name, use.dtype) if isinstance(sink, ZarrSink) else None
+    files = _files_of(sink, name, use)
 
     def general(block: Block, values: NDArray[Any]) -> int:
         return write_box(sink, name, use, grid, block, values[(np.newaxis,) * len(grid.extra)])
@@ -91,19 +108,49 @@ def writer_of(sink: Sink, name: str, use: FieldUse, grid: Grid, threads: Executo
 
         def copied(block: Block, values: NDArray[Any]) -> int:
             ((region, _),) = pieces_of(use, grid, block, block.box)
-            _copy(_by_dims(use, grid, values), sink.arrays[name][region], threads)
+            _copy(by_dims(use, grid, values), sink.arrays[name][region], threads)
             return values.nbytes
 
         return copied
-    if raw is None or not _whole(use, grid):
+    if files is None or not _whole(use, grid):
         return general
 
     def direct(block: Block, values: NDArray[Any]) -> int:
         ((region, _),) = pieces_of(use, grid, block, block.box)
-        written = raw.write(region, _by_dims(use, grid, values), threads)
+        written = files.write(region, by_dims(use, grid, values), threads)
         return values.nbytes if written else general(block, values)
 
     return direct
+
+
+def filed_source(
+    source: Source,
+    name: str,
+    use: FieldUse,
+    grid: Grid,
+    files: Files,
+    boxes: Sequence[tuple[Block, Box]],
+) -> Filing | None:
+    """Return what reads boxes of a field to a device, if that is in files and they are large."""
+    raw = _raw_source(source, name, use, grid)
+    if raw is None or not use.dims:
+        return None
+    return Filing(raw, use, grid, files).incoming(boxes)
+
+
+def filed_result(
+    sink: Sink,
+    name: str,
+    use: FieldUse,
+    grid: Grid,
+    files: Files,
+    boxes: Sequence[tuple[Block, Box]],
+) -> Filing | None:
+    """Return what writes boxes of a field from a device, if that makes large files."""
+    raw = raw_array(sink.path, name, use.dtype) if isinstance(sink, ZarrSink) else None
+    if raw is None or not use.dims or not _whole(use, grid):
+        return None
+    return Filing(raw, use, grid, files).outgoing(boxes)
 
 
 def lender_of(source: Source, name: str, use: FieldUse, grid: Grid, pages: Pages) -> Lender | None:
@@ -144,6 +191,24 @@ def _raw_source(source: Source, name: str, use: FieldUse, grid: Grid) -> RawArra
     return raw_array(source.path, name, use.dtype)
 
 
+def _packed_source(source: Source, use: FieldUse, grid: Grid) -> PackedArray | None:
+    """Return the compressed files that a field is read from, if nothing is kept of them."""
+    if isinstance(source, CachedSource):
+        if source.limit:
+            return None
+        source = source.source
+    if not isinstance(source, PackedSource) or not use.dims or not _whole(use, grid):
+        return None
+    return source.array
+
+
+def _files_of(sink: Sink, name: str, use: FieldUse) -> RawArray | PackedArray | None:
+    """Return the files that a field is written to, where that needs nothing but threads."""
+    if not isinstance(sink, ZarrSink):
+        return None
+    return raw_array(sink.path, name, use.dtype) or packed_array(sink.path, name, use.dtype)
+
+
 def _held(source: Source, name: str, use: FieldUse, grid: Grid) -> NDArray[Any] | None:
     """Return the array of this process that a field is read from as it is."""
     if not use.dims or not _whole(use, grid):
@@ -177,8 +242,7 @@ def _copy(values: NDArray[Any], into: NDArray[Any], threads: Executor) -> None:
         part = (slice(None),) * axis + (slice(start, start + step),)
         np.copyto(into[part], values[part])
 
-    for _ in threads.map(copy, range(0, into.shape[axis], step)):
-        pass
+    spread(copy, range(0, into.shape[axis], step), threads)
 
 
 def _touch(values: NDArray[Any], threads: Executor) -> None:
@@ -188,8 +252,7 @@ def _touch(values: NDArray[Any], threads: Executor) -> None:
     def touch(part: NDArray[Any]) -> None:
         part[..., ::step] = 0
 
-    for _ in threads.map(touch, _parts(values)):
-        pass
+    spread(touch, _parts(values), threads)
 
 
 def _parts(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
@@ -204,12 +267,3 @@ def _whole(use: FieldUse, grid: Grid) -> bool:
     """Whether a variable has all dimensions that there are of its field's axes."""
     dims = [grid.dims[at] for at, axis in enumerate(Axis) if axis in use.axes]
     return all(dim is None or dim in use.dims for dim in dims)
-
-
-def _by_dims(use: FieldUse, grid: Grid, values: NDArray[Any]) -> NDArray[Any]:
-    """Return the view of an array [i, j, k] with the dimensions of the variable, in its order."""
-    axes = [grid.axis_of(dim) for dim in use.dims]
-    own = [axis for axis in axes if axis is not None]
-    rest = [axis for axis in range(3) if axis not in own]
-    view = values.transpose([*own, *rest])[(..., *(0 for _ in rest))]
-    return view[tuple(np.newaxis if axis is None else slice(None) for axis in axes)]

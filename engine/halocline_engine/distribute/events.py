@@ -42,7 +42,7 @@ class Planned(_Event):
     `order` is how `rows` rows of `length` blocks follow each other: in rows, or in columns or tiles
     that are `width` blocks wide and `height` high. `cache_bytes` are the decoded chunks that a
     worker keeps; with them `predicted_fetches` chunks of stores are fetched in all passes (None:
-    too many to foretell), of which the source of the first pass has `chunks`.
+    not foretold), of which the source of the first pass has `chunks`.
     """
 
     kind: ClassVar[str] = "planned"
@@ -133,7 +133,8 @@ class Finished(_Event):
     `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
     `peak_bytes` is the largest resident size of any one process that computed; `fetches` is how
     many chunks of stores were fetched, where blocks share them. `bytes_lent` are those of both that
-    went to or from a device where they lie, without a copy on the host.
+    went to or from a device where they lie, without a copy on the host, and `bytes_filed` those
+    that went between files and rooms of a device, or that were decoded on a device.
     """
 
     kind: ClassVar[str] = "finished"
@@ -144,6 +145,7 @@ class Finished(_Event):
     peak_bytes: int
     fetches: int = 0
     bytes_lent: int = 0
+    bytes_filed: int = 0
 
     @property
     def progress(self) -> float:

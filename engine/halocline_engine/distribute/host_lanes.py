@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, HostArray
+from halocline_engine.device.files import Files
 from halocline_engine.device.pages import Locking
 from halocline_engine.distribute.pipeline import Mark
 
@@ -42,6 +43,14 @@ class HostLanes:
     def buffer(self, size: int) -> NDArray[np.uint8]:
         """Return memory of the host that copies to and from the device are fast with."""
         return np.empty(size, np.uint8)
+
+    def memory(self, size: int) -> Array:
+        """Return memory for files that are read to where threads compute."""
+        return np.empty(size, np.uint8)
+
+    def files(self, _reading: int, _writing: int) -> Files | None:
+        """Return nothing: what is read for threads of this process needs no way of its own."""
+        return None
 
     def locking(self) -> Locking | None:
         """Return nothing: threads of this process need no locked pages, and should map no files."""

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
+from halocline_engine.datasets.packed import ALL, CHECKED, decoding_bytes, packed_array
 from halocline_engine.datasets.result import in_memory_copy
-from halocline_engine.datasets.source import InMemory, Source, spool
+from halocline_engine.datasets.source import InMemory, Source, ZarrStore, spool
+from halocline_engine.device.codecs import find_nvcomp
+from halocline_engine.device.lent import ring_bytes
+from halocline_engine.distribute.belt import turns
 from halocline_engine.distribute.direct import is_raw
 from halocline_engine.distribute.events import Planned
+from halocline_engine.distribute.memory import held_bytes
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.places import check_space, field_bytes
 from halocline_engine.distribute.planning import Demand, Plan, Supply, make_plan
@@ -31,6 +37,8 @@ __all__ = ["launch"]
 _PASSES = 3
 #: Blocks that overlap on a device: one is sent, one computed, one fetched.
 _SLOTS = 3
+#: Bytes below which what takes files straight to a device is not worth its beginning.
+_LARGE = 1 << 30
 #: Bytes of a block below which sending it alone is mostly waiting.
 _LEAST_SENT = 16 << 20
 
@@ -62,9 +70,9 @@ def launch(
 ) -> xr.Dataset:
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
     sizes = _sizes(checked)
-    memory = pool.memory if options.memory is None else options.memory
+    memory = pool.memory if options.memory is None else min(pool.memory, options.memory)
     in_memory = _passes_in_memory(checked, pool, sizes, memory)
-    plan = _plan(checked, memory, pool, sizes, options, in_memory=in_memory)
+    plan = _plan(checked, memory, pool, options, in_memory=in_memory)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
     tell(_planned(checked, pool, plan, reason))
     with ExitStack() as stack:
@@ -110,16 +118,15 @@ def _plan(
     checked: Checked,
     memory: int,
     pool: Pool,
-    sizes: _Bytes,
     options: Options,
     *,
     in_memory: bool,
 ) -> Plan:
     request = checked.request
-    held = sizes.result if request.output is None else 0
-    if in_memory and request.steps > 1:
-        held += 2 * sizes.kept
-    here = 0 if pool.remote else held
+    uses, grid = checked.match.uses, checked.match.grid
+    most = request.steps if in_memory else 1
+    results = request.output is None
+    here = 0 if pool.remote else held_bytes(uses, grid, most, results=results)
     if here > memory:
         raise CapacityError(
             f"The result needs {here} bytes of memory, but only {memory} are free.",
@@ -143,7 +150,30 @@ def _plan(
     )
     device = _device_memory(checked, pool, options)
     supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
-    return make_plan(demand, supply)
+    plan = make_plan(demand, supply)
+    codecs, unpacked = _unpacked(checked, options) if slots else ((), 0)
+    if slots and _filed(checked, options):
+        buffers = ring_bytes(max(turns(len(os.sched_getaffinity(0)))))
+        plan = _with_rooms(plan, demand, replace(supply, filed=True, buffers=buffers))
+    elif unpacked:
+        found = _with_rooms(plan, demand, replace(supply, unpacked=unpacked))
+        plan = plan if found is plan else replace(found, unpacked=codecs)
+    if here:
+        here = held_bytes(uses, grid, min(most, plan.passes), results=results)
+    return replace(plan, projected=plan.projected + here)
+
+
+def _with_rooms(plan: Plan, demand: Demand, supply: Supply) -> Plan:
+    """Return a plan for more on the device, or the same one where it would cut otherwise.
+
+    Larger blocks and more steps at once are worth more than rooms for files, or for decoding.
+    """
+    try:
+        found = make_plan(demand, supply)
+    except CapacityError:
+        return plan
+    cuts = [(one.block, one.extra_block, one.steps_per_pass) for one in (plan, found)]
+    return found if cuts[0] == cuts[1] else plan
 
 
 def _slots(checked: Checked, options: Options) -> int:
@@ -165,6 +195,30 @@ def _slots(checked: Checked, options: Options) -> int:
     many = math.prod(grid.extra_sizes) > 1
     fits = alone and (plane >= _LEAST_SENT if many else True)
     return _SLOTS if checked.compiled.target == "cuda" and fits else 0
+
+
+def _filed(checked: Checked, options: Options) -> bool:
+    """Whether files shall go straight to the device, and back from there."""
+    if options.filed is not None:
+        return options.filed
+    uses = [use for use in checked.match.uses if use.loaded or use.result]
+    large = field_bytes(uses, checked.match.grid) >= _LARGE
+    return checked.compiled.target == "cuda" and large and _all_raw(checked)
+
+
+def _unpacked(checked: Checked, options: Options) -> tuple[tuple[str, ...], int]:
+    """Return the codecs whose chunks shall be decoded on the device, and the bytes that takes."""
+    source = checked.opened.source
+    wanted = options.unpacked or (options.unpacked is None and find_nvcomp() is not None)
+    if not wanted or not isinstance(source, ZarrStore):
+        return (), 0
+    codecs = ALL if options.unpacked else CHECKED
+    arrays = [
+        packed_array(source.path, use.variable, use.dtype)
+        for use in checked.match.uses
+        if use.loaded
+    ]
+    return codecs, decoding_bytes([one for one in arrays if one and one.decodes(codecs)])
 
 
 def _all_raw(checked: Checked) -> bool:

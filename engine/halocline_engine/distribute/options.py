@@ -1,21 +1,38 @@
-"""Choices that a run makes by itself, for tests and measurements to make otherwise."""
+"""Choices that a run makes by itself, and its caller may make otherwise."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from halocline_engine.errors import ArgumentError
+
 __all__ = ["Options"]
+
+#: Of the options that are whole numbers, the least one.
+_LEAST = {
+    "steps_per_pass": 1,
+    "memory": 1,
+    "device_memory": 1,
+    "cache": 0,
+    "threads": 1,
+    "slots": 0,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """None leaves a choice to the plan.
+    """None leaves a choice to the plan. Raises `ArgumentError` where a number has no sense.
 
     `steps_per_pass` is how many steps a pass fuses; `memory` the bytes that the blocks of one
     process may take, and `device_memory` those on its device; `cache` the bytes of decoded chunks
     that a process keeps, 0 for none; `threads` how many blocks this process has at hand.
     `slots` is how many blocks overlap in a pipeline through the device of a process, 0 for none;
-    `compressed` False stores results as plain numbers.
+    `compressed` False stores results as plain numbers. `filed` says whether plain files go straight
+    between a store and a device, as those of a gigabyte and more do where there is room. `unpacked`
+    says whether compressed chunks are decoded on a device, which needs nvCOMP: those of LZ4, which
+    are checked there before, if it is left out; with True those of Zstandard too. They must be
+    known to be whole then, as a damaged one may be read as anything, or stop the device for this
+    process.
     """
 
     steps_per_pass: int | None = None
@@ -25,3 +42,16 @@ class Options:
     threads: int | None = None
     slots: int | None = None
     compressed: bool = True
+    filed: bool | None = None
+    unpacked: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no whole number, or too small."""
+        for name, least in _LEAST.items():
+            given = getattr(self, name)
+            whole = isinstance(given, int) and not isinstance(given, bool)
+            if given is not None and not (whole and given >= least):
+                raise ArgumentError(
+                    f"Option '{name}' must be a whole number from {least}, got {given!r}.",
+                    hint="Leave it out.",
+                )

@@ -16,10 +16,11 @@ Stages of the device are queued and wait for each other there; the host waits on
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from enum import IntEnum
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from halocline_engine.distribute.steps import Asked
@@ -133,15 +134,20 @@ class Stages(Protocol):
 
 
 def run_pipeline(
-    stages: Stages, lanes: Lanes, items: int, slots: int, asked: Asked | None
-) -> Iterator[int]:
-    """Yield the items in order as they are written.
+    stages: Stages,
+    lanes: Lanes,
+    items: int,
+    slots: int,
+    asked: Asked | None,
+    reading: int = 1,
+) -> Generator[int]:
+    """Yield the items in order as they are written; at most `reading` are read at the same time.
 
     What a stage raises is raised here once, and nothing is under way then. Raises `CancelledError`
     where `asked` says True.
     """
     run = _Run(stages, lanes, items, slots)
-    loops = (run.read_and_send, run.compute_and_fetch, run.write)
+    loops = (partial(run.read, reading), run.send, run.compute_and_fetch, run.write)
     threads = [threading.Thread(target=run.guarded, args=(loop,), daemon=True) for loop in loops]
     for thread in threads:
         thread.start()
@@ -203,10 +209,13 @@ class _Run:
                 future.result()
                 return
 
-    def read_and_send(self) -> None:
-        """Fill slots and queue their copies; wait for a slot of the host before that."""
+    def read(self, reading: int) -> None:
+        """Fill slots, some at a time; wait for a slot of the host before that."""
+        self._several(min(self._slots, reading), "read", Stage.READ, self._stages.read)
+
+    def send(self) -> None:
+        """Queue the copies to the device."""
         for item in range(self._items):
-            self._here(Stage.READ, item, self._stages.read)
             self._there(Stage.SEND, item, self._lanes.sending, self._stages.send)
 
     def compute_and_fetch(self) -> None:
@@ -217,12 +226,19 @@ class _Run:
 
     def write(self) -> None:
         """Store what came back, several items at a time: each may be few files, of one thread."""
+        self._several(min(self._slots, AT_ONCE), "write", Stage.WRITE, self._stages.write)
 
-        def store(item: int) -> None:
-            self.guarded(lambda: self._here(Stage.WRITE, item, self._stages.write))
+    def _several(
+        self, count: int, name: str, stage: Stage, work: Callable[[int, int], None]
+    ) -> None:
+        """Do a step of all items on the host, of so many at a time."""
 
-        with ThreadPoolExecutor(min(self._slots, AT_ONCE), "Thread-write") as threads:
-            for _ in threads.map(store, range(self._items)):
+        def one(item: int) -> None:
+            if not self._stopped:
+                self.guarded(lambda: self._here(stage, item, work))
+
+        with ThreadPoolExecutor(count, f"Thread-{name}") as threads:
+            for _ in threads.map(one, range(self._items)):
                 pass
 
     def _here(self, stage: Stage, item: int, work: Callable[[int, int], None]) -> None:

@@ -20,6 +20,7 @@ from halocline_engine.distribute.layout import Layout
 from halocline_engine.distribute.memory import Cost, Temporaries, cost_of, sample_blocks
 from halocline_engine.distribute.order import Order
 from halocline_engine.distribute.partition import Block, block_count, partition
+from halocline_engine.distribute.rooms import room_bytes
 from halocline_engine.distribute.visiting import Visiting, visit
 from halocline_engine.errors import ArgumentError, CapacityError
 
@@ -39,10 +40,15 @@ PASS_CHUNK = 2 << 20
 # A task should be long enough to be worth its overhead and short enough to show progress.
 _LARGE_TASK = 256 << 20
 _PROGRESS = 20
+#: Seconds that a pass in memory may take, by the estimate, without showing any. Steps that a device
+#: repeats take a twentieth of it, or less.
+_UNSEEN: Mapping[str, float] = {"reference": 0.5, "cpu": 0.5, "cuda": 10.0}
 # Runs of blocks for each worker: enough that none waits long for the last one.
 _RUNS = 4
 # The geometry of a block is a list over the steps of a pass; beyond this, a pass costs little.
 _DEEPEST = 512
+# The same for a block of all cells, whose list has the same ones again and again.
+_DEEPEST_ALONE = 65536
 _PATIENCE = 1.5
 # Nanoseconds per byte of a store, of memory, and per cell and step of one field on each target.
 _STORE_COST = 4.0
@@ -79,7 +85,9 @@ class Supply:
     """What there is: processes, blocks at hand in each, bytes for them, bytes of a device.
 
     `device` is None where the target computes in the memory of the process. `remote` says that the
-    processes are others than this one.
+    processes are others than this one. `filed` says that plain files shall go straight to the
+    device and back, which needs room for them there, and `buffers` bytes of the process; `unpacked`
+    are the bytes there that decoding chunks takes, 0 where the host does that.
     """
 
     workers: int
@@ -87,6 +95,9 @@ class Supply:
     memory: int
     device: int | None = None
     remote: bool = False
+    filed: bool = False
+    buffers: int = 0
+    unpacked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +106,11 @@ class Plan:
 
     `blocks` follow each other in the order `order`. `cache` are the bytes of decoded chunks that a
     process keeps; with them `predicted_fetches` chunks are fetched in all passes, or None where
-    there are too many to foretell. `chunks` is how many the source of the first pass has. `slots`
-    is how many blocks overlap on their way through a device, 0 where each is computed by itself;
-    they go to workers in so many `runs`.
+    there are too many to foretell, or where any worker may get any block. `chunks` is how many the
+    source of the first pass has. `slots` is how many blocks overlap on their way through a device,
+    0 where each is computed by itself; they go to workers in so many `runs`. `filed` says that
+    there is room on the device for what goes between it and plain files; chunks of the codecs
+    `unpacked` are decoded there.
     """
 
     layout: Layout
@@ -113,6 +126,8 @@ class Plan:
     predicted_fetches: int | None = 0
     slots: int = 0
     runs: int = 1
+    filed: bool = False
+    unpacked: tuple[str, ...] = ()
 
     def block_of(self, dim: str) -> int:
         """Return the size of a block along a dimension."""
@@ -146,15 +161,14 @@ def make_plan(demand: Demand, supply: Supply) -> Plan:
         passes=-(-demand.steps // steps),
         slots=demand.slots if cut.count > 1 else 0,
         runs=min(cut.count, _RUNS * supply.workers) if supply.remote else 1,
+        filed=supply.filed and demand.slots > 0,
         projected=min(supply.workers, cut.count)
         * sum(_process_bytes(cut.cost, supply, cut.count, demand.slots)),
     )
-    return _ordered(
-        plan, demand, supply, _process_bytes(cut.cost, supply, cut.count, demand.slots)[0]
-    )
+    return _ordered(plan, demand, supply, cut)
 
 
-def _ordered(plan: Plan, demand: Demand, supply: Supply, host: int) -> Plan:
+def _ordered(plan: Plan, demand: Demand, supply: Supply, cut: _Cut) -> Plan:
     """Return the plan with its blocks in order, and the cache that the order needs."""
     layouts = [plan.layout if demand.stored else _without_chunks(plan.layout)]
     if plan.passes > 1:
@@ -168,7 +182,12 @@ def _ordered(plan: Plan, demand: Demand, supply: Supply, host: int) -> Plan:
         supply.threads,
         carried=plan.slots > 0,
     )
-    found = visit(visiting, demand.order, demand.cache, supply.memory - host)
+    host, device = _process_bytes(cut.cost, supply, cut.count, demand.slots)
+    free, each = supply.memory - host, 1
+    if supply.unpacked and supply.device is not None:
+        # A device keeps files beside their chunks, and the host may have to decode after all.
+        free, each = min(free, (supply.device - device) // 2), 3
+    found = visit(visiting, demand.order, demand.cache, free)
     return replace(
         plan,
         blocks=found.blocks,
@@ -176,7 +195,7 @@ def _ordered(plan: Plan, demand: Demand, supply: Supply, host: int) -> Plan:
         cache=found.cache,
         chunks=found.chunks,
         predicted_fetches=found.fetches,
-        projected=plan.projected + min(supply.workers, len(plan.blocks)) * found.cache,
+        projected=plan.projected + min(supply.workers, len(plan.blocks)) * each * found.cache,
     )
 
 
@@ -210,9 +229,13 @@ def _without_chunks(layout: Layout) -> Layout:
 def _cheapest(demand: Demand, supply: Supply) -> tuple[int, _Cut]:
     """Return how many steps a pass makes and how it is cut.
 
-    More steps need more memory and, from some point on, only more time: then the search ends.
+    More steps need more memory and, from some point on, only more time: then the search ends. They
+    need neither where one block has all cells.
     """
     best: tuple[float, int, _Cut] | None = None
+    alone = _alone(demand, supply)
+    if alone is not None:
+        return alone
     for steps in _candidates(demand):
         try:
             cut = _cut(demand, supply, steps)
@@ -228,6 +251,22 @@ def _cheapest(demand: Demand, supply: Supply) -> tuple[int, _Cut]:
             best = (seconds, steps, cut)
     assert best is not None
     return best[1], best[2]
+
+
+def _alone(demand: Demand, supply: Supply) -> tuple[int, _Cut] | None:
+    """Return how many steps one block of all cells makes in memory, if there is one."""
+    if demand.steps_per_pass is not None or not demand.in_memory or supply.workers > 1:
+        return None
+    cut = _cut(demand, supply, 1)
+    if cut.count > 1:
+        return None
+    fields = len(cut.layout.uses) + len(demand.temporaries)
+    each = cut.cost.cell_steps * fields * _CELL_COST[demand.target] * 1e-9
+    unseen = int(_UNSEEN[demand.target] / each) if each else demand.steps
+    shown = max(1, demand.steps // _PROGRESS)
+    steps = min(max(shown, unseen), demand.steps, _DEEPEST_ALONE)
+    cut = _cut(demand, supply, steps)
+    return (steps, cut) if cut.count == 1 else None
 
 
 def chunks_for(plan: Plan, use: FieldUse, most: int) -> dict[str, int]:
@@ -409,6 +448,10 @@ def _process_bytes(cost: Cost, supply: Supply, count: int, slots: int) -> tuple[
         # Buffers to send from and to write from, the chunk in work, arrays, what blocks hand on.
         at_hand = slots * (cost.read + cost.written) + cost.host - cost.read - cost.written
         there = slots * cost.frames + cost.target - cost.frames + cost.read
+        if supply.filed:
+            at_hand += supply.buffers
+            there += slots * room_bytes(cost.read + cost.written)
+        there += slots * cost.read + supply.unpacked if supply.unpacked else 0
         return (at_hand + there, 0) if supply.device is None else (at_hand, there)
     at_hand = min(supply.threads, count) * cost.host
     return (at_hand + cost.target, 0) if supply.device is None else (at_hand, cost.target)

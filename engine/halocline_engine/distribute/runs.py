@@ -29,7 +29,8 @@ _JOBS = 4
 class PipelinedRuns:
     """The work of a pass, whose blocks go to workers in so many runs: `task.RunWork`.
 
-    `job` names what pipelines of several passes share in a process.
+    `job` names what pipelines of several passes share in a process; `filed` says that plain files
+    go straight to its device, and chunks of the codecs `unpacked` are decoded there.
     """
 
     work: Work
@@ -37,6 +38,8 @@ class PipelinedRuns:
     target: str
     job: str
     runs: int
+    filed: bool = False
+    unpacked: tuple[str, ...] = ()
 
     def run(self, block: Block, asked: Asked | None = None) -> Report:
         """Compute one block by itself."""
@@ -46,7 +49,8 @@ class PipelinedRuns:
         """Compute a run of blocks; a process has one at a time."""
         place = _place(self.job, self.target)
         with place.lock:
-            work = PipelinedWork(self.work, self.slots, place.belt())
+            belt = place.belt(filed=self.filed, unpacked=self.unpacked)
+            work = PipelinedWork(self.work, self.slots, belt)
             try:
                 return tuple(work.stream(blocks, place.ended.is_set))
             finally:
@@ -76,10 +80,12 @@ class _Place:
         self._stack = ExitStack()
         self._belt: Belt | None = None
 
-    def belt(self) -> Belt:
+    def belt(self, *, filed: bool, unpacked: tuple[str, ...]) -> Belt:
         """Return the device and its buffers; the lock is held."""
         if self._belt is None:
-            self._belt = self._stack.enter_context(open_belt(self._target))
+            self._belt = self._stack.enter_context(
+                open_belt(self._target, filed=filed, unpacked=unpacked)
+            )
         return self._belt
 
     def close(self) -> None:

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from halocline_engine.kernels.tree.topology import Forest
     from halocline_engine.kernels.tridiagonal.problem import Factored, Solved
 
-__all__ = ["TreeSolver", "TridiagonalSolver", "tree_solver", "tridiagonal_solver"]
+__all__ = [
+    "TreeSolver",
+    "TridiagonalSolver",
+    "device_library",
+    "tree_solver",
+    "tridiagonal_solver",
+]
 
 _Array = NDArray[Any]
 
@@ -159,6 +165,11 @@ class _Alike:
 
     def solve_pentadiagonal(self, *bands: _Array, pivoting: bool = False) -> _Array:
         return self._kernels.solve_pentadiagonal(*bands, pivoting=pivoting)
+
+
+def device_library() -> Library:
+    """Return kernels of the current device, whose compiled code is kept."""
+    return _machine(_device("cuda"))[1]
 
 
 def _device(target: str) -> int:

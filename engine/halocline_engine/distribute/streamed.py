@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from halocline_engine.backends.base import Value
 from halocline_engine.datasets.chunks import CachedSource, clear_cache
 from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.packed import packed_source
 from halocline_engine.datasets.result import (
     assemble,
     consolidate,
@@ -114,6 +115,7 @@ class _Progress:
     peak_bytes: int = 0
     fetches: int = 0
     bytes_lent: int = 0
+    bytes_filed: int = 0
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     belt: Belt | None = None
     spare: list[NDArray[Any]] = field(default_factory=list["NDArray[Any]"])
@@ -130,7 +132,9 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
         if job.plan.slots and pool.remote:
             stack.callback(pool.everywhere, partial(end_runs, progress.run, job.target))
         elif job.plan.slots:
-            progress.belt = stack.enter_context(open_belt(job.target))
+            progress.belt = stack.enter_context(
+                open_belt(job.target, filed=job.plan.filed, unpacked=job.plan.unpacked)
+            )
         while job.steps - progress.steps_done > per_pass:
             states = _pass_between(job, pool, tell, asked, progress, states)
         if job.output is None:
@@ -152,6 +156,7 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
             peak_bytes=progress.peak_bytes,
             fetches=progress.fetches,
             bytes_lent=progress.bytes_lent,
+            bytes_filed=progress.bytes_filed,
         )
     )
     if result is not None:
@@ -228,6 +233,7 @@ def _pass(
         progress.peak_bytes = max(progress.peak_bytes, report.peak_bytes)
         progress.fetches += report.fetches
         progress.bytes_lent += report.bytes_lent
+        progress.bytes_filed += report.bytes_filed
         tell(
             BlockFinished(
                 pass_index=progress.pass_index,
@@ -267,7 +273,9 @@ def _whole(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockWork:
     """Return the work of a pass as it goes to whoever computes it."""
     slots, belt = job.plan.slots, progress.belt
     if slots and pool.remote:
-        return PipelinedRuns(work, slots, job.target, progress.run, job.plan.runs)
+        plan = job.plan
+        ways = (plan.filed, plan.unpacked)
+        return PipelinedRuns(work, slots, job.target, progress.run, plan.runs, *ways)
     return work if belt is None else PipelinedWork(work, slots, belt)
 
 
@@ -318,6 +326,7 @@ def _shared(
             # Each pass reads what the one before it wrote: chunks of the same place, other values.
             place = f"pass {progress.pass_index}" if use.name in states else "source"
             variables = (known[use.name],)
+            source = packed_source(source, known[use.name].name, use.dtype)
             source = CachedSource(source, place, variables, job.plan.cache, progress.run)
         found[use.name] = source
     return found

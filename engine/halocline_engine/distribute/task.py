@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import resource
 import threading
 import time
@@ -122,7 +123,8 @@ class Report:
     """What became of a block: `seconds` from the first read to the last write.
 
     `fetches` is how many chunks were fetched for it, where they are counted; `bytes_lent` are those
-    read and written that were not copied on the host.
+    read and written that were not copied on the host, and `bytes_filed` those that went between
+    files and a device without a buffer of the host, or were decoded there.
     """
 
     index: int
@@ -132,6 +134,7 @@ class Report:
     peak_bytes: int
     fetches: int = 0
     bytes_lent: int = 0
+    bytes_filed: int = 0
 
 
 def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
@@ -216,10 +219,19 @@ def _compute(
         after = bench.advance(dict(work.scalars), asked)
         for _, name in work.saved:
             values = bench.download(after[name], name)
+            if math.prod(outer) == 1:
+                results[name] = values[(np.newaxis,) * len(outer)]
+                continue
             if name not in results:
-                results[name] = np.empty((*outer, *values.shape), values.dtype)
+                results[name] = _room(outer, values)
             results[name][point] = values
     return results
+
+
+def _room(outer: tuple[int, ...], values: NDArray[Any]) -> NDArray[Any]:
+    """Return a new array [others..., i, j, k] with points along I side by side, as they come."""
+    i, j, k = values.shape
+    return np.moveaxis(np.empty((*outer, k, j, i), values.dtype), -1, -3).swapaxes(-1, -2)
 
 
 @functools.lru_cache(maxsize=8)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halocline_engine.datasets import raw
+from halocline_engine.datasets.chunks import chunks_in
 from halocline_engine.datasets.raw import RawArray, raw_array
 
 SHAPE = (5, 11, 13)
@@ -144,3 +148,89 @@ def test_what_is_no_array_is_not_raw(tmp_path: Path) -> None:
     assert raw_array(tmp_path, ".", "float32") is None
     (tmp_path / "a" / "zarr.json").write_text("[1]")
     assert raw_array(tmp_path, "a", "float32") is None
+
+
+@pytest.mark.parametrize("call", [0, 100, 1 << 20])
+@pytest.mark.parametrize("chunks", [(2, 4, 13), (5, 3, 4), (1, 11, 13)])
+def test_stretches_hold_what_a_region_has(
+    tmp_path: Path, chunks: Any, call: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each cell in one stretch, whose bytes are those of its file; few where asking is dear."""
+    monkeypatch.setattr(raw, "_CALL", call)
+    values = np.random.default_rng(2).normal(size=SHAPE).astype("float32")
+    made(tmp_path, chunks=chunks)[...] = values
+    array = opened(tmp_path)
+
+    @settings(max_examples=25, deadline=None, derandomize=True)
+    @given(SIDE)
+    def check(box: Any) -> None:
+        region = tuple(slice(min(a, b - 1), max(a + 1, b)) for a, b in box)
+        found = np.full([side.stop - side.start for side in region], np.nan, "float32")
+        count = 0
+        for one in array.stretches(region):
+            stored = one.path.read_bytes()[one.offset : one.offset + one.size]
+            cells = np.frombuffer(stored, "float32").reshape(one.shape)[one.inside]
+            assert np.isnan(found[one.there]).all()
+            found[one.there] = cells
+            assert one.whole == (4 * cells.size == one.size)
+            count += 1
+        np.testing.assert_array_equal(found, values[region])
+        if call > 1000:
+            assert count == sum(1 for _ in chunks_in(array.stored, region))
+
+    check()
+
+
+def test_what_is_written_of_a_region_is_one_stretch_of_each_file(tmp_path: Path) -> None:
+    made(tmp_path)
+    array = opened(tmp_path)
+    assert array.files((slice(0, 5), slice(0, 6), slice(0, 13))) is None
+    found = array.files((slice(2, 5), slice(8, 11), slice(0, 13)))
+    assert found is not None
+    assert [(one.path.relative_to(tmp_path / "a").as_posix(), one.size) for one in found] == [
+        ("c/1/2/0", 2 * 4 * 13 * 4),
+        ("c/2/2/0", 1 * 4 * 13 * 4),
+    ]
+    assert [one.whole for one in found] == [False, False]
+    assert array.file_size == 2 * 4 * 13 * 4
+
+
+@pytest.mark.parametrize("what", ["_write", "_read"])
+def test_nothing_is_under_way_when_files_fail(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, chunks=(1, 11, 13))[...] = 1
+    array = opened(tmp_path)
+    busy, lock, seen = [0], threading.Lock(), [0]
+
+    def slow(self: RawArray, part: object) -> bool:
+        with lock:
+            seen[0] += 1
+            first = seen[0] == 1
+            busy[0] += 1
+        try:
+            if first:
+                time.sleep(0.02)
+                raise OSError("broken")
+            time.sleep(0.2)
+        finally:
+            with lock:
+                busy[0] -= 1
+        return True
+
+    monkeypatch.setattr(RawArray, what, slow)
+    region = tuple(slice(0, size) for size in SHAPE)
+    values = np.zeros(SHAPE, "float32")
+    with ThreadPoolExecutor(4) as threads:
+        with pytest.raises(OSError, match="broken"):
+            (array.write if what == "_write" else array.read_into)(region, values, threads)
+        assert busy[0] == 0
+
+
+def test_the_folder_of_an_array_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    made(tmp_path)
+    array = opened(tmp_path)
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(FileNotFoundError):
+        array.write(tuple(slice(0, size) for size in SHAPE), np.zeros(SHAPE, "float32"))
+    assert not (tmp_path / "a").exists()

@@ -92,12 +92,20 @@ def test_several_steps_are_fused_where_stores_are_slow() -> None:
     assert plan.passes == -(-100 // plan.steps_per_pass)
 
 
-def test_a_long_job_of_one_block_shows_progress() -> None:
+@pytest.mark.parametrize(("steps", "passes"), [(100, 1), (500, 1), (50_000, 20), (10**7, 153)])
+def test_a_long_job_of_one_block_shows_progress(steps: int, passes: int) -> None:
+    """A pass through memory that is over at once shows none; neither is one of all steps."""
     sides = {"x": "periodic", "y": "edge"}
-    wanted = demand({"y": 330, "x": 360}, boundary=sides, steps=500, in_memory=True)
+    wanted = demand({"y": 330, "x": 360}, boundary=sides, steps=steps, in_memory=True)
     plan = make_plan(wanted, Supply(1, 2, 10**9))
     assert len(plan.blocks) == 1
-    assert 15 <= plan.passes <= 30
+    assert plan.passes == passes
+
+
+def test_a_job_of_one_block_is_kept_in_stores_now_and_then() -> None:
+    sides = {"x": "periodic", "y": "edge"}
+    wanted = demand({"y": 330, "x": 360}, boundary=sides, steps=500)
+    assert 15 <= make_plan(wanted, Supply(1, 2, 10**9)).passes <= 30
 
 
 def test_a_million_steps_are_planned_at_once() -> None:

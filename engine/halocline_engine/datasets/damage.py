@@ -1,0 +1,93 @@
+"""What cannot be decoded, said in our words: which chunk of which variable, and its file.
+
+Libraries raise whatever their codecs do. What failed is looked for, chunk by chunk, only then.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.untyped import ZARR
+from halocline_engine.errors import DatasetError, HaloclineError
+
+__all__ = ["broken_chunk", "read_chunked", "read_whole"]
+
+#: Reads the values of a region.
+_Read = Callable[[tuple[slice, ...]], NDArray[Any]]
+
+
+def read_chunked(path: str, name: str, region: tuple[slice, ...], read: _Read) -> NDArray[Any]:
+    """Return what `read` reads of an array of a Zarr store.
+
+    Raises `DatasetError`, which names the chunk and its file, where one of them cannot be decoded.
+    """
+    try:
+        return read(region)
+    except (HaloclineError, MemoryError):
+        raise
+    except Exception as error:
+        found = _first_broken(path, name, region, read)
+        if found is None:
+            raise
+        raise found from error
+
+
+def read_whole(path: str, name: str, region: tuple[slice, ...], read: _Read) -> NDArray[Any]:
+    """Return what `read` reads of a variable of a file; raises `DatasetError` where it cannot."""
+    try:
+        return read(region)
+    except (HaloclineError, MemoryError):
+        raise
+    except Exception as error:
+        raise DatasetError(
+            f"Variable '{name}' of '{path}' cannot be decoded: {_said(error)}.",
+            hint="The file is damaged: copy it anew, or open what is whole and pass the dataset.",
+        ) from error
+
+
+def broken_chunk(
+    path: str, name: str, index: tuple[int, ...], file: Path, why: str
+) -> DatasetError:
+    """Return the error for a chunk that cannot be decoded."""
+    place = ", ".join(map(str, index))
+    return DatasetError(
+        f"Chunk ({place}) of variable '{name}' of '{path}' cannot be decoded: {why}.",
+        hint=f"The file '{file}' is damaged: copy it anew, or remove it to have the fill value"
+        " there.",
+    )
+
+
+def _first_broken(
+    path: str, name: str, region: tuple[slice, ...], read: _Read
+) -> DatasetError | None:
+    """Return the error of the first chunk that cannot be read by itself."""
+    try:
+        array = ZARR.open_array(path, path=name, mode="r")
+    except Exception:
+        return None
+    files: tuple[int, ...] = array.shards or array.chunks
+    ranges = (
+        range(part.start // step, -(-part.stop // step))
+        for part, step in zip(region, files, strict=True)
+    )
+    for index in itertools.product(*ranges):
+        sides = zip(index, files, region, strict=True)
+        cells = tuple(
+            slice(max(at * step, part.start), min((at + 1) * step, part.stop))
+            for at, step, part in sides
+        )
+        try:
+            read(cells)
+        except Exception as error:
+            file = Path(path, name, array.metadata.encode_chunk_key(index))
+            return broken_chunk(path, name, index, file, _said(error))
+    return None
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(".: ")

@@ -1,0 +1,60 @@
+"""What the file of a compressed chunk says of its size, before anything decodes it.
+
+Formats: Zstandard (RFC 8878), LZ4 blocks behind four bytes of their size as numcodecs writes them,
+and Blosc 1 (its README_CHUNK_FORMAT).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Damaged", "decoded_size"]
+
+_ZSTD = 0xFD2FB528
+_BLOSC_HEADER = 16
+
+
+class Damaged(Exception):
+    """A file is not what its codec writes; the text says in which way."""
+
+
+def decoded_size(codec: str, packed: NDArray[np.uint8]) -> int | None:
+    """Return how many bytes a file says that it has; None where it does not say.
+
+    Raises `Damaged` where the file is shorter or longer than it says: a decoder may read beyond.
+    """
+    match codec:
+        case "blosc":
+            if packed.size < _BLOSC_HEADER:
+                raise Damaged(f"it has {packed.size} bytes, fewer than a header")
+            size, _, whole = (int(n) for n in packed[4:16].view("<u4"))
+            if whole != packed.size:
+                raise Damaged(f"its file has {packed.size} bytes, and not {whole}")
+            return size
+        case "lz4":
+            if packed.size < 4:
+                raise Damaged(f"it has {packed.size} bytes, fewer than a header")
+            return _lz4_size(packed)
+        case "zstd":
+            return _zstd_size(packed)
+        case _:
+            return None
+
+
+def _lz4_size(packed: NDArray[np.uint8]) -> int:
+    return int(packed[:4].view("<u4")[0])
+
+
+def _zstd_size(packed: NDArray[np.uint8]) -> int | None:
+    """Return the size of what a frame holds; None where there is no such header, or no size."""
+    if packed.size < 6 or int(packed[:4].view("<u4")[0]) != _ZSTD:
+        return None
+    flags = int(packed[4])
+    single, wide = bool(flags & 0x20), flags >> 6
+    first = 5 + (0 if single else 1) + (0, 1, 2, 4)[flags & 3]
+    sized = (1 if single else 0, 2, 4, 8)[wide]
+    if not sized or packed.size < first + sized:
+        return None
+    content = int.from_bytes(packed[first : first + sized].tobytes(), "little")
+    return content + (256 if sized == 2 else 0)

@@ -1,0 +1,96 @@
+"""Files that threads of the system read to a device, and write from there: see `crew`.
+
+Values go through small page-locked buffers, which stay in the caches of the cores, and nothing of
+Python is needed but to ask. Those that read and those that write are threads of their own, so that
+neither waits for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from halocline_engine.device.calls import system_calls
+from halocline_engine.device.crew import Batch, Crew
+from halocline_engine.device.door import Event, Stream, cupy
+from halocline_engine.device.files import Files, Span, kvikio_files, parts_of
+from halocline_engine.device.lent import Lent
+
+__all__ = ["CrewFiles", "device_files"]
+
+#: Seconds between two looks at whether copies are done, for which a thread waits without Python.
+_LOOK = 10.0
+
+
+def device_files(reading: int, writing: int) -> Files:
+    """Return what copies between files and the current device, with so many threads each way.
+
+    kvikio where it goes without a stop in memory of the host, and a crew everywhere else.
+    """
+    return kvikio_files(reading, writing) or CrewFiles(reading, writing)
+
+
+class CrewFiles:
+    """So many threads that read, and so many that write: `files.Files`.
+
+    The device is the one that is current where this is made. Raises `DeviceError` where there is no
+    driver.
+    """
+
+    def __init__(self, reading: int, writing: int) -> None:
+        calls = system_calls()
+        self._device = cupy().cuda.runtime.getDevice()
+        self._sending, self._fetching = (cupy().cuda.Stream(non_blocking=True) for _ in "io")
+        self._readers = Crew(reading, calls, out=False, name="halocline-read")
+        self._writers = Crew(writing, calls, out=True, name="halocline-write")
+
+    def read(self, spans: Sequence[Span]) -> bool:
+        """Fill bytes of the device; see `Files`."""
+        parts = [part for span in spans for part in parts_of(span)]
+        if not parts:
+            return True
+        sent = self._event()
+        batch = self._put(self._readers, parts, self._sending, 0, sent)
+        try:
+            _wait(batch)
+        except OSError:
+            # Whoever reads it otherwise tells what is wrong with it.
+            return False
+        finally:
+            # Also where something failed: what was queued before may still be under way.
+            sent.synchronize()
+        return not batch.missing
+
+    def write(self, spans: Sequence[Span], size: int) -> None:
+        """Store bytes of the device; see `Files`. A file has one thread."""
+        if spans:
+            _wait(self._put(self._writers, spans, self._fetching, size, None))
+
+    def close(self) -> None:
+        """End the threads; see `Files`."""
+        self._readers.close()
+        self._writers.close()
+
+    def _put(
+        self, crew: Crew, spans: Sequence[Span], stream: Stream, size: int, then: Event | None
+    ) -> Batch:
+        cupy().cuda.runtime.setDevice(self._device)
+        copies = [(_lent(span, size), span.values.data.ptr, span.values.nbytes) for span in spans]
+        return crew.put(copies, stream, self._event(), then)
+
+    def _event(self) -> Event:
+        """Return a new event, which is complete until it is recorded."""
+        cupy().cuda.runtime.setDevice(self._device)
+        return cupy().cuda.Event(disable_timing=True)
+
+
+def _lent(span: Span, size: int) -> Lent:
+    width = span.values.nbytes
+    return Lent(1, width, span.offset, width, path=span.path, size=size)
+
+
+def _wait(batch: Batch) -> None:
+    while not batch.done():
+        with suppress(TimeoutError):
+            batch.result(_LOOK)
+    batch.result(_LOOK)

@@ -1,0 +1,1 @@
+"""Cells of decoded chunks, brought to where they are used."""

@@ -1,0 +1,152 @@
+"""Files that threads of the system copy, where memory of this process is the device."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock, patch
+
+import numpy as np
+import pytest
+
+from halocline_engine.device import crew, crew_files, files
+from halocline_engine.device.calls import calls_with
+from halocline_engine.device.crew_files import CrewFiles
+from halocline_engine.device.files import Span
+from halocline_engine.errors import DeviceError
+
+_LONG = ctypes.c_int64
+
+
+class Bytes:
+    """Bytes [n] of what stands for a device."""
+
+    def __init__(self, values: Any) -> None:
+        self.array = values
+        self.nbytes = int(values.nbytes)
+        self.data = SimpleNamespace(ptr=int(values.__array_interface__["data"][0]))
+
+    def __getitem__(self, part: slice) -> Bytes:
+        return Bytes(self.array[part])
+
+
+class Driver:
+    """Copies at once; refuses from the call on that `refuses` says."""
+
+    def __init__(self) -> None:
+        self.refuses = 10**9
+        self.copied = 0
+        kinds = [ctypes.CFUNCTYPE(ctypes.c_int, _LONG, _LONG) for _ in range(2)]
+        one = ctypes.CFUNCTYPE(ctypes.c_int, _LONG)
+        done = Mock(return_value=0)
+        self.functions = [kinds[0](self._copy), kinds[1](done), one(done)]
+
+    def _copy(self, place: int, _stream: int) -> int:
+        numbers = (_LONG * 16).from_address(place)
+        self.copied += 1
+        if self.copied > self.refuses:
+            return 700
+        there = numbers[10] if numbers[9] == 1 else numbers[11]
+        here = numbers[3] if numbers[2] == 1 else numbers[4]
+        assert numbers[15] == 1
+        ctypes.memmove(there, here, numbers[14])
+        return 0
+
+
+def pinned(size: int) -> Any:
+    values = np.zeros(size, np.uint8)
+    return SimpleNamespace(ptr=int(values.__array_interface__["data"][0]), values=values)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    found = Driver()
+    event = SimpleNamespace(ptr=1, synchronize=Mock())
+    cuda = SimpleNamespace(
+        runtime=SimpleNamespace(getDevice=lambda: 0, setDevice=Mock()),
+        Event=Mock(return_value=event),
+        Stream=Mock(return_value=SimpleNamespace(ptr=5)),
+        alloc_pinned_memory=pinned,
+    )
+    for module in (crew, crew_files):
+        monkeypatch.setattr(module, "cupy", Mock(return_value=SimpleNamespace(cuda=cuda)))
+    calls = Mock(return_value=calls_with(found.functions))
+    monkeypatch.setattr(crew_files, "system_calls", calls)
+    monkeypatch.setattr(files, "_PIECE", 70_000)
+    return found
+
+
+def test_bytes_go_to_files_of_their_size_and_back(driver: Driver, tmp_path: Path) -> None:
+    device = CrewFiles(2, 3)
+    values = np.random.default_rng(1).integers(0, 255, 900_000, np.uint8)
+    paths = [tmp_path / str(n) for n in range(4)]
+    places = [slice(200_000 * n, 200_000 * n + 100_001) for n in range(4)]
+    device.write(
+        [Span(path, 4, Bytes(values[at])) for path, at in zip(paths, places, strict=True)], 100_020
+    )
+    for path, at in zip(paths, places, strict=True):
+        assert path.read_bytes() == bytes(4) + values[at].tobytes() + bytes(15)
+    into = np.zeros(400_004, np.uint8)
+    spans = [Span(path, 4, Bytes(into[100_001 * n :][:100_001])) for n, path in enumerate(paths)]
+    assert device.read(spans)
+    assert into.tobytes() == b"".join(values[at].tobytes() for at in places)
+    assert device.read([])
+    device.write([], 10)
+    device.close()
+
+
+def test_what_is_not_there_or_too_short_is_not_read(driver: Driver, tmp_path: Path) -> None:
+    device, path, into = CrewFiles(2, 2), tmp_path / "chunk", Bytes(np.zeros(6, np.uint8))
+    assert not device.read([Span(path, 0, into)])
+    path.write_bytes(bytes(8))
+    assert device.read([Span(path, 2, into)])
+    assert not device.read([Span(path, 0, into), Span(path, 3, into)])
+    assert not device.read([Span(tmp_path, 0, into)])
+    assert device.read([Span(path, 0, into)])
+    device.close()
+
+
+def test_what_the_system_says_is_said(driver: Driver, tmp_path: Path) -> None:
+    device, values = CrewFiles(1, 2), Bytes(np.zeros(6, np.uint8))
+    with pytest.raises(FileNotFoundError, match="chunk"):
+        device.write([Span(tmp_path / "no" / "chunk", 0, values)], 6)
+    if Path("/dev/full").exists():
+        with pytest.raises(OSError, match=r"No space left|Invalid argument"):
+            device.write([Span(Path("/dev/full"), 0, values)], 0)
+    device.write([Span(tmp_path / "chunk", 0, values)], 6)
+    device.close()
+
+
+def test_what_the_driver_refuses_is_an_error_of_the_device(driver: Driver, tmp_path: Path) -> None:
+    device, path = CrewFiles(2, 2), tmp_path / "chunk"
+    path.write_bytes(bytes(300_000))
+    values = Bytes(np.zeros(300_000, np.uint8))
+    driver.refuses = 1
+    with pytest.raises(DeviceError, match=r"^The driver refused a copy of \d+ bytes, error 700\."):
+        device.read([Span(path, 0, values)])
+    with pytest.raises(DeviceError, match=r"^The driver refused a copy of \d+ bytes, error 700\."):
+        device.write([Span(path, 0, values)], 300_000)
+    device.close()
+
+
+@pytest.mark.parametrize("compatible", [None, False, True])
+def test_kvikio_is_used_where_it_goes_without_the_host(
+    compatible: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not installed, or goes directly, or would go through memory of the host."""
+    defaults = SimpleNamespace(is_compat_mode_preferred=lambda: compatible)
+    kvikio = None if compatible is None else SimpleNamespace(defaults=defaults)
+    monkeypatch.setitem(sys.modules, "kvikio", cast(Any, kvikio))
+    monkeypatch.setitem(sys.modules, "kvikio.defaults", cast(Any, kvikio and defaults))
+    with (
+        patch.object(crew_files, "CrewFiles") as crewed,
+        patch.object(files, "KvikioFiles") as direct,
+    ):
+        found = crew_files.device_files(6, 10)
+        assert (found is direct.return_value) == (compatible is False)
+        assert (found is crewed.return_value) == (compatible is not False)
+        if compatible:
+            assert files.kvikio_files(6, 10, direct=False) is direct.return_value
