@@ -64,17 +64,16 @@ from halocline_engine.run import run
 CREW, KVIKIO, BUFFERS = "crew", "kvikio", "buffers"
 #: (Steps of a residency, rows of a block, slots, way) that are measured.
 CASES = (
-    (1, 512, 3, CREW),
-    (1, 512, 3, KVIKIO),
-    (16, 512, 3, CREW),
+    (1, 1024, 3, CREW),
+    (16, 1024, 3, CREW),
     (64, 1024, 3, CREW),
-    (1, 512, 3, BUFFERS),
-    (64, 1024, 3, KVIKIO),
     (128, 1024, 3, CREW),
-    (64, 1024, 3, BUFFERS),
-    (16, 512, 3, KVIKIO),
     (256, 1024, 3, CREW),
-    (16, 512, 3, BUFFERS),
+    (1, 1024, 3, BUFFERS),
+    (64, 1024, 3, BUFFERS),
+    (64, 1024, 3, KVIKIO),
+    (1, 512, 3, CREW),
+    (1, 1024, 3, KVIKIO),
 )
 
 
@@ -412,6 +411,8 @@ def main() -> None:
             with open_belt(arguments.target) as belt:
                 rate = pinned_rate(belt)
             print(HEAD + "\n|" + "---|" * (HEAD.count("|") - 1), flush=True)
+            # Compiles, and makes memory for files, which no case shall pay for.
+            measured(folder, source, CASES[0], grant, arguments.target, rate)
             for case in CASES:
                 if time.perf_counter() - begun > arguments.seconds or case[1] * 2 > rows:
                     break
