@@ -119,8 +119,12 @@ def _codecs(given: Any, dtype: np.dtype[Any]) -> tuple[Codec, ...] | None:
 
 
 def _codec(given: Any) -> Codec:
-    settings: Any = given.get("configuration") or {}
-    return Codec(str(given.get("name")).removeprefix("numcodecs."), dict(settings))
+    if not isinstance(given, dict):
+        # A name alone means no settings.
+        return Codec(str(given).removeprefix("numcodecs."), {})
+    about = cast("dict[str, Any]", given)
+    settings: Any = about.get("configuration") or {}
+    return Codec(str(about.get("name")).removeprefix("numcodecs."), dict(settings))
 
 
 def _json(file: Path) -> dict[str, Any]:

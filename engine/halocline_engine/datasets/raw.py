@@ -6,22 +6,19 @@ copy between the page cache and where the values are used, once.
 
 from __future__ import annotations
 
-import base64
 import itertools
-import json
 import math
 import os
-import struct
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.array_metadata import about_array
 from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in, common_cells
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.source import Region
@@ -34,9 +31,6 @@ _PIECE = 16 << 20
 _SHORT = 32 << 10
 #: Bytes that take as long as asking for one more stretch of a file.
 _CALL = 128 << 10
-#: Attributes that make xarray change values when it reads them.
-_ENCODED = ("missing_value", "scale_factor", "add_offset", "_Unsigned")
-_FILL = "_FillValue"
 
 #: A file, and bytes that belong there behind some offsets.
 _Runs: TypeAlias = tuple[Path, list[tuple[int, NDArray[np.uint8]]]]
@@ -255,16 +249,6 @@ class RawArray:
         return whole[part.here]
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
-    """What the metadata of an array of plain numbers say."""
-
-    sizes: tuple[int, ...]
-    chunks: tuple[int, ...]
-    key: tuple[str, str]
-    attributes: Mapping[str, Any]
-
-
 def raw_array(path: str | Path, name: str, dtype: str) -> RawArray | None:
     """Return an array of a store as files of plain numbers; None where it is anything else.
 
@@ -273,80 +257,11 @@ def raw_array(path: str | Path, name: str, dtype: str) -> RawArray | None:
     folder = Path(path) / name
     if folder.name != name:
         return None
-    kind = np.dtype(dtype)
-    about = _of_third(folder, kind) or _of_second(folder, kind)
-    if about is None or _is_encoded(about.attributes, kind):
+    about = about_array(folder, dtype)
+    if about is None or about.codecs:
         return None
-    stored = Stored(name, about.sizes, about.chunks, kind.itemsize)
+    stored = Stored(name, about.sizes, about.chunks, np.dtype(dtype).itemsize)
     return RawArray(folder, stored, dtype, about.key)
-
-
-def _of_third(folder: Path, dtype: np.dtype[Any]) -> _About | None:
-    """Return what is said of an array of the third format."""
-    about = _json(folder / "zarr.json")
-    grid: Any = about.get("chunk_grid") or {}
-    keys: Any = about.get("chunk_key_encoding") or {}
-    plain: bool = (
-        about.get("node_type") == "array"
-        and about.get("data_type") == dtype.name
-        and not about.get("storage_transformers")
-        and grid.get("name") == "regular"
-        and keys.get("name") == "default"
-        and _is_plain(about.get("codecs"), dtype)
-    )
-    if not plain:
-        return None
-    sizes: list[int] = about["shape"]
-    chunks: list[int] = grid["configuration"]["chunk_shape"]
-    configured: Any = keys.get("configuration") or {}
-    separator: str = configured.get("separator", "/")
-    first = f"c{separator}" if sizes else "c"
-    return _About(tuple(sizes), tuple(chunks), (first, separator), about.get("attributes") or {})
-
-
-def _of_second(folder: Path, dtype: np.dtype[Any]) -> _About | None:
-    """Return what is said of an array of the second format."""
-    about = _json(folder / ".zarray")
-    plain: bool = (
-        bool(about.get("shape"))
-        and about.get("dtype") == dtype.str
-        and about.get("compressor") is None
-        and not about.get("filters")
-        and about.get("order") == "C"
-    )
-    if not plain:
-        return None
-    key = ("", str(about.get("dimension_separator") or "."))
-    # Here xarray takes the value of cells that were never written for that of missing ones.
-    fill: Any = about.get("fill_value")
-    attributes = _json(folder / ".zattrs") | ({} if fill is None else {_FILL: fill})
-    return _About(tuple(about["shape"]), tuple(about["chunks"]), key, attributes)
-
-
-def _json(file: Path) -> dict[str, Any]:
-    """Return what a file says; nothing where it is not there, or no object."""
-    try:
-        found: Any = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
-def _is_encoded(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> bool:
-    """Whether xarray changes values when it reads them; NaN stays NaN where that is missing."""
-    if any(key in attributes for key in _ENCODED):
-        return True
-    return _FILL in attributes and not (dtype.kind == "f" and _is_nan(attributes[_FILL]))
-
-
-def _is_nan(fill: Any) -> bool:
-    """Whether an attribute is NaN: as a number, by its name, or as the bytes of a float64."""
-    if not isinstance(fill, str):
-        return bool(fill != fill)
-    try:
-        return fill == "NaN" or math.isnan(*struct.unpack("<d", base64.standard_b64decode(fill)))
-    except (ValueError, struct.error):
-        return False
 
 
 def _read_fully(file: int, offset: int, run: NDArray[np.uint8]) -> bool:
@@ -364,16 +279,6 @@ def _write_fully(file: int, offset: int, run: NDArray[np.uint8]) -> None:
     done = 0
     while done < run.size:
         done += os.pwrite(file, run[done:].data, offset + done)
-
-
-def _is_plain(codecs: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether the bytes of a file are those of an array in memory."""
-    if not isinstance(codecs, list) or len(cast("list[Any]", codecs)) != 1:
-        return False
-    codec: Any = cast("list[Any]", codecs)[0]
-    configured: Any = codec.get("configuration") or {}
-    order: str = configured.get("endian", sys.byteorder)
-    return bool(codec.get("name") == "bytes") and (dtype.itemsize == 1 or order == sys.byteorder)
 
 
 def _holds(region: Region, cells: Region) -> bool:

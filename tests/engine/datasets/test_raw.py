@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
@@ -234,3 +235,13 @@ def test_the_folder_of_an_array_that_is_gone_is_not_made_again(tmp_path: Path) -
     with pytest.raises(FileNotFoundError):
         array.write(tuple(slice(0, size) for size in SHAPE), np.zeros(SHAPE, "float32"))
     assert not (tmp_path / "a").exists()
+
+
+def test_codecs_may_be_told_by_their_names_alone(tmp_path: Path) -> None:
+    group: Any = cast(Any, zarr).create_group(str(tmp_path / "s.zarr"), zarr_format=3)
+    group.create_array("t", shape=(4, 6), chunks=(2, 3), dtype="float64", compressors=None)
+    file = tmp_path / "s.zarr" / "t" / "zarr.json"
+    about = json.loads(file.read_text())
+    for codecs, plain in ((["bytes"], True), (["bytes", "zstd"], False), ([], False)):
+        file.write_text(json.dumps(about | {"codecs": codecs}))
+        assert (raw_array(tmp_path / "s.zarr", "t", "float64") is not None) == plain
