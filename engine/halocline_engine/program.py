@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from halocline_engine import arguments
@@ -25,6 +24,7 @@ from halocline_engine.language.source import locate
 from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
+from halocline_engine.version import halocline_version
 
 __all__ = ["Compiled", "compile_lowered", "compile_program", "fingerprint"]
 
@@ -85,5 +85,5 @@ def compile_lowered(program: Program, target: str) -> Compiled:
 
 def fingerprint(program: Program, target: str) -> str:
     """Return 64 hexadecimal digits that name a program on a target."""
-    parts = (show(program), target, version("halocline"))
+    parts = (show(program), target, halocline_version())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -28,6 +28,7 @@ from typing import Any, cast
 import numpy as np
 import psutil
 import xarray as xr
+from gpu_arrays import FIVE, WITH_SOURCE
 from numpy.typing import NDArray
 
 from halocline_engine.device.door import cupy
@@ -36,17 +37,6 @@ from halocline_engine.distribute.options import Options
 from halocline_engine.errors import CancelledError
 from halocline_engine.run import run
 
-FIVE = """
-def five(u: Field[np.float32], v: Field[np.float32], w: np.float32):
-    with computation(PARALLEL), interval(...):
-        v = w * (u + u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -1, 0])
-"""
-#: The same with a field that stays as it is: two are sent for one that is fetched.
-WITH_SOURCE = """
-def five(u: Field[np.float32], c: Field[np.float32], v: Field[np.float32], w: np.float32):
-    with computation(PARALLEL), interval(...):
-        v = w * (u + u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -1, 0]) + c
-"""
 WIDTH, ROWS, CHUNK = 32768, 512, 256
 GIB = 1 << 30
 #: Names of arrays, steps, steps of a pass.

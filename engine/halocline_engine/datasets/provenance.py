@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection
-from importlib.metadata import version
 from typing import Any, cast
 
 import xarray as xr
+
+from halocline_engine.version import halocline_version
 
 __all__ = ["coordinates_of", "coordinates_within", "with_history"]
 
@@ -26,7 +27,7 @@ def coordinates_within(array: xr.DataArray, dims: Collection[str]) -> dict[str, 
 def with_history(result: xr.Dataset, dataset: xr.Dataset, what: str) -> xr.Dataset:
     """Return the result with the attributes of its dataset and a line before its history."""
     now = dt.datetime.now(dt.UTC)
-    line = f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {version('halocline')}: {what}"
+    line = f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {halocline_version()}: {what}"
     older = str(dataset.attrs.get("history", ""))
     attributes = {**dataset.attrs, "history": f"{line}\n{older}".rstrip()}
     return result.assign_attrs(attributes)

@@ -7,9 +7,11 @@ is read from the store as any other region is.
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
 import shutil
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,9 +36,13 @@ __all__ = [
     "Region",
     "Source",
     "ZarrStore",
+    "array_in",
     "open_source",
     "spool",
 ]
+
+#: Files of a Zarr store, of either format, that tell of a group or an array.
+_METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
 
 Region = tuple[slice, ...]
 
@@ -140,8 +146,8 @@ def open_source(dataset: xr.Dataset | str | Path) -> Opened:
             hint="Expected an xarray.Dataset, or the path of a Zarr store or a NetCDF file.",
         )
     path = path.resolve()
-    stamp = _stamp(path)
     try:
+        stamp = _stamp(path)
         if path.is_dir():
             opened = _open_zarr(str(path), stamp)
             return Opened(opened, ZarrStore(str(path), stamp), path, f"{path} {stamp}")
@@ -157,14 +163,28 @@ def open_source(dataset: xr.Dataset | str | Path) -> Opened:
 
 
 def _stamp(path: Path) -> str:
-    """Return what changes when the dataset is written anew: times and sizes of its metadata."""
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _is_metadata(p))
-    stats = [file.stat() for file in files]
-    return "-".join(f"{stat.st_mtime_ns:x}.{stat.st_size:x}" for stat in stats[:64])
+    """Return what changes when the dataset is written anew.
+
+    Of a store these are times and sizes of its metadata, and times of its folders: a chunk that is
+    written anew takes the place of the old one, which its folder tells.
+    """
+    if path.is_file():
+        stats = [path.stat()]
+    else:
+        folders = list(_folders(path))
+        places = [folder / name for folder in folders for name in _METADATA]
+        stats = [place.stat() for place in (*folders, *places) if place.exists()]
+    text = "-".join(f"{stat.st_mtime_ns:x}.{stat.st_size:x}" for stat in stats)
+    return hashlib.blake2s(text.encode(), digest_size=16).hexdigest()
 
 
-def _is_metadata(path: Path) -> bool:
-    return path.name in ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
+def _folders(path: Path) -> Iterator[Path]:
+    """Yield a folder and those in it, in an order that stays the same."""
+    yield path
+    with os.scandir(path) as entries:
+        inner = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    for name in inner:
+        yield from _folders(path / name)
 
 
 @functools.lru_cache(maxsize=8)
@@ -199,3 +219,19 @@ def spool(dataset: xr.Dataset, names: Sequence[str], path: Path) -> Source:
         warnings.simplefilter("ignore")
         store_dataset(plain.drop_encoding(), path, encoding=encoding)
     return ZarrStore(str(path), _stamp(path))
+
+
+def array_in(source: Source, name: str) -> NDArray[Any] | None:
+    """Return the array of a variable that is in memory: where a part of it is no copy."""
+    if not isinstance(source, InMemory):
+        return None
+    variable = variable_data(source.dataset, name)
+    first = (slice(0, 1),) * variable.ndim
+    parts: list[Any] = [variable[first].data for _ in range(2)]
+    if not all(type(part) is np.ndarray and part.size for part in parts):
+        return None
+    one, other = (part.__array_interface__["data"] for part in parts)
+    if one != other:
+        return None
+    found: NDArray[Any] = variable[(slice(None),) * variable.ndim].data
+    return found

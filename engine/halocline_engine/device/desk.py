@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.device.codecs import Codecs, NvComp, Table, find_nvcomp
 from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Stream, cupy
+from halocline_engine.device.memory import page_locked
 from halocline_engine.errors import CapacityError
 
 __all__ = ["DeviceDesk", "open_desk"]
@@ -50,7 +50,7 @@ class DeviceDesk:
         found = self._locked.get(name)
         if found is None or found.size < size:
             self._locked.pop(name, None)
-            found = self._locked[name] = _page_locked(size * 9 // 8)
+            found = self._locked[name] = page_locked(size * 9 // 8)
         return found[:size]
 
     def address(self, array: DeviceArray) -> int:
@@ -96,22 +96,6 @@ def open_desk() -> DeviceDesk | None:
     """Return a desk of the current device where nvCOMP is installed."""
     codecs: NvComp | None = find_nvcomp()
     return None if codecs is None else DeviceDesk(codecs)
-
-
-def _page_locked(size: int) -> NDArray[np.uint8]:
-    cuda = cupy().cuda
-    try:
-        memory = cuda.PinnedMemory(max(1, size))
-    except cuda.runtime.CUDARuntimeError as error:
-        raise CapacityError(
-            f"{size} bytes of host memory cannot be page-locked: {error}.",
-            hint="Use smaller blocks.",
-            needed=size,
-            available=0,
-        ) from error
-    # The stub asks for the buffer protocol, which CuPy's class has.
-    data: Any = cuda.PinnedMemoryPointer(memory, 0)
-    return np.frombuffer(data, np.uint8, size)
 
 
 def _address(host: NDArray[np.uint8]) -> int:

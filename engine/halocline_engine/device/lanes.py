@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Stream, cupy
 from halocline_engine.device.files import Files
 from halocline_engine.device.graphs import captured
-from halocline_engine.device.memory import copy_rows, reserve
+from halocline_engine.device.memory import copy_rows, page_locked, reserve
 from halocline_engine.device.pages import DeviceLocking, Locking
 from halocline_engine.errors import CapacityError
 
@@ -111,19 +111,7 @@ class DeviceLanes:
 
     def buffer(self, size: int) -> NDArray[np.uint8]:
         """Return page-locked memory; raises `CapacityError` where there is not so much."""
-        cuda = cupy().cuda
-        try:
-            memory = cuda.PinnedMemory(max(1, size))
-        except cuda.runtime.CUDARuntimeError as error:
-            raise CapacityError(
-                f"{size} bytes of host memory cannot be page-locked: {error}.",
-                hint="Use smaller blocks.",
-                needed=size,
-                available=0,
-            ) from error
-        # The stub asks for the buffer protocol, which CuPy's class has.
-        data: Any = cuda.PinnedMemoryPointer(memory, 0)
-        return np.frombuffer(data, np.uint8, size)
+        return page_locked(size)
 
     def memory(self, size: int) -> DeviceArray:
         """Return bytes of the device; raises `CapacityError` where there are not so many."""

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Pinned, cupy
 from halocline_engine.errors import CapacityError
 
-__all__ = ["Staging", "copy_rows", "download", "reserve", "size_class", "slabs", "upload"]
+__all__ = [
+    "Staging",
+    "copy_rows",
+    "download",
+    "page_locked",
+    "reserve",
+    "size_class",
+    "slabs",
+    "upload",
+]
 
 #: Bytes that one staging copy moves at most, if a single plane is not larger.
 _SLAB = 32 * 2**20
@@ -179,3 +188,20 @@ def _apart(array: DeviceArray | NDArray[Any], row: int) -> tuple[int, int]:
     plane = array.strides[2] if planes > 1 else row
     pitch = array.strides[1] if rows > 1 else plane
     return pitch, plane if planes > 1 else pitch * rows
+
+
+def page_locked(size: int) -> NDArray[np.uint8]:
+    """Return page-locked memory; raises `CapacityError` where there is not so much."""
+    cuda = cupy().cuda
+    try:
+        memory = cuda.PinnedMemory(max(1, size))
+    except cuda.runtime.CUDARuntimeError as error:
+        raise CapacityError(
+            f"{size} bytes of host memory cannot be page-locked: {error}.",
+            hint="Use smaller blocks.",
+            needed=size,
+            available=0,
+        ) from error
+    # The stub asks for the buffer protocol, which CuPy's class has.
+    data: Any = cuda.PinnedMemoryPointer(memory, 0)
+    return np.frombuffer(data, np.uint8, size)

@@ -18,9 +18,8 @@ from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.packed import PackedArray, PackedSource, packed_array
 from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
-from halocline_engine.datasets.source import Arrays, ArrayStore, InMemory, Source, ZarrStore
+from halocline_engine.datasets.source import Arrays, ArrayStore, Source, ZarrStore, array_in
 from halocline_engine.datasets.spread import spread
-from halocline_engine.datasets.untyped import variable_data
 from halocline_engine.device.files import Files
 from halocline_engine.device.pages import Pages
 from halocline_engine.distribute.filing import Filing, by_dims
@@ -213,24 +212,8 @@ def _held(source: Source, name: str, use: FieldUse, grid: Grid) -> NDArray[Any] 
     """Return the array of this process that a field is read from as it is."""
     if not use.dims or not _whole(use, grid):
         return None
-    values = source.arrays[name] if isinstance(source, Arrays) else _of_dataset(source, name)
+    values = source.arrays[name] if isinstance(source, Arrays) else array_in(source, name)
     return values if values is not None and values.dtype == np.dtype(use.dtype) else None
-
-
-def _of_dataset(source: Source, name: str) -> NDArray[Any] | None:
-    """Return the array of a variable that is in memory: where a part of it is no copy."""
-    if not isinstance(source, InMemory):
-        return None
-    variable = variable_data(source.dataset, name)
-    first = (slice(0, 1),) * variable.ndim
-    parts: list[Any] = [variable[first].data for _ in range(2)]
-    if not all(type(part) is np.ndarray and part.size for part in parts):
-        return None
-    one, other = (part.__array_interface__["data"] for part in parts)
-    if one != other:
-        return None
-    found: NDArray[Any] = variable[(slice(None),) * variable.ndim].data
-    return found
 
 
 def _copy(values: NDArray[Any], into: NDArray[Any], threads: Executor) -> None:

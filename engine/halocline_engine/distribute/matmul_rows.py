@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.raw import RawArray
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
-from halocline_engine.datasets.source import InMemory, Source, ZarrStore
-from halocline_engine.datasets.untyped import variable_data
+from halocline_engine.datasets.source import Source, ZarrStore, array_in
 from halocline_engine.device.lent import Lent
 from halocline_engine.distribute.matmul_read import Made, Operand, Piece, plain_files
 from halocline_engine.distribute.pool import POLL
@@ -137,19 +136,8 @@ def rows_of(values: NDArray[Any], dtype: str, count: int) -> Lent | None:
 
 
 def held_array(operand: Operand, source: Source) -> NDArray[Any] | None:
-    """Return the array that an operand is in memory: where a part of it is no copy."""
-    if not isinstance(source, InMemory) or not operand.own:
-        return None
-    variable = variable_data(source.dataset, operand.name)
-    first = (slice(0, 1),) * variable.ndim
-    parts: list[Any] = [variable[first].data for _ in range(2)]
-    if not all(type(part) is np.ndarray and part.size for part in parts):
-        return None
-    one, other = (part.__array_interface__["data"] for part in parts)
-    if one != other:
-        return None
-    found: NDArray[Any] = variable[(slice(None),) * variable.ndim].data
-    return found
+    """Return the array that an operand is in memory, as it is."""
+    return array_in(source, operand.name) if operand.own else None
 
 
 def _rows_in_array(operand: Operand, values: NDArray[Any], piece: Piece) -> Lent | None:

@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Program
 from halocline_engine.program import Compiled
+from halocline_engine.version import halocline_version
 
 __all__ = ["Checked", "Request", "check", "fingerprint_of", "scalars_of", "temporaries_of"]
 
@@ -65,7 +65,7 @@ class Checked:
         """Return the result without its variables."""
         now = dt.datetime.now(dt.UTC)
         name, steps = self.compiled.program.name, self.request.steps
-        line = history_line(name, steps, now, version("halocline"))
+        line = history_line(name, steps, now, halocline_version())
         return frame_of(self.opened.dataset, self.match.uses, line)
 
 

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 from halocline_engine.backends.base import TuneMode
 from halocline_engine.backends.cuda.candidates import candidates, counts_levels
@@ -31,6 +30,7 @@ from halocline_engine.ir.show import show
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.tune import Candidate, Measured, Subject, Tuning, choose, shape_class
 from halocline_engine.schedule.tune_cost import Chip
+from halocline_engine.version import halocline_version
 
 __all__ = ["Attempt", "Device", "Tuner"]
 
@@ -86,7 +86,7 @@ class Tuner:
     _lock: threading.RLock = field(init=False, default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self._program = key_of(show(self.schedule.program), version("halocline"))
+        self._program = key_of(show(self.schedule.program), halocline_version())
 
     def subject(self, variant: Variant, domain: Domain) -> Subject:
         """Return what a measurement of calls like this one is good for."""
