@@ -35,6 +35,8 @@ _ROOM, _WORDS = 4096, 16
 _NANO = 1_000_000_000
 _SHARED = 3
 _HEAD, _TAIL, _STOP = range(_SHARED)
+#: When threads end: never, when they have done all that was put, or with what they are about.
+_NEVER, _DONE, _NOW = range(3)
 
 _RECORD = CALLS.index("cuEventRecord")
 _LOCK, _UNLOCK, _COND_WAIT, _TIMED, _WAKE, _CLOCK = range(
@@ -118,15 +120,14 @@ class Crew:
         )
         self._under_way: list[Batch] = []
         rings = [_ring(size) for _ in range(threads)]
-        self._table.shared[_STOP] = 1
+        self._table.shared[_STOP] = _NOW
         self._work(rings[0])  # compiles
-        self._table.shared[_STOP] = 0
-        self._threads = [
+        self._table.shared[_STOP] = _NEVER
+        self.threads = [
             threading.Thread(target=self._work, args=(ring,), name=name, daemon=True)
             for ring in rings
         ]
-        for thread in self._threads:
-            thread.start()
+        self._started = False
 
     def put(
         self,
@@ -161,13 +162,23 @@ class Crew:
         self._under_way = [one for one in self._under_way if not one.done()]
         self._under_way.append(batch)
         _put(*self._table.all, jobs)
+        if not self._started:
+            # Not before, so that the first of them is at work while others start.
+            self._started = True
+            for thread in self.threads:
+                thread.start()
         return batch
+
+    def finish(self) -> None:
+        """Let threads end when they have done what was put; nothing may be put any more."""
+        _stop(*self._table.all, _DONE)
 
     def close(self) -> None:
         """End the threads; what they have not begun is not done."""
-        _stop(*self._table.all)
-        for thread in self._threads:
-            thread.join()
+        _stop(*self._table.all, _NOW)
+        if self._started:
+            for thread in self.threads:
+                thread.join()
         self._under_way.clear()
 
     def _work(self, ring: _Ring) -> None:
@@ -220,9 +231,11 @@ def _put(calls: Any, shared: Any, table: Any, lock: Any, more: Any, done: Any, j
 
 
 @compiled
-def _stop(calls: Any, shared: Any, _table: Any, lock: Any, more: Any, _done: Any) -> None:
+def _stop(
+    calls: Any, shared: Any, _table: Any, lock: Any, more: Any, _done: Any, when: Any
+) -> None:
     call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
-    shared[_STOP] = 1
+    shared[_STOP] = when
     call_int(calls[_WAKE], more.ctypes.data, 0, 0, 0)
     call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
 
@@ -263,9 +276,9 @@ def _serve(
     """Do copies of the table until it is over."""
     call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
     while True:
-        while shared[_HEAD] == shared[_TAIL] and shared[_STOP] == 0:
+        while shared[_HEAD] == shared[_TAIL] and shared[_STOP] == _NEVER:
             call_int(calls[_COND_WAIT], more.ctypes.data, lock.ctypes.data, 0, 0)
-        if shared[_STOP] != 0:
+        if shared[_STOP] == _NOW or shared[_HEAD] == shared[_TAIL]:
             break
         if shared[_TAIL] - shared[_HEAD] == len(table):
             call_int(calls[_WAKE], done.ctypes.data, 0, 0, 0)

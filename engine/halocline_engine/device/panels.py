@@ -154,9 +154,9 @@ class DeviceBench:
         self._fetchers: Crew | None = None
 
     @property
-    def lends(self) -> bool:
-        """Whether `send` and `fetch` may be called."""
-        return self._senders is not None
+    def lending(self) -> DeviceBench | None:
+        """The bench itself, if `send`, `fetch` and `split` may be called."""
+        return None if self._senders is None else self
 
     def place(self, elements: int, *, total: bool) -> Place:
         """Return device memory."""
@@ -177,6 +177,12 @@ class DeviceBench:
             self._fetchers = _crew(self._threads, out=True)
         copies = [(lent, *self._ends(total, where, lent)) for where, lent in parts]
         return self._fetchers.put(copies, self._down, total.written)
+
+    def finish(self, *, out: bool) -> None:
+        """Let threads that fetch, if `out`, or send end when they have done what was asked."""
+        crew = self._fetchers if out else self._senders
+        if crew is not None:
+            crew.finish()
 
     def split(self, total: Place, elements: int) -> list[Place]:
         """Return places for tiles of operands in one of the product that is used no more."""

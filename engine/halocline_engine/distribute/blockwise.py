@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import BlockWork
 from halocline_engine.errors import CapacityError
+from halocline_engine.version import halocline_version
 
 __all__ = ["Blockwise", "Output", "Stage", "check_blockwise", "run_blockwise"]
 
@@ -175,8 +175,9 @@ def _stored(
         for output in job.outputs:
             attributes = {name: _plain(value) for name, value in output.attributes.items()}
             ZARR.open_array(str(part), path=output.name, mode="r+").attrs.update(attributes)
-        end = _pass(job, pool, telling, source, ZarrSink(str(part)))
+        # What comes now are values, which no metadata tell of.
         consolidate(part)
+        end = _pass(job, pool, telling, source, ZarrSink(str(part)))
     telling.tell(end)
     result = open_result(place)
     return result if job.output is not None else in_memory_copy(result)
@@ -278,7 +279,7 @@ def _frame(job: Blockwise) -> xr.Dataset:
     if job.frame is not None:
         return job.frame
     now = dt.datetime.now(dt.UTC)
-    line = f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {version('halocline')}: {job.what}"
+    line = f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {halocline_version()}: {job.what}"
     return frame_of(job.opened.dataset, job.uses, line)
 
 

@@ -6,17 +6,20 @@ tiles of the right operand, over all of the inner dimension, stays while the til
 pass by, so that right is read once and left once a column. How wide a column may be is that of
 `schedule.column_model`, with a tile as a cell. Where not even two rows of tiles over the inner
 dimension fit, there is no such width; then a block of tiles of the product stays instead, and both
-operands pass by for each block.
+operands pass by for each block. A product of few tiles stays as a whole, so that there is as much
+to multiply with what was read as there can be.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from halocline_engine.distribute.gather_cut import Tiles
+from halocline_engine.distribute.partition import Span
 from halocline_engine.errors import CapacityError
 from halocline_engine.kernels.matmul.problem import CutSizes, even_step
 from halocline_engine.schedule.column import visits
@@ -27,10 +30,13 @@ __all__ = [
     "Panels",
     "Product",
     "ProductCut",
+    "cells_of",
     "cut_product",
     "follows",
     "order_width",
     "panels_within",
+    "points_of",
+    "sums_in_order",
 ]
 
 #: Rows of the first panel of a column, and tiles of the left operand that are few enough.
@@ -121,7 +127,8 @@ class Panels:
     The first panel of a column has `tall` rows: where the column has to be read meanwhile, there
     is more to multiply with each of its tiles. `resident` says that a column of the right operand
     stays. `left`, `right` and `totals` are how many tiles of each kind there is room for, and
-    `nbytes` what they take.
+    `nbytes` what they take. `last` are the pieces that a panel which is all of the product leaves
+    for the end, see `sums_in_order`.
     """
 
     cut: ProductCut
@@ -133,6 +140,7 @@ class Panels:
     right: int
     totals: int
     nbytes: int
+    last: int = 0
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -178,6 +186,42 @@ def follows(before: Panel, panel: Panel) -> bool:
     return before.column == panel.column
 
 
+def sums_in_order(panel: Panel, pieces: int, last: int) -> Iterator[tuple[int, int, int]]:
+    """Yield row, column and piece of the products of tiles that add up to a panel.
+
+    Pieces are added to all tiles one after the other, as each is read once then, but the `last` of
+    them tile by tile, so that tiles can be written while others are not done. Tiles follow each
+    other in growing squares: with as many more operands there is the most to multiply.
+
+    >>> panel = Panel(0, range(2), range(2))
+    >>> list(sums_in_order(panel, 2, 1))[:6]
+    [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1), (0, 1, 1)]
+    """
+    tiles = sorted(
+        itertools.product(panel.rows, panel.columns),
+        key=lambda tile: max(tile[0] - panel.rows.start, tile[1] - panel.columns.start),
+    )
+    together = max(0, pieces - last)
+    for k in range(together):
+        yield from ((i, j, k) for i, j in tiles)
+    for i, j in tiles:
+        yield from ((i, j, k) for k in range(together, pieces))
+
+
+def cells_of(*tiles: tuple[Tiles, int]) -> dict[str, Span]:
+    """Return the cells along each dimension of tiles with their numbers."""
+    return {
+        dim: span
+        for some, number in tiles
+        for dim, span in zip(some.dims, some.spans(number), strict=True)
+    }
+
+
+def points_of(spans: Iterable[Span]) -> int:
+    """Return how many points there are where each span meets each other one."""
+    return math.prod(span.size for span in spans)
+
+
 def panels_within(
     cut: ProductCut,
     itemsize: int,
@@ -185,15 +229,21 @@ def panels_within(
     memory: int,
     wanted: Mapping[str, int],
     where: str = "memory",
+    few: int = 0,
 ) -> Panels:
     """Return the panels for some bytes, `total_itemsize` being the bytes of an element of totals.
 
     `wanted` are sizes along dimensions of the result that the caller gives, of which whole tiles
-    are made. Raises `CapacityError` where not one tile of each kind fits twice.
+    are made. All of the product stays if it is the sum of at most `few` products of tiles, fits,
+    and nothing is wanted. Raises `CapacityError` where not one tile of each kind fits twice.
     """
     tile = max(cut.left, cut.right) * itemsize
     total = cut.total * total_itemsize
     rows, columns, pieces = cut.rows.total, cut.columns.total, max(1, cut.inner.total)
+    if 0 < cut.batch.total * rows * columns * pieces <= few and not wanted:
+        whole = _whole(cut, tile, total)
+        if whole.nbytes <= memory:
+            return whole
     most_height, most_width = _wanted(cut.rows, wanted), _wanted(cut.columns, wanted)
     width = product_fitting_width(tile, pieces, 1, memory) or 0
     width = min(width, columns, most_width or columns)
@@ -222,6 +272,36 @@ def panels_within(
     needed = _streamed(height, width, tile, total)
     totals = 2 * height * width
     return Panels(cut, height, height, width, False, 2 * height, 2 * width, totals, needed)
+
+
+def _whole(cut: ProductCut, tile: int, total: int) -> Panels:
+    """Return one panel: half of the pieces is added to all tiles at once, the rest tile by tile.
+
+    There is room for what is needed at once, and for some tiles of left to be read ahead.
+    """
+    rows, columns, pieces = cut.rows.total, cut.columns.total, max(1, cut.inner.total)
+    last = -(-pieces // 2)
+    order = list(sums_in_order(Panel(0, range(rows), range(columns)), pieces, last))
+    left = min(rows * pieces, _at_once((i, k) for i, _, k in order) + _TALL)
+    right = _at_once((j, k) for _, j, k in order)
+    size = (left + right) * tile + rows * columns * total
+    return Panels(cut, rows, rows, columns, False, left, right, rows * columns, size, last)
+
+
+def _at_once(uses: Iterable[tuple[int, int]]) -> int:
+    """Return how many tiles are needed at once at most, from their first use to their last.
+
+    >>> _at_once([(0, 0), (1, 0), (0, 0), (1, 0), (2, 0)])
+    2
+    """
+    left, held, most = Counter(order := list(uses)), set[tuple[int, int]](), 0
+    for tile in order:
+        held.add(tile)
+        most = max(most, len(held))
+        left[tile] -= 1
+        if not left[tile]:
+            held.remove(tile)
+    return most
 
 
 def _resident(cut: ProductCut, width: int, tile: int, total: int, memory: int) -> Panels:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import xarray as xr
@@ -48,13 +49,16 @@ from halocline_engine.kernels.matmul.problem import CUTS
 
 __all__ = ["ProductRequest", "run_product"]
 
-#: Bytes of a chunk of the result, at most if it can be divided so far; a file is made of one piece.
-_CHUNK = PIECE
+#: Bytes of a chunk of the result, at most if it can be divided so far; a file is made of one piece,
+#: by one thread, and the last tile of a product shall keep all threads busy.
+_CHUNK = 8 << 20
 #: Bytes that are read and written for which compiled loops make up for the time to compile them.
 _LARGE = 1 << 30
 #: A chunk may be one of so many parts of a side.
 _PRIMES = (2, 3, 5, 7, 11, 13)
 _TASKS_A_WORKER = 4
+#: Products of tiles that one panel may be, on a target where reading can take as long as they do.
+_FEW: Mapping[str, int] = MappingProxyType({"cuda": 256})
 #: Dimensions of a variable whose chunks are used directly.
 _MATRIX = 2
 # A piece that is decoded, one that is put in order, and the buffer that it is copied to.
@@ -198,10 +202,11 @@ def _panels(
     held = math.prod(product.sizes[dim] for dim in product.dims) * item if stays else 0
     memory = max(0, min(pool.memory, options.memory or pool.memory) - held) // streams
     total = total_type(target, request.left.dtype).itemsize
+    few = 0 if pool.remote else _FEW.get(target, 0)
     device = pool.device_memory(target)
     if device is None:
         free = max(0, memory - aside)
-        panels = panels_within(cut, item, total, free, request.chunks)
+        panels = panels_within(cut, item, total, free, request.chunks, few=few)
         return panels, pool.workers * streams * (panels.nbytes + aside)
     if aside > memory:
         raise CapacityError(
@@ -212,7 +217,9 @@ def _panels(
             available=memory,
         )
     granted = min(device, options.device_memory or device) // streams
-    panels = panels_within(cut, item, total, granted, request.chunks, where="device memory")
+    panels = panels_within(
+        cut, item, total, granted, request.chunks, where="device memory", few=few
+    )
     return panels, pool.workers * streams * (panels.nbytes + aside)
 
 
@@ -238,7 +245,7 @@ def _largest(
 def _direct(request: ProductRequest, made: Made, *, stored: bool) -> tuple[bool, bool, bool]:
     """Return for left, right and the result whether files of chunks are used."""
     source = request.opened.source
-    small = math.prod(made.chunks) * np.dtype(made.dtype).itemsize <= _CHUNK
+    small = math.prod(made.chunks) * np.dtype(made.dtype).itemsize <= min(_CHUNK, PIECE)
     plain = len(made.dims) == _MATRIX and made.dims == made.order and small
     return (
         _read_directly(request.left, source),
@@ -346,11 +353,15 @@ def _reason(request: ProductRequest, panels: Panels) -> str:
     places: list[Panel] = [panels.panel(place) for place in panels.order()]
     left, right = panels.fetches(places)
     read = (left * panels.cut.left + right * panels.cut.right) * item
-    if panels.resident:
-        kept = f"{panels.width} of {panels.cut.columns.total} columns of right stay"
+    if panels.last:
+        kept = "all tiles of the product stay while those of left and right pass"
+    elif panels.resident:
+        wide = f"{panels.width} of {panels.cut.columns.total} columns of right"
+        kept = f"{wide} stay while tiles of left pass"
     else:
-        kept = f"{panels.height} x {panels.width} tiles of the product stay"
-    return f"{kept} while tiles of left pass, {read} bytes are read at most"
+        size = f"{panels.height} x {panels.width} tiles"
+        kept = f"{size} of the product stay while those of left and right pass"
+    return f"{kept}, {read} bytes are read at most"
 
 
 def _check_chunks(product: Product, chunks: Mapping[str, int]) -> None:

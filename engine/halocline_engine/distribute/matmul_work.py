@@ -12,7 +12,7 @@ import functools
 import itertools
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -23,9 +23,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.sink import ArraySink, Sink
 from halocline_engine.datasets.source import Source
-from halocline_engine.distribute.matmul_cut import Panel, Panels, Product, follows
+from halocline_engine.distribute.matmul_cut import (
+    Panel,
+    Panels,
+    Product,
+    cells_of,
+    follows,
+    points_of,
+    sums_in_order,
+)
 from halocline_engine.distribute.matmul_read import (
     PIECE,
     Made,
@@ -53,10 +61,10 @@ from halocline_engine.kernels.matmul.bench import Bench, HostBench, Shape
 __all__ = ["ProductWork", "bench_threads"]
 
 _LEFT, _RIGHT = "left", "right"
-#: Bytes of a piece of the first tiles, which several threads share, and how many those are.
-_FIRST, _SOON = 8 << 20, 6
-#: Products that are queued before there is a place for the result, and tiles that are asked for
-#: before the next one is.
+#: Bytes of a piece where several threads share a tile, and how many tiles of operands they do.
+_SHARED, _SOON = 8 << 20, 6
+#: Products that are queued at most before there is a place for the result, and tiles that are asked
+#: for before the next one is.
 _AHEAD, _NEAR = 48, 4
 #: Places for tiles of the product that are at least left, so that one can be written meanwhile.
 _KEPT = 2
@@ -167,6 +175,7 @@ class _Run:
     ) -> None:
         cut, panels = work.panels.cut, work.panels
         self._work, self._bench, self._asked = work, bench, asked
+        self._lending = bench.lending
         self._readers, self._writers = readers, writers
         self._free = {
             _LEFT: deque(bench.place(cut.left, total=False) for _ in range(panels.left)),
@@ -192,11 +201,9 @@ class _Run:
         self._loads = self._needed(panels)
         self._next = next(self._loads, None)
         self._steps = self._through(blocks, panels)
-        self._read_ahead(_NEAR if self._bench.lends else None)
-        if self._bench.lends and panels:
-            # Nothing is written before all products of a panel are queued.
-            first, pieces = panels[0], self._work.panels.cut.inner.total
-            for _ in range(min(_AHEAD, len(first.rows) * len(first.columns) * pieces)):
+        self._read_ahead(None if self._lending is None else _NEAR)
+        if self._lending is not None and panels:
+            for _ in range(_AHEAD):
                 next(self._steps)
             self._read_ahead()
 
@@ -217,6 +224,8 @@ class _Run:
             pending.append(_Pending(block.index, stores))
             while pending and all(written.done() for written in pending[0].stores):
                 yield self._report(pending.popleft(), started)
+        if self._lending is not None:
+            self._lending.finish(out=True)
         while pending:
             self._wait(pending[0].stores)
             yield self._report(pending.popleft(), started)
@@ -233,25 +242,39 @@ class _Run:
 
     def _panel(self, panel: Panel, after: Panel | None, stores: list[Copied]) -> Iterator[None]:
         """Queue all products of a panel, yielding after each, and add the writing of its tiles."""
-        if self._by_tiles(panel, after):
-            yield from self._last(panel, stores)
-            return
         pieces = self._work.panels.cut.inner.total
         kept = self._work.panels.resident and after is not None and follows(panel, after)
-        totals = {(i, j): self._total() for i in panel.rows for j in panel.columns}
-        for k in range(pieces):
-            for i in panel.rows:
-                for j in panel.columns:
-                    self._multiply(panel, (i, j, k), totals[i, j])
-                    if i == panel.rows[-1] and not kept:
-                        self._release((_RIGHT, panel.batch, k, j))
-                    if j == panel.columns[-1]:
-                        self._release((_LEFT, panel.batch, i, k))
-                    yield
-        for (i, j), total in totals.items():
-            if pieces == 0:
+        order = list(sums_in_order(panel, pieces, self._last(panel, after)))
+        uses = Counter(key for at in order for key in _operands(panel, at))
+        totals: dict[tuple[int, int], Any] = {}
+        for i, j, k in order:
+            if (i, j) not in totals:
+                totals[i, j] = self._total()
+            self._multiply(panel, (i, j, k), totals[i, j])
+            for key in _operands(panel, (i, j, k)):
+                uses[key] -= 1
+                if not uses[key] and not (kept and key[0] == _RIGHT):
+                    self._release(key)
+            yield
+            if k == pieces - 1:
+                yield from self._until_sink()
+                stores += self._store(totals[i, j], panel.batch, i, j)
+        if pieces == 0:
+            for i, j in itertools.product(panel.rows, panel.columns):
+                total = self._total()
                 self._bench.clear(total)
-            stores += self._store(total, panel.batch, i, j)
+                yield from self._until_sink()
+                stores += self._store(total, panel.batch, i, j)
+
+    def _until_sink(self) -> Iterator[None]:
+        """Go no further before there is a place for the result."""
+        while self._sink is None:
+            yield
+
+    def _last(self, panel: Panel, after: Panel | None) -> int:
+        """Return how many pieces are added tile by tile, so that tiles are written meanwhile."""
+        panels = self._work.panels
+        return panels.last or (panels.cut.inner.total if self._by_tiles(panel, after) else 0)
 
     def _by_tiles(self, panel: Panel, after: Panel | None) -> bool:
         """Whether the tiles of the last panel can be done one after the other.
@@ -267,31 +290,17 @@ class _Run:
         """Make places for tiles of left of those for the product that are not needed any more."""
         cut = self._work.panels.cut
         taken = -(-count // max(1, cut.total // cut.left))
-        if not self._bench.lends or cut.total < cut.left or taken + _KEPT > len(self._totals):
+        if self._lending is None or cut.total < cut.left or taken + _KEPT > len(self._totals):
             return False
         for _ in range(taken):
-            self._free[_LEFT].extend(self._bench.split(self._total(), cut.left))
+            self._free[_LEFT].extend(self._lending.split(self._total(), cut.left))
         return True
-
-    def _last(self, panel: Panel, stores: list[Copied]) -> Iterator[None]:
-        """Do a panel tile by tile, so that all but the last are written meanwhile."""
-        row = panel.rows[0]
-        for j in panel.columns:
-            total = self._total()
-            for k in range(self._work.panels.cut.inner.total):
-                self._multiply(panel, (row, j, k), total)
-                self._release((_RIGHT, panel.batch, k, j))
-                if j == panel.columns[-1]:
-                    self._release((_LEFT, panel.batch, row, k))
-                yield
-            stores += self._store(total, panel.batch, row, j)
 
     def _multiply(self, panel: Panel, at: tuple[int, int, int], total: Any) -> None:
         """Queue the product of two tiles, which are waited for."""
         i, j, k = at
         stop_if(self._asked)
-        left = self._ready((_LEFT, panel.batch, i, k))
-        right = self._ready((_RIGHT, panel.batch, k, j))
+        left, right = map(self._ready, _operands(panel, at))
         shape = self._shape(panel.batch, i, j, k)
         with COMPUTE:
             self._bench.multiply(left, right, total, shape, new=k == 0)
@@ -301,11 +310,9 @@ class _Run:
         before: Panel | None = None
         for panel in panels:
             held = self._work.panels.resident and before is not None and follows(before, panel)
-            for k in range(self._work.panels.cut.inner.total):
-                for i in panel.rows:
-                    yield (_LEFT, panel.batch, i, k)
-                    if i == panel.rows[0] and not held:
-                        yield from ((_RIGHT, panel.batch, k, j) for j in panel.columns)
+            order = sums_in_order(panel, self._work.panels.cut.inner.total, self._work.panels.last)
+            keys = (key for at in order for key in _operands(panel, at))
+            yield from (key for key in dict.fromkeys(keys) if not (held and key[0] == _RIGHT))
             before = panel
 
     def _read_ahead(self, most: int | None = None) -> None:
@@ -320,22 +327,32 @@ class _Run:
             spans = self._spans(key)
             item = np.dtype(operand.dtype).itemsize
             chunks = dict(zip(operand.own, operand.chunks, strict=False))
-            most = _FIRST if self._bench.lends and self._begun < _SOON else PIECE
-            pieces = list(pieces_of(operand.order, chunks, spans, item, direct=direct, most=most))
+            soon = self._lending is not None and self._begun < _SOON
+            largest = _SHARED if soon else PIECE
+            pieces = list(
+                pieces_of(operand.order, chunks, spans, item, direct=direct, most=largest)
+            )
             self._begun += 1
             self._tiles[key] = tile = _Tile(place, pieces)
-            held = self._held[key[0]]
-            lents = (
-                lent_pieces(operand, self._work.source, held, pieces) if self._bench.lends else None
-            )
-            if lents is None:
+            tile.sent = self._sent(operand, self._held[key[0]], tile)
+            if tile.sent is None:
                 tile.loads = [
                     self._readers.submit(self._load, operand, place, piece) for piece in pieces
                 ]
-            else:
-                parts = list(zip(map(rectangle, pieces), lents, strict=True))
-                tile.sent = self._bench.send(place, parts)
             self._next = next(self._loads, None)
+            if self._next is None and self._lending is not None:
+                self._lending.finish(out=False)
+
+    def _sent(self, operand: Operand, held: NDArray[Any] | None, tile: _Tile) -> Any:
+        """Let a tile be sent from where it lies; return None where it lies in no rows."""
+        if self._lending is None:
+            return None
+        lents = lent_pieces(operand, self._work.source, held, tile.pieces)
+        if lents is None:
+            return None
+        return self._lending.send(
+            tile.place, list(zip(map(rectangle, tile.pieces), lents, strict=True))
+        )
 
     def _load(self, operand: Operand, place: Any, piece: Piece) -> int:
         """Bring a piece to its place; return its bytes."""
@@ -399,12 +416,12 @@ class _Run:
         """Return the cells of a tile of an operand."""
         cut, (kind, batch, first, second) = self._work.panels.cut, key
         sides = (cut.rows, cut.inner) if kind == _LEFT else (cut.inner, cut.columns)
-        return _cells((cut.batch, batch), (sides[0], first), (sides[1], second))
+        return cells_of((cut.batch, batch), (sides[0], first), (sides[1], second))
 
     def _shape(self, batch: int, i: int, j: int, k: int) -> Shape:
         cut = self._work.panels.cut
         rows, columns, inner, members = (
-            _points(tiles.spans(number))
+            points_of(tiles.spans(number))
             for tiles, number in (
                 (cut.rows, i),
                 (cut.columns, j),
@@ -429,19 +446,21 @@ class _Run:
     def _store(self, total: Any, batch: int, i: int, j: int) -> list[Copied]:
         """Let a tile of the product be written."""
         cut, made = self._work.panels.cut, self._work.made
-        spans = _cells((cut.batch, batch), (cut.rows, i), (cut.columns, j))
-        chunks = dict(zip(made.dims, made.chunks, strict=True))
-        item = np.dtype(made.dtype).itemsize
-        pieces = list(pieces_of(made.order, chunks, spans, item, direct=self._work.direct[2]))
+        spans = cells_of((cut.batch, batch), (cut.rows, i), (cut.columns, j))
         assert self._sink is not None
-        lents = self._places.lent(self._sink, pieces) if self._bench.lends else None
-        if lents is None:
+        shared = self._lending is not None and isinstance(self._sink, ArraySink)
+        chunks = {} if shared else dict(zip(made.dims, made.chunks, strict=True))
+        item, direct = np.dtype(made.dtype).itemsize, self._work.direct[2]
+        most = _SHARED if shared else PIECE
+        pieces = list(pieces_of(made.order, chunks, spans, item, direct=direct, most=most))
+        lents = None if self._lending is None else self._places.lent(self._sink, pieces)
+        if self._lending is None or lents is None:
             stores: list[Copied] = [
                 self._writers.submit(self._write, total, piece) for piece in pieces
             ]
         else:
             parts = list(zip(map(rectangle, pieces), lents, strict=True))
-            stores = [Stored(self._bench.fetch(total, parts), self._places.folder(self._sink))]
+            stores = [Stored(self._lending.fetch(total, parts), self._places.folder(self._sink))]
         self._totals.append((total, stores))
         return stores
 
@@ -464,16 +483,7 @@ def _panels(work: ProductWork, block: Block) -> Iterator[Panel]:
                 yield work.panels.panel((member, row, column))
 
 
-def _cells(*tiles: tuple[Any, int]) -> dict[str, Span]:
-    return {
-        dim: span
-        for some, number in tiles
-        for dim, span in zip(some.dims, some.spans(number), strict=True)
-    }
-
-
-def _points(spans: Sequence[Span]) -> int:
-    points = 1
-    for span in spans:
-        points *= span.size
-    return points
+def _operands(panel: Panel, at: tuple[int, int, int]) -> tuple[_Key, _Key]:
+    """Return the tiles whose product is added at a row, column and piece."""
+    i, j, k = at
+    return (_LEFT, panel.batch, i, k), (_RIGHT, panel.batch, k, j)

@@ -145,8 +145,9 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
         else:
             part = stack.enter_context(published(job.output))
             _create(job, part)
-            _pass(job, pool, tell, asked, progress, states, ZarrSink(str(part)), last=True)
+            # What comes now are values, which no metadata tell of.
             consolidate(part)
+            _pass(job, pool, tell, asked, progress, states, ZarrSink(str(part)), last=True)
             result = None
     tell(
         Finished(

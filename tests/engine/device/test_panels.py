@@ -326,6 +326,29 @@ def test_loops_give_the_same_bits(names: str, lent: Lending, tmp_path: Path) -> 
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("device", [0.0, 0.8], indirect=True)
+def test_threads_end_by_themselves_when_nothing_more_is_to_be_copied(
+    lent: Lending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crews: list[crew.Crew] = []
+    closed = crew.Crew.close
+
+    def close(one: crew.Crew) -> None:
+        for thread in one.threads:
+            thread.join(10)
+        crews.append(one)
+        assert not any(thread.is_alive() for thread in one.threads)
+        closed(one)
+
+    monkeypatch.setattr(crew.Crew, "close", close)
+    dataset = drawn()[["a", "b"]]
+    wanted = cast("Any", xr).dot(dataset["a"], dataset["b"], dim="k").values
+    found = multiplied(dataset, "a", "b", options=Options(device_memory=30_000))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    assert len(crews) == 2
+    assert lent.calls is not None
+
+
 @pytest.mark.usefixtures("lent")
 @pytest.mark.parametrize("device", [0.0, 0.8], indirect=True)
 def test_the_last_row_is_done_tile_by_tile_where_the_products_places_hold_it(

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import halocline_engine as he
 from halocline_engine.device.lent import Lent
 from halocline_engine.distribute import matmul_job, matmul_rows
 from halocline_engine.distribute.events import Event, Planned
 from halocline_engine.distribute.matmul_cut import (
+    Panel,
     Panels,
     Product,
     ProductCut,
     cut_product,
     panels_within,
+    sums_in_order,
 )
 from halocline_engine.distribute.matmul_read import Piece, pieces_of
 from halocline_engine.distribute.matmul_rows import rows_of
@@ -70,6 +75,76 @@ def test_columns_are_as_wide_as_the_model_allows() -> None:
     assert tiles_read(none) == (4 * 2 * 8, 4 * 4 * 8)
     with pytest.raises(CapacityError):
         panels_within(cut, 8, 8, 4 * tile + 2 * total - 1, {})
+
+
+def test_a_product_of_few_tiles_stays_as_a_whole() -> None:
+    cut = square(16384)
+    tile, total = cut.left * 8, cut.total * 8
+    whole = panels_within(cut, 8, 8, 30 * tile + 16 * total, {}, few=128)
+    assert (whole.counts, whole.last, tiles_read(whole)) == ((1, 1, 1), 4, (32, 32))
+    assert (whole.left, whole.right, whole.totals) == (14, 16, 16)
+    assert whole.nbytes == 30 * tile + 16 * total
+    for other in (
+        panels_within(cut, 8, 8, whole.nbytes - 1, {}, few=128),
+        panels_within(cut, 8, 8, whole.nbytes, {}, few=127),
+        panels_within(cut, 8, 8, whole.nbytes, {"m": 16384}, few=128),
+    ):
+        assert other.resident
+        assert not other.last
+
+
+@settings(deadline=None)
+@given(rows=st.integers(1, 5), columns=st.integers(1, 5), pieces=st.integers(1, 5), last=st.data())
+def test_every_piece_is_added_once_in_ascending_order(
+    rows: int, columns: int, pieces: int, last: st.DataObject
+) -> None:
+    panel = Panel(0, range(2, 2 + rows), range(1, 1 + columns))
+    order = list(sums_in_order(panel, pieces, last.draw(st.integers(0, pieces))))
+    assert len(order) == rows * columns * pieces
+    for tile in itertools.product(panel.rows, panel.columns):
+        assert [k for i, j, k in order if (i, j) == tile] == list(range(pieces))
+
+
+@pytest.mark.parametrize("last", [0, 1, 2, 3])
+def test_there_is_as_much_to_multiply_with_what_was_read_as_there_can_be(last: int) -> None:
+    side, pieces = 4, 3
+    order = list(sums_in_order(Panel(0, range(side), range(side)), pieces, last))
+    read = list(dict.fromkeys(key for i, j, k in order for key in (("l", i, k), ("r", k, j))))
+    assert len(read) == 2 * side * pieces
+    for count in range(1, 2 * side * (pieces - last) + 1):
+        there = set(read[:count])
+        ready = sum(("l", i, k) in there and ("r", k, j) in there for i, j, k in order)
+        # Pieces that are read in full, and a rectangle of the next one.
+        full, rest = divmod(count, 2 * side)
+        assert ready == full * side**2 + (rest // 2) * (rest - rest // 2)
+    at = {product: number for number, product in enumerate(order)}
+    ends = sorted(at[i, j, pieces - 1] for i in range(side) for j in range(side))
+    # From the first tile that is done on, there is one after as many products as are its last.
+    assert ends == [ends[0] + max(1, last) * number for number in range(side**2)]
+
+
+@settings(
+    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(sizes=st.tuples(*[st.integers(1, 150)] * 3), turned=st.booleans())
+def test_a_product_that_stays_has_the_bits_of_one_that_does_not(
+    sizes: tuple[int, int, int], turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matmul_job, "CUTS", {"cpu": CutSizes(32, 32, 16)})
+    m, k, n = sizes
+    rng = np.random.default_rng(m * k + n)
+    left = (
+        (("k", "m"), rng.normal(size=(k, m))) if turned else (("m", "k"), rng.normal(size=(m, k)))
+    )
+    dataset = xr.Dataset({"l": left, "r": (("k", "n"), rng.normal(size=(k, n)))})
+    asked: dict[str, Any] = {"left": "l", "right": "r", "dim": "k", "target": "cpu"}
+    events: list[Event] = []
+    found = [he.matmul(dataset, **asked)["product"].values]
+    monkeypatch.setattr(matmul_job, "_FEW", {"cpu": 125})
+    found.append(he.matmul(dataset, **asked, on_event=events.append)["product"].values)
+    assert isinstance(events[0], Planned)
+    assert events[0].reason.startswith("all tiles of the product stay")
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_panels_hold_every_tile_once_whatever_is_asked_for() -> None:

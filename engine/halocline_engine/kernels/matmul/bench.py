@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from halocline_engine.device.lent import Lent
 from halocline_engine.kernels.matmul import cpu, reference
 
-__all__ = ["Bench", "HostBench", "Rectangle", "Shape", "total_type"]
+__all__ = ["Bench", "HostBench", "Lending", "Rectangle", "Shape", "total_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,26 @@ class Shape:
     right_turned: bool = False
 
 
+class Lending(Protocol):
+    """What copies between places and rows on the host without a piece between them."""
+
+    def send(self, place: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
+        """Let rows be brought to parts of a place; see `device.crew.Batch`."""
+        ...
+
+    def fetch(self, total: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
+        """Let parts of a place of the product be brought to rows."""
+        ...
+
+    def finish(self, *, out: bool) -> None:
+        """Let those who fetch, if `out`, or send end when they have done what was asked so far."""
+        ...
+
+    def split(self, total: Any, elements: int) -> Sequence[Any]:
+        """Return places for tiles of operands in one of the product that is used no more."""
+        ...
+
+
 class Bench(Protocol):
     """See the head of this module."""
 
@@ -57,20 +77,8 @@ class Bench(Protocol):
         ...
 
     @property
-    def lends(self) -> bool:
-        """Whether rows on the host may be sent and fetched where they lie."""
-        ...
-
-    def send(self, place: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
-        """Let rows be brought to parts of a place; see `device.crew.Batch`."""
-        ...
-
-    def fetch(self, total: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
-        """Let parts of a place of the product be brought to rows."""
-        ...
-
-    def split(self, total: Any, elements: int) -> Sequence[Any]:
-        """Return places for tiles of operands in one of the product that is used no more."""
+    def lending(self) -> Lending | None:
+        """What sends and fetches rows on the host where they lie, if they may be."""
         ...
 
     def multiply(self, left: Any, right: Any, total: Any, shape: Shape, *, new: bool) -> None:
@@ -114,21 +122,9 @@ class HostBench:
         fill(_part(place, where))
 
     @property
-    def lends(self) -> bool:
-        """No: there is nothing between a place and what `load` reads."""
-        return False
-
-    def send(self, place: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
-        """Is not called."""
-        raise NotImplementedError
-
-    def fetch(self, total: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
-        """Is not called."""
-        raise NotImplementedError
-
-    def split(self, total: Any, elements: int) -> Sequence[Any]:
-        """Is not called."""
-        raise NotImplementedError
+    def lending(self) -> Lending | None:
+        """Nothing: there is no piece between a place and what `load` reads."""
+        return None
 
     def multiply(
         self,
