@@ -322,8 +322,8 @@ def _crew(threads: int, *, out: bool) -> Crew:
     from halocline_engine.device.crew import Crew
 
     if out:
-        return Crew(max(2, threads * 7 // 8), system_calls(), out=True, name="halocline-fetch")
-    return Crew(max(2, threads * 5 // 8), system_calls(), out=False, name="halocline-send")
+        return Crew(max(2, threads), system_calls(), out=True, name="halocline-fetch")
+    return Crew(max(2, threads // 2), system_calls(), out=False, name="halocline-send")
 
 
 def _event(*, block: bool = False) -> Event:
