@@ -1,4 +1,4 @@
-"""A store in a database: SQLite on one machine, any number of processes."""
+"""A store in a database: SQLite on one machine, or PostgreSQL; any number of processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Engine, RowMapping, delete, func, insert, select, update
 
 from halocline_service.jobs.job import JsonObject, Upload, new_id
 from halocline_service.store.base import ApiKey, Clock, QueueFull, Store
-from halocline_service.store.database import connect, reading, writing
+from halocline_service.store.database import connect, reading, take_turns, writing
 from halocline_service.store.sql_jobs import SqlJobs
 from halocline_service.store.tables import api_key, dispatcher, upload
 
@@ -54,6 +54,7 @@ class SqlUploads:
         }
         count = select(func.count()).select_from(upload).where(upload.c.owner == owner)
         with writing(self._engine) as db:
+            take_turns(db, f"upload {owner}")
             if db.execute(count).scalar_one() >= limit:
                 raise QueueFull
             db.execute(insert(upload).values(row))

@@ -27,14 +27,16 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "sql"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Store]:
     if request.param == "memory":
         made = memory_store(clock=clock)
-    else:
+    elif request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'test.sqlite3'}"
         upgrade(url)
         made = open_store(url, clock=clock)
+    else:
+        made = open_store(request.getfixturevalue("postgres"), clock=clock)
     yield made
     made.close()
 
