@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -19,6 +20,7 @@ from starlette.exceptions import HTTPException
 from halocline_engine.errors import HaloclineError
 from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
 from halocline_service.jobs.errors import error_fields
+from halocline_service.store.base import StoreAway
 
 __all__ = [
     "OGC_TYPES",
@@ -32,6 +34,9 @@ __all__ = [
     "problem_response",
     "stored_problem",
 ]
+
+_log = structlog.get_logger()
+_AWAY_SECONDS = "2"
 
 STATUS_BY_CODE: Mapping[str, int] = {
     # the engine's tree
@@ -64,6 +69,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "body-too-large": 413,
     "range": 416,
     "not-yet": 425,
+    "unavailable": 503,
     "queue-full": 429,
     # OGC API - Processes
     "no-such-process": 404,
@@ -106,6 +112,7 @@ TITLES: Mapping[str, str] = {
     "body-too-large": "The request is too large",
     "range": "The range is not satisfiable",
     "not-yet": "The result is not there yet",
+    "unavailable": "The service cannot answer now",
     "queue-full": "Too much is waiting",
     "no-such-process": "There is no such process",
     "no-such-job": "There is no such job",
@@ -234,6 +241,16 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         return problem_response(request, _http_problem(error))
 
+    def of_store(request: Request, error: Exception) -> Response:
+        _log.warning("database not reached", error=str(error))
+        problem = ProblemError(
+            "unavailable",
+            "The database does not answer.",
+            hint="Send the request again later; what was accepted is not lost.",
+            headers={"Retry-After": _AWAY_SECONDS},
+        )
+        return problem_response(request, problem)
+
     def of_fault(request: Request, _error: Exception) -> Response:
         detail = "The server met an error that it did not expect; its log has the details."
         return problem_response(request, ProblemError("internal", detail))
@@ -242,6 +259,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HaloclineError, of_engine)
     app.add_exception_handler(RequestValidationError, of_body)
     app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(StoreAway, of_store)
     app.add_exception_handler(Exception, of_fault)
 
 

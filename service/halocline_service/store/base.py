@@ -1,7 +1,8 @@
 """What a store promises. `sql` keeps it in a database, `memory` in a process; one test judges both.
 
 Every method is atomic and safe to call from any thread. An owner of None means "whoever owns it"
-and is for the dispatcher only.
+and is for the dispatcher only. Every method raises `StoreAway` where the database does not answer;
+what was asked for has happened wholly then, or not at all.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = [
     "PresenceStore",
     "QueueFull",
     "Store",
+    "StoreAway",
     "UploadStore",
     "lost_error",
     "status_note",
@@ -38,6 +40,10 @@ class IdempotencyConflict(Exception):
 
 class QueueFull(Exception):
     """The owner has as many unfinished jobs (or open uploads) as are allowed."""
+
+
+class StoreAway(Exception):
+    """The database cannot be reached, or ended the conversation; it may answer later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from halocline_service.store.base import StoreAway
 
 __all__ = ["connect", "reading", "take_turns", "writing"]
 
@@ -43,6 +47,7 @@ def _postgres(parsed: URL) -> Engine:
         parsed,
         connect_args=wishes,
         json_serializer=_json,
+        hide_parameters=True,
         pool_size=5,
         max_overflow=_CONNECTIONS - 5,
         pool_pre_ping=True,  # a connection from before a restart is replaced without a word
@@ -53,7 +58,7 @@ def _sqlite(parsed: URL) -> Engine:
     if parsed.database:
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
     waits = {"timeout": _BUSY_SECONDS}
-    engine = create_engine(parsed, connect_args=waits, json_serializer=_json)
+    engine = create_engine(parsed, connect_args=waits, json_serializer=_json, hide_parameters=True)
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
     return engine
@@ -104,14 +109,35 @@ def take_turns(db: Connection, name: str) -> None:
 
 @contextmanager
 def writing(engine: Engine) -> Generator[Connection]:
-    """Open a transaction that writes; committed at the end, rolled back on an error."""
+    """Open a transaction that writes; committed at the end, rolled back on an error.
+
+    Raises `StoreAway`.
+    """
     writer = engine.execution_options(halocline_writes=True)
-    with writer.connect() as connection, connection.begin():
+    with _answering(), writer.connect() as connection, connection.begin():
         yield connection
 
 
 @contextmanager
 def reading(engine: Engine) -> Generator[Connection]:
-    """Open a transaction that only reads."""
-    with engine.connect() as connection, connection.begin():
+    """Open a transaction that only reads. Raises `StoreAway`."""
+    with _answering(), engine.connect() as connection, connection.begin():
         yield connection
+
+
+@contextmanager
+def _answering() -> Generator[None]:
+    """Tell a database that does not answer from statements that are wrong."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        if lost or isinstance(error, OperationalError | InterfaceError | PoolTimeout):
+            raise StoreAway(f"The database does not answer: {_reason(error)}.") from error
+        raise
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    """Say in a line what the driver said, without the statement."""
+    said = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+    return said[0].rstrip(".") if said else type(error).__name__
