@@ -183,13 +183,14 @@ def api(host: _Host = None, port: _Port = None, data_dir: _DataDir = None) -> No
     from halocline_service.app import create_app
 
     settings = _settings(host=host, port=port, data_dir=data_dir)
-    logs.configure("api")
+    logs.configure("api", form=settings.log_format, access=settings.access_log)
     _migrate(settings)
     uvicorn.run(
         create_app(settings),
         host=settings.host,
         port=settings.port,
-        log_level="warning",
+        log_config=None,  # as `logs` set it up
+        access_log=settings.access_log,
         timeout_graceful_shutdown=5,
         server_header=False,
     )
@@ -201,7 +202,7 @@ def dispatcher(data_dir: _DataDir = None) -> None:
     from halocline_service.dispatcher.main import run_dispatcher
 
     settings = _settings(data_dir=data_dir)
-    logs.configure("dispatcher")
+    logs.configure("dispatcher", form=settings.log_format)
     _migrate(settings)
     run_dispatcher(settings)
 

@@ -85,6 +85,12 @@ class Settings(BaseSettings):
         default_factory=list[str], description="Origins of web pages that may call the API."
     )
 
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto",
+        description="One JSON object a line, or text; 'auto' is text on a terminal only.",
+    )
+    access_log: bool = Field(default=False, description="Whether the API logs every request.")
+
     scheduler: str | None = Field(
         default=None,
         description="Address of the Dask scheduler; the dispatcher computes by itself if out.",
