@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     )
     allowed_hosts: _Words = Field(
         default_factory=list[str],
-        description="Further Host headers to answer when there is no authentication.",
+        description="Further Host headers to answer; with keys, all where left out.",
     )
     cors_origins: _Words = Field(
         default_factory=list[str], description="Origins of web pages that may call the API."

@@ -16,6 +16,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
+from starlette.status import HTTP_405_METHOD_NOT_ALLOWED as METHOD_NOT_ALLOWED
 
 from halocline_engine.errors import HaloclineError
 from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
@@ -24,12 +26,14 @@ from halocline_service.store.base import StoreAway
 
 __all__ = [
     "OGC_TYPES",
+    "SECURITY",
     "STATUS_BY_CODE",
     "TITLES",
     "Problem",
     "ProblemError",
     "inputs_problem",
     "install",
+    "media_type",
     "problem_body",
     "problem_response",
     "stored_problem",
@@ -37,6 +41,13 @@ __all__ = [
 
 _log = structlog.get_logger()
 _AWAY_SECONDS = "2"
+
+#: Headers of every response.
+SECURITY: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 
 STATUS_BY_CODE: Mapping[str, int] = {
     # the engine's tree
@@ -198,7 +209,7 @@ def problem_response(request: Request, error: ProblemError) -> Response:
         body,
         status_code=error.status,
         headers=error.headers,
-        media_type=_media_type(request.headers.get("accept", "")),
+        media_type=media_type(request.headers.get("accept", "")),
     )
 
 
@@ -216,7 +227,8 @@ def problem_body(base: str, error: ProblemError) -> dict[str, Any]:
     return body | error.fields
 
 
-def _media_type(accept: str) -> str:
+def media_type(accept: str) -> str:
+    """Give the media type of a problem that a request with this `Accept` header is sent."""
     wanted = [part.partition(";")[0].strip() for part in accept.split(",")]
     plain = "application/json" in wanted and "application/problem+json" not in wanted
     return "application/json" if plain else "application/problem+json"
@@ -239,7 +251,10 @@ def install(app: FastAPI) -> None:
 
     def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return problem_response(request, _http_problem(error))
+        problem = _http_problem(error)
+        if problem.status == METHOD_NOT_ALLOWED:
+            problem.headers["Allow"] = _allowed(request)
+        return problem_response(request, problem)
 
     def of_store(request: Request, error: Exception) -> Response:
         _log.warning("database not reached", error=str(error))
@@ -253,7 +268,8 @@ def install(app: FastAPI) -> None:
 
     def of_fault(request: Request, _error: Exception) -> Response:
         detail = "The server met an error that it did not expect; its log has the details."
-        return problem_response(request, ProblemError("internal", detail))
+        # It is written around all that adds headers to other responses.
+        return problem_response(request, ProblemError("internal", detail, headers=SECURITY))
 
     app.add_exception_handler(ProblemError, of_problem)
     app.add_exception_handler(HaloclineError, of_engine)
@@ -269,6 +285,15 @@ def _problem(error: HaloclineError) -> ProblemError:
     if isinstance(error, DatasetRefused):
         problem.status = {FORBIDDEN: 403, MISSING: 404}.get(error.reason, problem.status)
     return problem
+
+
+def _allowed(request: Request) -> str:
+    """Name the methods of a path; each of its routes knows its own only."""
+    methods: set[str] = set()
+    for route in request.app.state.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
 _CODES_OF_STATUS = {
