@@ -184,13 +184,19 @@ def stored_problem(error: Mapping[str, Any]) -> ProblemError:
     )
 
 
+_PLACES = {"query": "Parameter", "header": "Header", "path": "Part of the path", "body": "Part"}
+
+
 def inputs_problem(
     error: ValidationError | RequestValidationError, *, what: str = "Part"
 ) -> ProblemError:
     """Make the problem of a request that its model refuses; the first fault is its detail."""
     faults = error.errors()
     first = faults[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    parts = [str(part) for part in first["loc"]]
+    if isinstance(error, RequestValidationError):
+        what = _PLACES.get(parts.pop(0), what)
+    place = ".".join(parts)
     reason = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
     subject = f"{what} '{place}'" if place else "The body"
     detail = f"{subject} of the request is wrong: {reason[:1].lower()}{reason[1:]}."

@@ -22,6 +22,7 @@ __all__ = [
     "JobStore",
     "KeyStore",
     "Note",
+    "Page",
     "PresenceStore",
     "QueueFull",
     "Store",
@@ -55,6 +56,25 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Which part of a list that is ordered by identifiers, and so by age, newest first.
+
+    `before` leaves out that item and what is newer, `after` that item and what is older; with
+    `after` alone, the items next to it are meant and not the newest ones.
+    """
+
+    limit: int = 10
+    offset: int = 0
+    before: str | None = None
+    after: str | None = None
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it is counted from its oldest item."""
+        return self.after is not None and self.before is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
     """Which jobs to list; what is left out does not matter. Newest first.
 
@@ -69,8 +89,7 @@ class JobQuery:
     created_to: float | None = None
     min_duration: float | None = None
     max_duration: float | None = None
-    limit: int = 10
-    offset: int = 0
+    page: Page = Page()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +193,10 @@ class UploadStore(Protocol):
 
     def get(self, upload_id: str, *, owner: str | None) -> Upload | None:
         """Give an upload, or None where there is none or it is another's."""
+        ...
+
+    def list(self, owner: str, page: Page) -> Sequence[Upload]:
+        """Give an owner's uploads, newest first."""
         ...
 
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:

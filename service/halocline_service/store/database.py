@@ -14,13 +14,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Engine,
+    RowMapping,
+    Select,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from halocline_service.store.base import StoreAway
+from halocline_service.store.base import Page, StoreAway
 
-__all__ = ["connect", "reading", "take_turns", "writing"]
+__all__ = ["connect", "paged", "reading", "take_turns", "writing"]
 
 _BUSY_SECONDS = 30
 _POSTGRES: dict[str, str | int] = {
@@ -105,6 +116,18 @@ def take_turns(db: Connection, name: str) -> None:
     if db.dialect.name == "postgresql":
         lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
         db.execute(lock, {"name": name.replace("\0", "")})
+
+
+def paged(db: Connection, statement: Select[Any], key: Column[str], page: Page) -> list[RowMapping]:
+    """Give the rows of a page, the highest key first."""
+    if page.before is not None:
+        statement = statement.where(key < page.before)
+    if page.after is not None:
+        statement = statement.where(key > page.after)
+    order = key.asc() if page.is_backward else key.desc()
+    some = statement.order_by(order).limit(page.limit).offset(page.offset)
+    rows = list(db.execute(some).mappings())
+    return rows[::-1] if page.is_backward else rows
 
 
 @contextmanager

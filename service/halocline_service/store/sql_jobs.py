@@ -22,7 +22,7 @@ from halocline_service.store.base import (
     lost_error,
     status_note,
 )
-from halocline_service.store.database import reading, take_turns, writing
+from halocline_service.store.database import paged, reading, take_turns, writing
 from halocline_service.store.tables import job, job_event
 
 __all__ = ["SqlJobs"]
@@ -81,7 +81,7 @@ class SqlJobs:
     def list(self, query: JobQuery) -> Sequence[Job]:
         """Give the jobs that fit, newest first."""
         with reading(self._engine) as db:
-            rows = db.execute(_listing(query, self._now())).mappings().all()
+            rows = paged(db, _listing(query, self._now()), job.c.id, query.page)
         return [_job(row) for row in rows]
 
     def cancel(self, job_id: str, *, owner: str) -> Job | None:
@@ -311,7 +311,7 @@ def _listing(query: JobQuery, now: float) -> Select[Any]:
         statement = statement.where(duration >= query.min_duration)
     if query.max_duration is not None:
         statement = statement.where(duration <= query.max_duration)
-    return statement.order_by(job.c.id.desc()).limit(query.limit).offset(query.offset)
+    return statement
 
 
 def _one(db: Connection, statement: Select[Any]) -> Job | None:

@@ -43,8 +43,9 @@ def store(url: str) -> Iterator[Store]:
 
 
 def asked(**given: Any) -> JobRequest:
-    fields: dict[str, Any] = {"owner": "ann", "process": "stencil", "request": {}}
-    return JobRequest(**(fields | {"fingerprint": "f"} | given))
+    fields: dict[str, Any] = {"owner": "ann", "process": "stencil", "request": {}, **given}
+    fields.setdefault("fingerprint", "f")
+    return JobRequest(**fields)
 
 
 def together(work: Callable[[int], Any]) -> list[Any]:
