@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from anyio import CapacityLimiter
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp
 
 from halocline_service.api import (
@@ -28,7 +27,7 @@ from halocline_service.api import (
 from halocline_service.api.context import make_context
 from halocline_service.api.files import Digests
 from halocline_service.api.metrics import Metrics
-from halocline_service.api.middleware import Observed, TooLargeAsProblem
+from halocline_service.api.middleware import HeadAsGet, KnownHosts, Observed, TooLargeAsProblem
 from halocline_service.api.problems import Problem, install
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
@@ -54,7 +53,7 @@ class Service(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """Wrap even what FastAPI puts around all else."""
-        return TooLargeAsProblem(super().build_middleware_stack(), self.public_url)
+        return HeadAsGet(TooLargeAsProblem(super().build_middleware_stack(), self.public_url))
 
     def openapi(self) -> dict[str, Any]:
         """Make the API's document; bad input is 400 here and never 422."""
@@ -101,6 +100,7 @@ def create_app(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would not know how the user reaches the API
         lifespan=lifespan,
         max_body_size=settings.body_bytes,
     )
@@ -119,9 +119,10 @@ def create_app(
 
 
 def _add_middleware(app: Service, settings: Settings) -> None:
-    if not settings.needs_keys:
-        # Without keys, a web page must not reach the API by a name that resolves to this machine.
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=_own_names(settings))
+    # Without keys, a web page must not reach the API by a name that resolves to this machine.
+    known = not settings.needs_keys or bool(settings.allowed_hosts)
+    names = _own_names(settings) if known else []
+    app.add_middleware(KnownHosts, names=names, public_url=settings.public_url)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -140,6 +141,8 @@ def _own_names(settings: Settings) -> list[str]:
 
 
 def _add_routes(app: Service, settings: Settings) -> None:
-    for module in (landing, processes, jobs, events, results, uploads, datasets, health):
+    plain = (landing, processes, jobs, events, results, uploads, datasets, health)
+    for module in plain:
         app.include_router(module.router)
     app.include_router(objects.router, max_body_size=settings.upload_key_bytes)
+    app.state.routes = [route for module in (*plain, objects) for route in module.router.routes]

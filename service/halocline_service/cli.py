@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 
 from halocline_service import logs, machine
 from halocline_service.settings import Settings
+from halocline_service.store.base import StoreAway
 from halocline_service.supervisor import Child, Gone, Supervisor
 
 __all__ = ["app", "keys", "main"]
@@ -30,6 +32,7 @@ keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 app.add_typer(keys, name="key")
 
 _START_SECONDS = 90.0
+_WAIT_SECONDS = 2.0
 
 _Host = Annotated[str | None, typer.Option(help="Address to bind to.")]
 _Port = Annotated[int | None, typer.Option(help="Port to bind to; 0 takes a free one.")]
@@ -37,8 +40,12 @@ _DataDir = Annotated[Path | None, typer.Option(help="Where jobs, uploads and res
 
 
 def main() -> None:
-    """Run the command."""
-    app()
+    """Run the command; a database that does not answer ends it with status 1."""
+    try:
+        app()
+    except StoreAway as error:
+        typer.echo(f"{error} Is HALOCLINE_DATABASE_URL right, and the server running?", err=True)
+        sys.exit(1)
 
 
 def _settings(**given: Any) -> Settings:
@@ -176,13 +183,14 @@ def api(host: _Host = None, port: _Port = None, data_dir: _DataDir = None) -> No
     from halocline_service.app import create_app
 
     settings = _settings(host=host, port=port, data_dir=data_dir)
-    logs.configure("api")
+    logs.configure("api", form=settings.log_format, access=settings.access_log)
     _migrate(settings)
     uvicorn.run(
         create_app(settings),
         host=settings.host,
         port=settings.port,
-        log_level="warning",
+        log_config=None,  # as `logs` set it up
+        access_log=settings.access_log,
         timeout_graceful_shutdown=5,
         server_header=False,
     )
@@ -194,7 +202,7 @@ def dispatcher(data_dir: _DataDir = None) -> None:
     from halocline_service.dispatcher.main import run_dispatcher
 
     settings = _settings(data_dir=data_dir)
-    logs.configure("dispatcher")
+    logs.configure("dispatcher", form=settings.log_format)
     _migrate(settings)
     run_dispatcher(settings)
 
@@ -279,7 +287,15 @@ def _migrate(settings: Settings) -> None:
     from halocline_service.store.migrate import upgrade
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    upgrade(settings.database)
+    deadline = time.monotonic() + (_START_SECONDS if settings.database_url else 0.0)
+    while True:
+        try:
+            return upgrade(settings.database)
+        except StoreAway as error:
+            if time.monotonic() > deadline:
+                raise
+            typer.echo(f"{error} Waiting for it.", err=True)
+            time.sleep(_WAIT_SECONDS)
 
 
 @app.command()

@@ -12,13 +12,14 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 __all__ = ["Settings", "is_loopback"]
 
 _MEBIBYTE = 2**20
 _GIBIBYTE = 2**30
+_DATABASES = ("sqlite", "postgresql", "postgresql+psycopg")
 
 
 def is_loopback(host: str) -> bool:
@@ -62,7 +63,9 @@ class Settings(BaseSettings):
         description="Folders whose datasets may be named by path; as PATH is written, or JSON.",
     )
     database_url: str | None = Field(
-        default=None, description="SQLAlchemy URL; SQLite under the data folder where left out."
+        default=None,
+        description="SQLAlchemy URL of SQLite or PostgreSQL ('postgresql://user:password@host/name');"
+        " SQLite under the data folder where left out.",
     )
 
     host: str = "127.0.0.1"
@@ -76,11 +79,17 @@ class Settings(BaseSettings):
     )
     allowed_hosts: _Words = Field(
         default_factory=list[str],
-        description="Further Host headers to answer when there is no authentication.",
+        description="Further Host headers to answer; with keys, all where left out.",
     )
     cors_origins: _Words = Field(
         default_factory=list[str], description="Origins of web pages that may call the API."
     )
+
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto",
+        description="One JSON object a line, or text; 'auto' is text on a terminal only.",
+    )
+    access_log: bool = Field(default=False, description="Whether the API logs every request.")
 
     scheduler: str | None = Field(
         default=None,
@@ -135,6 +144,19 @@ class Settings(BaseSettings):
         ge=0,
         description="Free space that must be left.",
     )
+
+    @field_validator("database_url")
+    @classmethod
+    def _refuse_other_databases(cls, url: str | None) -> str | None:
+        scheme, colon, _ = (url or "sqlite:").partition(":")
+        if not colon or scheme not in _DATABASES:
+            # Only the scheme is shown: the rest may hold a password.
+            raise ValueError(
+                f"A database must be one of {', '.join(_DATABASES)}, got "
+                f"'{scheme if colon else ''}'. Write 'postgresql://user:password@host/name', or "
+                "leave HALOCLINE_DATABASE_URL out for SQLite."
+            )
+        return url
 
     @model_validator(mode="after")
     def _refuse_open_door(self) -> Self:

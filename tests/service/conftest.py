@@ -17,6 +17,7 @@ import structlog
 import uvicorn
 import xarray as xr
 from fastapi.testclient import TestClient
+from postgres import Server, binaries, running
 
 from halocline_engine.distribute.events import BlockFinished, Finished, Planned
 from halocline_engine.errors import (
@@ -165,6 +166,32 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("database") / "halocline.sqlite3"
     upgrade(f"sqlite:///{path}")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[Server]:
+    """Run a PostgreSQL server for this process of tests."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("no PostgreSQL server (Debian package 'postgresql')")
+    with running(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: Server) -> str:
+    """Make a PostgreSQL database with no rows, to copy."""
+    name = postgres_server.create()
+    upgrade(postgres_server.url(name))
+    return name
+
+
+@pytest.fixture
+def postgres(postgres_server: Server, postgres_template: str) -> Generator[str]:
+    """Give the address of a PostgreSQL database with no rows."""
+    name = postgres_server.create(postgres_template)
+    yield postgres_server.url(name)
+    postgres_server.drop(name)
 
 
 @pytest.fixture

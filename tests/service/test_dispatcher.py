@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import inspect
 import json
+import re
+import shutil
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,10 +22,12 @@ from halocline_engine.errors import (
     DatasetError,
     DeviceError,
     InternalError,
+    OutputError,
 )
+from halocline_engine.run import run as run_stencil
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
-from halocline_service.dispatcher.attempt import Tools, attempt
+from halocline_service.dispatcher.attempt import ROOM, Tools, attempt
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Failed, Lost, Stopped, outcome_of
 from halocline_service.jobs.job import Job, JobRequest
@@ -30,6 +35,12 @@ from halocline_service.processes.table import PROCESSES
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
+
+PROGRAM = """
+def double(inp: Field[np.float64], out: Field[np.float64]):
+    with computation(PARALLEL), interval(...):
+        out = inp + inp
+"""
 
 
 def _accept(_path: Path) -> None:
@@ -49,9 +60,9 @@ def tools(idle: Running, **changes: Any) -> Tools:
     return Tools(**(given | changes))
 
 
-def claimed(idle: Running, dataset: str) -> Job:
+def claimed(idle: Running, dataset: str, **given: Any) -> Job:
     """Put a job into the store past the checks of the API, and claim it."""
-    inputs = {"program": "x", "dataset": dataset}
+    inputs = {"program": "x", "dataset": dataset, **given}
     asked = JobRequest(
         owner="local",
         process="stencil",
@@ -156,6 +167,62 @@ def test_errors_are_retried_only_if_another_attempt_may_help(
     assert isinstance(outcome, Failed | Lost)
     assert outcome.error["code"] == code
     assert "secret" not in str(outcome.error)
+
+
+def test_a_job_does_not_begin_on_a_full_disk(idle: Running) -> None:
+    with pytest.raises(OutputError) as caught:
+        run(idle, "sst.zarr", headroom=2**62)
+    assert re.fullmatch(
+        r"There is no room for a result: \d+ bytes of the disk are free, and "
+        r"4611686018427387904 must stay free\.",
+        caught.value.message,
+    )
+    assert caught.value.hint == ROOM
+    assert idle.engine.calls == []
+
+
+def test_a_result_that_is_larger_than_the_disk_is_refused_by_the_engine(
+    idle: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it begins, with numbers, and without telling where the service keeps its files."""
+    usage = shutil.disk_usage("/")._replace(free=100)
+    place = "halocline_engine.distribute.places.shutil.disk_usage"
+    monkeypatch.setattr(place, Mock(return_value=usage))
+    job = claimed(idle, "sst.zarr", program=PROGRAM, fields={"inp": "sst"})
+    used = tools(idle, runner=run_stencil, cluster=None)
+    with pytest.raises(OutputError) as caught:
+        attempt(job, used, lambda event: None, lambda: False)
+    assert caught.value.message == (
+        f"The run needs up to 768 bytes under 'the service's folder/jobs/{job.id}/attempt-1', "
+        "but only 100 are free."
+    )
+    assert caught.value.hint == ROOM
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fills_up_ends_the_job_and_leaves_nothing(
+    service: Running, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def runner(*_: object, output: str, workspace: str, **__: object) -> None:
+        (Path(workspace) / "checkpoint").write_text("half")
+        Path(output).mkdir()
+        (Path(output) / "zarr.json").write_text("half")
+        raise OSError(code, "No space left on device", output)
+
+    monkeypatch.setattr(type(service.engine), "__call__", runner)
+    job = service.submit()
+    done = service.wait(job)
+    assert done["status"] == "failed"
+    assert done["attempt"] == 1
+    assert done["message"] == "The result cannot be written: the disk is full."
+    assert (done["exception"]["code"], done["exception"]["hint"]) == ("output", ROOM)
+    answer = service.client.get(f"/jobs/{job}/results")
+    assert (answer.status_code, answer.json()["code"]) == (507, "output")
+    folder = service.settings.data_dir / "jobs" / job
+    end = time.monotonic() + 5
+    while list(folder.rglob("*")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_being_cancelled_is_no_failure() -> None:

@@ -58,3 +58,23 @@ def test_an_operator_grants_less_memory(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_database_is_under_the_data_folder(tmp_path: Path) -> None:
     assert Settings(data_dir=tmp_path).database == f"sqlite:///{tmp_path}/halocline.sqlite3"
     assert Settings(database_url="sqlite:///x").database == "sqlite:///x"
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme"),
+    [("mysql://me:secret@host/db", "mysql"), ("postgres://me:secret@host/db", "postgres")],
+)
+def test_other_databases_are_refused_without_showing_the_password(url: str, scheme: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Settings(database_url=url)
+    told = caught.value.errors()[0]["msg"]
+    assert told == (
+        "Value error, A database must be one of sqlite, postgresql, postgresql+psycopg, got "
+        f"'{scheme}'. Write 'postgresql://user:password@host/name', or leave "
+        "HALOCLINE_DATABASE_URL out for SQLite."
+    )
+
+
+def test_a_database_may_be_named() -> None:
+    for url in ("postgresql://me:secret@host/db", "sqlite:////tmp/x.sqlite3"):
+        assert Settings(database_url=url).database == url

@@ -365,6 +365,7 @@ CODES: Mapping[str, type[HaloclineError]] = {
     "body-too-large": TooLargeError,
     "queue-full": BusyError,
     "not-yet": BusyError,
+    "unavailable": BusyError,
     "range": ServiceError,
     "method-not-allowed": ServiceError,
 }

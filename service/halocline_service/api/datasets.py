@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from halocline_service.api.context import Here, Owner
+from halocline_service.api.paging import Limit, Offset, counted
 from halocline_service.api.schemas import DatasetList
 from halocline_service.datasets.tree import is_zarr
 
@@ -22,16 +23,23 @@ _DEEPEST = 6
 _FILES = (".nc", ".nc4", ".h5", ".hdf5")
 
 
-@router.get("/datasets", summary="Datasets that the service may read")
-def datasets(here: Here, _owner: Owner) -> DatasetList:
+@router.get(
+    "/datasets",
+    response_model_exclude_none=True,
+    summary="Datasets that the service may read",
+)
+def datasets(
+    request: Request, here: Here, _owner: Owner, limit: Limit = _MOST, offset: Offset = 0
+) -> DatasetList:
     """List Zarr stores and NetCDF files under the configured folders, by their names there."""
     names = (
         str(path.relative_to(root))
         for root in map(Path.resolve, here.settings.data_roots)
         for path in _found(root, 0)
     )
-    listed = list(islice(names, _MOST + 1))
-    return DatasetList(datasets=listed[:_MOST], truncated=len(listed) > _MOST)
+    found = list(islice(names, offset + limit + 1))
+    listed, beside = counted(request, found, limit, offset)
+    return DatasetList(datasets=listed, truncated=len(found) > offset + limit, links=beside)
 
 
 def _found(folder: Path, depth: int) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import timestamp
 from halocline_service.jobs.job import Job, JobEvent
 from halocline_service.jobs.states import FINAL
-from halocline_service.store.base import JobStore
+from halocline_service.store.base import JobStore, StoreAway
 
 __all__ = ["router"]
 
@@ -54,9 +54,12 @@ async def events(
     """Send a job's events until it has ended."""
     after = start
     while True:
-        # The state is read first: what happened before it was final is then in the events.
-        ended = await anyio.to_thread.run_sync(_has_ended, here.store.jobs, job, owner)
-        page = await anyio.to_thread.run_sync(_page, here.store.jobs, job.id, after)
+        try:
+            # The state is read first: what happened before it was final is then in the events.
+            ended = await anyio.to_thread.run_sync(_has_ended, here.store.jobs, job, owner)
+            page = await anyio.to_thread.run_sync(_page, here.store.jobs, job.id, after)
+        except StoreAway:
+            return  # the client comes back with the last id that it saw
         for event in page:
             after = event.seq
             yield _message(event)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import OrderedDict
+from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 from threading import Lock
 
 from fastapi import Request, Response
 from fastapi.responses import FileResponse
+from starlette.datastructures import Headers
 
 from halocline_service.api.problems import ProblemError
+from halocline_service.api.ranges import MOST_RANGES, normal
 from halocline_service.datasets.keys import is_metadata
 
 __all__ = ["FOREVER", "NEVER", "Digests", "serve"]
@@ -60,15 +63,48 @@ def serve(request: Request, path: Path, *, caching: str) -> Response:
         tag = f'"{digests.of(path, stat)}"'
     except FileNotFoundError:
         raise ProblemError("not-found", f"There is no key '{path.name}' any more.") from None
-    headers = {"ETag": tag, "Cache-Control": caching, "Accept-Ranges": "bytes"}
-    if _matches(request.headers.get("if-none-match"), tag):
+    headers = {
+        "ETag": tag,
+        "Cache-Control": caching,
+        "Accept-Ranges": "bytes",
+        "Last-Modified": formatdate(stat.st_mtime, usegmt=True),
+    }
+    if _is_known(request.headers, tag, stat.st_mtime):
         return Response(status_code=304, headers=headers)
+    _check_range(request, stat.st_size)
     kind = "application/json" if is_metadata(path.name) else "application/octet-stream"
     return FileResponse(path, headers=headers, media_type=kind, stat_result=stat)
 
 
-def _matches(condition: str | None, tag: str) -> bool:
-    if condition is None:
+def _is_known(headers: Headers, tag: str, modified: float) -> bool:
+    """Say whether the client has it; a condition on the tag decides where there is one."""
+    condition = headers.get("if-none-match")
+    if condition is not None:
+        return _matches(condition, tag)
+    try:
+        since = parsedate_to_datetime(headers["if-modified-since"])
+        return int(modified) <= since.timestamp()
+    except (KeyError, ValueError, OverflowError):
         return False
+
+
+def _check_range(request: Request, size: int) -> None:
+    """Leave a Range header that can be answered, or none. Raises `ProblemError` (416)."""
+    given = request.headers.get("range")
+    if given is None:
+        return
+    wanted = normal(given, size)
+    if wanted is None:
+        raise ProblemError(
+            "range",
+            f"The range '{given[:100]}' is not satisfiable: the object has {size} bytes.",
+            hint=f"Write 'bytes=<first>-<last>', at most {MOST_RANGES} of them.",
+            headers={"Content-Range": f"bytes */{size}", "Accept-Ranges": "bytes"},
+        )
+    kept = [pair for pair in request.scope["headers"] if pair[0] != b"range"]
+    request.scope["headers"] = [*kept, (b"range", wanted.encode())] if wanted else kept
+
+
+def _matches(condition: str, tag: str) -> bool:
     tags = [part.strip().removeprefix("W/") for part in condition.split(",")]
     return "*" in tags or tag in tags

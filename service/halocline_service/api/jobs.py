@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
 from halocline_engine.schedule.pictures import draw_svg, draw_text
 from halocline_service.api.context import Here, Owner, OwnJob, base_url
+from halocline_service.api.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.pictures import scene_of
 from halocline_service.api.problems import ProblemError
-from halocline_service.api.schemas import JobList, Link, StatusInfo
+from halocline_service.api.schemas import JobList, StatusInfo
 from halocline_service.api.status import event_line, status_info
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import State, ogc_status
@@ -27,7 +27,6 @@ router = APIRouter(tags=["Jobs"])
 _STATES = {ogc_status(state): state for state in State}
 _STARTED = tuple(state for state in State if state is not State.QUEUED)
 _PAGE_OF_LOG = 1000
-_MOST_SKIPPED = 10_000_000
 
 _Texts = Annotated[list[str] | None, Query(max_length=20)]
 _Seconds = Annotated[int | None, Query(ge=0, le=2**40)]
@@ -46,14 +45,17 @@ def jobs(
     ] = None,
     minDuration: _Seconds = None,
     maxDuration: _Seconds = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 10,
-    offset: Annotated[int, Query(ge=0, le=_MOST_SKIPPED)] = 0,
+    limit: Limit = 10,
+    offset: Offset = 0,
+    before: Before = None,
+    after: After = None,
 ) -> JobList:
     """List jobs, newest first."""
     first, last = _interval(datetime)
     states = _states(status)
     if (minDuration is not None or maxDuration is not None) and not states:
         states = _STARTED
+    page = asked(limit, offset, before, after)
     query = JobQuery(
         owner=owner,
         processes=_words(processID),
@@ -62,15 +64,14 @@ def jobs(
         created_to=last,
         min_duration=minDuration,
         max_duration=maxDuration,
-        limit=limit + 1,
-        offset=offset,
+        page=page,
     )
     wanted = set(_words(type)) or {"process"}
     found = list(here.store.jobs.list(query)) if "process" in wanted else []
+    shown, more = turn(found, page)
     base = base_url(request)
-    listed = [status_info(job, base) for job in found[:limit]]
-    links = _page_links(request, base, limit, offset, more=len(found) > limit)
-    return JobList(jobs=listed, links=links)
+    listed = [status_info(job, base) for job in shown]
+    return JobList(jobs=listed, links=links(request, [job.id for job in shown], page, more=more))
 
 
 def _words(given: list[str] | None) -> tuple[str, ...]:
@@ -111,21 +112,6 @@ def _instant(part: str, text: str) -> float | None:
             f"Parameter 'datetime' must be an instant or an interval, got '{text}'.",
             hint="Write '2026-01-31T12:00:00Z', '<from>/<to>', '../<to>' or '<from>/..'.",
         ) from None
-
-
-def _page_links(request: Request, base: str, limit: int, offset: int, *, more: bool) -> list[Link]:
-    def page(rel: str, start: int) -> Link:
-        kept = [pair for pair in request.query_params.multi_items() if pair[0] != "offset"]
-        query = urlencode([*kept, ("offset", start)] if start else kept)
-        href = f"{base}/jobs?{query}" if query else f"{base}/jobs"
-        return Link(href=href, rel=rel, type="application/json")
-
-    links = [page("self", offset)]
-    if more:
-        links.append(page("next", offset + limit))
-    if offset:
-        links.append(page("prev", max(0, offset - limit)))
-    return links
 
 
 @router.get(

@@ -159,9 +159,3 @@ def get(request: Request, upload: OwnUpload, key: str, here: Here) -> Response:
     if path is None or not path.is_file():
         raise ProblemError("not-found", f"The upload has no key '{key[:200]}'.")
     return serve(request, path, caching=FOREVER if done else NEVER)
-
-
-@router.head("/uploads/{upload_id}.zarr/{key:path}", include_in_schema=False)
-def get_head(request: Request, upload: OwnUpload, key: str, here: Here) -> Response:
-    """Say how long one object of an upload is."""
-    return get(request, upload, key, here)

@@ -10,28 +10,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
+from starlette.status import HTTP_405_METHOD_NOT_ALLOWED as METHOD_NOT_ALLOWED
 
 from halocline_engine.errors import HaloclineError
 from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
 from halocline_service.jobs.errors import error_fields
+from halocline_service.store.base import StoreAway
 
 __all__ = [
     "OGC_TYPES",
+    "SECURITY",
     "STATUS_BY_CODE",
     "TITLES",
     "Problem",
     "ProblemError",
     "inputs_problem",
     "install",
+    "media_type",
     "problem_body",
     "problem_response",
     "stored_problem",
 ]
+
+_log = structlog.get_logger()
+_AWAY_SECONDS = "2"
+
+#: Headers of every response.
+SECURITY: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 
 STATUS_BY_CODE: Mapping[str, int] = {
     # the engine's tree
@@ -64,6 +80,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "body-too-large": 413,
     "range": 416,
     "not-yet": 425,
+    "unavailable": 503,
     "queue-full": 429,
     # OGC API - Processes
     "no-such-process": 404,
@@ -106,6 +123,7 @@ TITLES: Mapping[str, str] = {
     "body-too-large": "The request is too large",
     "range": "The range is not satisfiable",
     "not-yet": "The result is not there yet",
+    "unavailable": "The service cannot answer now",
     "queue-full": "Too much is waiting",
     "no-such-process": "There is no such process",
     "no-such-job": "There is no such job",
@@ -166,13 +184,19 @@ def stored_problem(error: Mapping[str, Any]) -> ProblemError:
     )
 
 
+_PLACES = {"query": "Parameter", "header": "Header", "path": "Part of the path", "body": "Part"}
+
+
 def inputs_problem(
     error: ValidationError | RequestValidationError, *, what: str = "Part"
 ) -> ProblemError:
     """Make the problem of a request that its model refuses; the first fault is its detail."""
     faults = error.errors()
     first = faults[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    parts = [str(part) for part in first["loc"]]
+    if isinstance(error, RequestValidationError):
+        what = _PLACES.get(parts.pop(0), what)
+    place = ".".join(parts)
     reason = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
     subject = f"{what} '{place}'" if place else "The body"
     detail = f"{subject} of the request is wrong: {reason[:1].lower()}{reason[1:]}."
@@ -191,7 +215,7 @@ def problem_response(request: Request, error: ProblemError) -> Response:
         body,
         status_code=error.status,
         headers=error.headers,
-        media_type=_media_type(request.headers.get("accept", "")),
+        media_type=media_type(request.headers.get("accept", "")),
     )
 
 
@@ -209,7 +233,8 @@ def problem_body(base: str, error: ProblemError) -> dict[str, Any]:
     return body | error.fields
 
 
-def _media_type(accept: str) -> str:
+def media_type(accept: str) -> str:
+    """Give the media type of a problem that a request with this `Accept` header is sent."""
     wanted = [part.partition(";")[0].strip() for part in accept.split(",")]
     plain = "application/json" in wanted and "application/problem+json" not in wanted
     return "application/json" if plain else "application/problem+json"
@@ -232,16 +257,31 @@ def install(app: FastAPI) -> None:
 
     def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return problem_response(request, _http_problem(error))
+        problem = _http_problem(error)
+        if problem.status == METHOD_NOT_ALLOWED:
+            problem.headers["Allow"] = _allowed(request)
+        return problem_response(request, problem)
+
+    def of_store(request: Request, error: Exception) -> Response:
+        _log.warning("database not reached", error=str(error))
+        problem = ProblemError(
+            "unavailable",
+            "The database does not answer.",
+            hint="Send the request again later; what was accepted is not lost.",
+            headers={"Retry-After": _AWAY_SECONDS},
+        )
+        return problem_response(request, problem)
 
     def of_fault(request: Request, _error: Exception) -> Response:
         detail = "The server met an error that it did not expect; its log has the details."
-        return problem_response(request, ProblemError("internal", detail))
+        # It is written around all that adds headers to other responses.
+        return problem_response(request, ProblemError("internal", detail, headers=SECURITY))
 
     app.add_exception_handler(ProblemError, of_problem)
     app.add_exception_handler(HaloclineError, of_engine)
     app.add_exception_handler(RequestValidationError, of_body)
     app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(StoreAway, of_store)
     app.add_exception_handler(Exception, of_fault)
 
 
@@ -251,6 +291,15 @@ def _problem(error: HaloclineError) -> ProblemError:
     if isinstance(error, DatasetRefused):
         problem.status = {FORBIDDEN: 403, MISSING: 404}.get(error.reason, problem.status)
     return problem
+
+
+def _allowed(request: Request) -> str:
+    """Name the methods of a path; each of its routes knows its own only."""
+    methods: set[str] = set()
+    for route in request.app.state.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
 _CODES_OF_STATUS = {

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import anyio.to_thread
 from anyio import CapacityLimiter
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from halocline_service.api.context import AskedProcess, Here, Owner, base_url
 from halocline_service.api.execution import Asked, check, preference, submit
+from halocline_service.api.paging import Limit, Offset, counted
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import (
     Execute,
@@ -28,7 +29,6 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["Processes"])
 
-_Limit = Annotated[int, Query(ge=1, le=10_000)]
 _IdempotencyKey = Annotated[
     str | None,
     Header(min_length=1, max_length=255, description="The same key gives the same job again."),
@@ -42,12 +42,11 @@ _EXECUTE = "http://www.opengis.net/def/rel/ogc/1.0/execute"
     response_model_exclude_none=True,
     summary="The processes",
 )
-def processes(request: Request, here: Here, limit: _Limit = 100) -> ProcessList:
+def processes(request: Request, here: Here, limit: Limit = 100, offset: Offset = 0) -> ProcessList:
     """List what can be executed."""
     base = base_url(request)
-    listed = [_summary(process, base) for process in here.processes.values()][:limit]
-    link = Link(href=f"{base}/processes", rel="self", type="application/json")
-    return ProcessList(processes=listed, links=[link])
+    shown, beside = counted(request, list(here.processes.values()), limit, offset)
+    return ProcessList(processes=[_summary(process, base) for process in shown], links=beside)
 
 
 def _summary(process: Process, base: str) -> ProcessSummary:

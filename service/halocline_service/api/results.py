@@ -111,12 +111,6 @@ def chunk(request: Request, job: OwnJob, output: str, key: str, here: Here) -> R
     return serve(request, _known(root, key), caching=FOREVER)
 
 
-@router.head("/jobs/{job_id}/results/{output}.zarr/{key:path}", include_in_schema=False)
-def chunk_head(request: Request, job: OwnJob, output: str, key: str, here: Here) -> Response:
-    """Say how long one object of a result is."""
-    return chunk(request, job, output, key, here)
-
-
 def _known(root: Path, key: str) -> Path:
     path = locate(root, key)
     if path is None or not path.is_file():

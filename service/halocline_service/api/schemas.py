@@ -21,6 +21,7 @@ __all__ = [
     "ProcessSummary",
     "StatusInfo",
     "UploadInfo",
+    "UploadList",
     "timestamp",
 ]
 
@@ -152,11 +153,19 @@ class UploadInfo(BaseModel):
     links: list[Link]
 
 
+class UploadList(BaseModel):
+    """Uploads, a page of them, newest first."""
+
+    uploads: list[UploadInfo]
+    links: list[Link]
+
+
 class DatasetList(BaseModel):
     """Datasets that may be named by path."""
 
     datasets: list[str]
     truncated: bool = Field(description="Whether there are more than are listed.")
+    links: list[Link]
 
 
 class Presence(BaseModel):

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request, Response
 
 from halocline_service.api.context import Context, Here, Owner, OwnUpload, base_url
 from halocline_service.api.objects import check_size, meter
+from halocline_service.api.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.problems import ProblemError
-from halocline_service.api.schemas import Link, UploadInfo, timestamp
+from halocline_service.api.schemas import Link, UploadInfo, UploadList, timestamp
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
 from halocline_service.jobs.job import Upload
 from halocline_service.store.base import QueueFull
@@ -34,7 +35,7 @@ def open_upload(request: Request, response: Response, here: Here, owner: Owner) 
         raise ProblemError(
             "queue-full",
             f"You have {here.settings.uploads_per_owner} uploads, and no more are allowed.",
-            hint="Delete some with DELETE /uploads/{id}.",
+            hint="GET /uploads lists them; delete some with DELETE /uploads/{id}.",
         ) from None
     here.layout.open_upload(made.id).mkdir(mode=0o700, parents=True)
     here.layout.upload_parts(made.id).mkdir(mode=0o700)
@@ -46,9 +47,9 @@ def open_upload(request: Request, response: Response, here: Here, owner: Owner) 
 def _info(upload: Upload, base: str) -> UploadInfo:
     url = f"{base}/uploads/{upload.id}"
     done = upload.is_complete
-    links = [Link(href=url, rel="self", type="application/json")]
+    beside = [Link(href=url, rel="self", type="application/json")]
     if not done:
-        links.append(Link(href=f"{url}/complete", rel="complete", type="application/json"))
+        beside.append(Link(href=f"{url}/complete", rel="complete", type="application/json"))
     return UploadInfo(
         id=upload.id,
         status="complete" if done else "open",
@@ -58,8 +59,31 @@ def _info(upload: Upload, base: str) -> UploadInfo:
         completed=timestamp(upload.completed),
         keys=upload.keys if done else None,
         bytes=upload.bytes if done else None,
-        links=links,
+        links=beside,
     )
+
+
+@router.get(
+    "/uploads",
+    response_model=UploadList,
+    response_model_exclude_none=True,
+    summary="Your uploads",
+)
+def uploads(
+    request: Request,
+    here: Here,
+    owner: Owner,
+    limit: Limit = 10,
+    offset: Offset = 0,
+    before: Before = None,
+    after: After = None,
+) -> UploadList:
+    """List uploads, newest first."""
+    page = asked(limit, offset, before, after)
+    shown, more = turn(here.store.uploads.list(owner, page), page)
+    base = base_url(request)
+    beside = links(request, [upload.id for upload in shown], page, more=more)
+    return UploadList(uploads=[_info(upload, base) for upload in shown], links=beside)
 
 
 @router.get(

@@ -20,13 +20,14 @@ def is_metadata(key: str) -> bool:
 def locate(store: Path, key: str) -> Path | None:
     """Give the file of a key, or None where the text is not a key of a Zarr store.
 
-    The file need not exist. It lies under the store even if the store holds links.
+    The file need not exist. A key that goes through a link is none, wherever the link leads.
     """
     if not _is_key(key):
         return None
-    path = store.joinpath(*key.split("/"))
-    root = os.path.realpath(store)
-    return path if Path(os.path.realpath(path)).is_relative_to(root) else None
+    names = key.split("/")
+    real = os.path.realpath(store.joinpath(*names))
+    is_plain = real == os.path.join(os.path.realpath(store), *names)
+    return store.joinpath(*names) if is_plain else None
 
 
 def _is_key(key: str) -> bool:

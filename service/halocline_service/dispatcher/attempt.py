@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import functools
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from halocline_engine.errors import InternalError
+from halocline_engine.errors import InternalError, OutputError
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
 from halocline_service.datasets.tree import check_tree, is_zarr, parse_root
@@ -17,7 +20,10 @@ from halocline_service.processes.base import DatasetInputs, Inputs, Process
 from halocline_service.processes.stencil import StencilInputs
 from halocline_service.processes.table import PROCESSES
 
-__all__ = ["EngineEvent", "EngineFunctions", "Runner", "Scan", "Tools", "attempt"]
+__all__ = ["ROOM", "EngineEvent", "EngineFunctions", "Runner", "Scan", "Tools", "attempt"]
+
+#: The way out where a disk has no room.
+ROOM = "Remove jobs and uploads that are no longer needed, or ask the operator for more room."
 
 
 class EngineEvent(Protocol):
@@ -64,7 +70,8 @@ class EngineFunctions:
 class Tools:
     """What an attempt uses: `runner` runs stencils, `engine` gives what runs other processes.
 
-    `limits` are options of the engine by their names: bytes that an operator grants.
+    `limits` are options of the engine by their names: bytes that an operator grants. `headroom`
+    are bytes of the disk that no job may take.
     """
 
     layout: Layout
@@ -75,6 +82,7 @@ class Tools:
     largest_chunk: int
     engine: Callable[[str], Runner] = field(default_factory=EngineFunctions)
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    headroom: int = 0
 
 
 def attempt(
@@ -83,14 +91,20 @@ def attempt(
     on_event: Callable[[EngineEvent], None],
     cancelled: Callable[[], bool],
 ) -> JsonObject:
-    """Compute a job's outputs. Raises whatever goes wrong."""
+    """Compute a job's outputs. Raises whatever goes wrong.
+
+    There must be room for them: the engine projects what it writes before it begins, and a disk
+    that fills up meanwhile ends the job; in both cases by an `OutputError` for the user's eyes.
+    """
     process = PROCESSES[job.process]
     inputs = process.inputs.model_validate(job.request["inputs"])
     if process.inline is not None:
         return _inline(process, inputs, job, cancelled)
     assert isinstance(inputs, DatasetInputs)
     told: dict[str, Any] = {"on_event": on_event, "cancelled": cancelled}
-    return _computed(job, inputs, tools, told)
+    _check_room(tools)
+    with _for_users(tools.layout):
+        return _computed(job, inputs, tools, told)
 
 
 def _inline(
@@ -125,6 +139,34 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
         result.close()
     _check_result(output)
     return {"zarr": {"result": f"{folder.name}/{output.name}"}}
+
+
+def _check_room(tools: Tools) -> None:
+    """Refuse to begin on a disk that is nearly full."""
+    free = shutil.disk_usage(tools.layout.root).free
+    if free < tools.headroom:
+        raise OutputError(
+            f"There is no room for a result: {free} bytes of the disk are free, and "
+            f"{tools.headroom} must stay free.",
+            hint=ROOM,
+        )
+
+
+@contextmanager
+def _for_users(layout: Layout) -> Generator[None]:
+    """Say that a disk has no room in words for those who have no output to choose.
+
+    Where the service keeps its files is not for them either.
+    """
+    try:
+        yield
+    except OutputError as error:
+        message = error.message.replace(str(layout.root), "the service's folder")
+        raise OutputError(message, hint=ROOM) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise OutputError("The result cannot be written: the disk is full.", hint=ROOM) from error
 
 
 def _granted(tools: Tools) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -14,20 +15,22 @@ from halocline_service.dispatcher.attempt import EngineEvent
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import State
 from halocline_service.settings import Settings
-from halocline_service.store.base import JobStore, Note
+from halocline_service.store.base import JobStore, Note, StoreAway
 
 __all__ = ["Keeper"]
 
 _log = structlog.get_logger()
 _FREQUENT = frozenset({"block-finished", "pass-finished"})
 _FASTEST_SECONDS = 0.2  # at most five of the frequent events a second
+_MOST_UNTOLD = 100
 
 
 class Keeper:
     """Used as `with Keeper(...) as keeper`: a thread renews the lease until the end.
 
-    `stopped` is true once the job was dismissed, was claimed by another, or could not be renewed
-    in time; or once someone called `stop`.
+    `stopped` is true once the job was dismissed or claimed by another, as the store says; or once
+    someone called `stop`. A store that does not answer says nothing: the work goes on, and the
+    fence keeps out what is late.
     """
 
     def __init__(self, store: JobStore, job: Job, settings: Settings) -> None:
@@ -40,6 +43,9 @@ class Keeper:
         self._lock = threading.Lock()
         self._told = float("-inf")
         self._held_back: tuple[float, Note] | None = None
+        self._untold: list[Note] = []
+        self._progress = 0.0
+        self._away_until = float("-inf")
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -87,18 +93,37 @@ class Keeper:
             self._held_back = None
 
     def _write(self, progress: float, note: Note) -> None:
-        message = f"Computing, {progress:.0%} done."
-        try:
-            held = self._store.record(self._lease, progress=progress, message=message, notes=[note])
-        except SQLAlchemyError as error:  # progress is worth less than the work
-            _log.warning("progress not written", job_id=self._lease.job_id, error=str(error))
-            return
-        if not held:
+        """Write an event; where the store is away, keep it unless others like it will follow."""
+        self._progress = progress
+        kept = [] if note.kind in _FREQUENT else [note]
+        if time.monotonic() >= self._away_until:
+            try:
+                self._record([*self._untold, note])
+            except StoreAway as error:
+                _log.warning("progress not written", job_id=self._lease.job_id, error=str(error))
+                self._away_until = time.monotonic() + self._settings.poll_seconds
+            except SQLAlchemyError:  # progress is worth less than the work
+                _log.exception("progress not written", job_id=self._lease.job_id)
+                kept = []
+            else:
+                self._untold, kept = [], []
+        self._untold = [*self._untold, *kept][-_MOST_UNTOLD:]
+
+    def _record(self, notes: Sequence[Note]) -> None:
+        message = f"Computing, {self._progress:.0%} done."
+        progress = self._progress
+        if not self._store.record(self._lease, progress=progress, message=message, notes=notes):
             self._stop.set()
+
+    def deliver(self) -> None:
+        """Write the events that the store could not take before. Raises `StoreAway`."""
+        with self._lock:
+            if self._untold:
+                self._record(self._untold)
+                self._untold = []
 
     def _keep(self) -> None:
         beat = self._settings.heartbeat_seconds
-        deadline = time.monotonic() + self._settings.lease_seconds
         renewed = time.monotonic()
         while not self._done.wait(self._settings.poll_seconds):
             with self._lock:
@@ -107,13 +132,11 @@ class Keeper:
                 if time.monotonic() - renewed >= beat:
                     self._renew()
                     renewed = time.monotonic()
-                    deadline = renewed + self._settings.lease_seconds
                 elif not self._holds():
                     self._stop.set()
-            except SQLAlchemyError as error:
+            except (StoreAway, SQLAlchemyError) as error:
                 _log.warning("lease not renewed", job_id=self._lease.job_id, error=str(error))
-                if time.monotonic() > deadline:  # by now another may have claimed it
-                    self._stop.set()
+                renewed = float("-inf")  # as soon as the store answers, before another claims it
 
     def _renew(self) -> None:
         if not self._store.renew(self._lease, seconds=self._settings.lease_seconds):

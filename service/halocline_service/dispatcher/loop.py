@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from halocline_service.dispatcher.attempt import Tools, attempt
 from halocline_service.dispatcher.keeper import Keeper
 from halocline_service.dispatcher.outcome import (
+    Away,
     Failed,
     Lost,
     Outcome,
@@ -24,7 +25,7 @@ from halocline_service.dispatcher.outcome import (
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import Event
 from halocline_service.settings import Settings
-from halocline_service.store.base import Store
+from halocline_service.store.base import Store, StoreAway
 
 __all__ = ["Dispatcher"]
 
@@ -49,6 +50,7 @@ class Dispatcher:
         self._running: dict[threading.Thread, Keeper] = {}
         self._swept = float("-inf")
         self._beaten = float("-inf")
+        self._lenient_until = float("-inf")
         self._closing = False
 
     def run(self, stop: threading.Event) -> None:
@@ -57,8 +59,10 @@ class Dispatcher:
         while not stop.is_set():
             try:
                 self._turn()
-            except SQLAlchemyError as error:
+            except (StoreAway, SQLAlchemyError) as error:
                 _log.warning("database not reached", error=str(error))
+                # Leases may have run out meanwhile: those who hold them may renew them first.
+                self._lenient_until = time.monotonic() + self._settings.heartbeat_seconds
             stop.wait(self._settings.poll_seconds)
         self._close()
 
@@ -67,8 +71,9 @@ class Dispatcher:
         if now - self._beaten >= self._settings.heartbeat_seconds:
             self._store.presence.beat(self._name, {"name": self._name, "pid": os.getpid()})
             self._beaten = now
-        for job_id in self._store.jobs.recover():
-            _log.warning("job recovered from a lost worker", job_id=job_id)
+        if now >= self._lenient_until:
+            for job_id in self._store.jobs.recover():
+                _log.warning("job recovered from a lost worker", job_id=job_id)
         if now - self._swept >= _SWEEP_SECONDS:
             self._sweep()
             self._swept = now
@@ -99,14 +104,19 @@ class Dispatcher:
                 log.warning("job did not finish", exc_info=True)
             if isinstance(outcome, Lost) and job.attempt < job.max_attempts:
                 keeper.wait(self._settings.retry_seconds * 2 ** (job.attempt - 1))
-            self._settle(job, outcome)
+            self._settle(job, outcome, keeper)
         log.info("job ended", outcome=type(outcome).__name__)
 
-    def _settle(self, job: Job, outcome: Outcome) -> None:
-        for left in reversed(range(_TRIES_TO_SETTLE)):
+    def _settle(self, job: Job, outcome: Outcome, keeper: Keeper) -> None:
+        """Tell the store how a job ended; a store that is away is waited for."""
+        left = _TRIES_TO_SETTLE
+        while left > 0:
             try:
+                keeper.deliver()
                 self._settle_once(job, outcome)
-            except SQLAlchemyError:
+            except (StoreAway, SQLAlchemyError) as error:
+                if self._closing or not isinstance(error, StoreAway):
+                    left -= 1
                 if left == 0:  # the lease will run out, and the job will go on elsewhere
                     _log.exception("job not settled", job_id=job.id)
                 time.sleep(self._settings.poll_seconds)
@@ -127,6 +137,9 @@ class Dispatcher:
                 jobs.settle(lease, Event.FAIL, message=str(error["message"]), error=error)
             case Stopped() if self._closing:
                 message = "Its dispatcher was stopped; waiting for another."
+                jobs.settle(lease, Event.GIVE_BACK, message=message, refund=True)
+            case Away():
+                message = "The database did not answer; waiting for another attempt."
                 jobs.settle(lease, Event.GIVE_BACK, message=message, refund=True)
             case Stopped():
                 pass  # the database knows already: that is why it was stopped

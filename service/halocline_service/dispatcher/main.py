@@ -34,6 +34,7 @@ def run_dispatcher(
         cluster=settings.scheduler,
         largest_chunk=settings.chunk_bytes,
         limits=settings.limits,
+        headroom=settings.disk_headroom_bytes,
     )
     try:
         Dispatcher(settings, store, tools).run(stop)

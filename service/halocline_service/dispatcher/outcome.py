@@ -9,8 +9,9 @@ from typing import TypeAlias
 from halocline_engine.errors import CancelledError, DeviceError, HaloclineError, InternalError
 from halocline_service.jobs.errors import error_fields
 from halocline_service.jobs.job import JsonObject
+from halocline_service.store.base import StoreAway
 
-__all__ = ["Failed", "Lost", "Outcome", "Stopped", "Succeeded", "outcome_of"]
+__all__ = ["Away", "Failed", "Lost", "Outcome", "Stopped", "Succeeded", "outcome_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,12 @@ class Stopped:
     """It was asked to stop, and did."""
 
 
-Outcome: TypeAlias = Succeeded | Failed | Lost | Stopped
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The database did not answer when it was needed; the job itself has nothing to do with it."""
+
+
+Outcome: TypeAlias = Succeeded | Failed | Lost | Stopped | Away
 
 
 def outcome_of(error: Exception) -> Outcome:
@@ -47,6 +53,8 @@ def outcome_of(error: Exception) -> Outcome:
     match error:
         case CancelledError():
             return Stopped()
+        case StoreAway():
+            return Away()
         case DeviceError():
             return Lost(error_fields(error))
         case HaloclineError():

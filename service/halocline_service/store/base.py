@@ -1,7 +1,8 @@
 """What a store promises. `sql` keeps it in a database, `memory` in a process; one test judges both.
 
 Every method is atomic and safe to call from any thread. An owner of None means "whoever owns it"
-and is for the dispatcher only.
+and is for the dispatcher only. Every method raises `StoreAway` where the database does not answer;
+what was asked for has happened wholly then, or not at all.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ __all__ = [
     "JobStore",
     "KeyStore",
     "Note",
+    "Page",
     "PresenceStore",
     "QueueFull",
     "Store",
+    "StoreAway",
     "UploadStore",
     "lost_error",
     "status_note",
@@ -40,12 +43,35 @@ class QueueFull(Exception):
     """The owner has as many unfinished jobs (or open uploads) as are allowed."""
 
 
+class StoreAway(Exception):
+    """The database cannot be reached, or ended the conversation; it may answer later."""
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """An event that has no number yet."""
 
     kind: str
     data: JsonObject = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Which part of a list that is ordered by identifiers, and so by age, newest first.
+
+    `before` leaves out that item and what is newer, `after` that item and what is older; with
+    `after` alone, the items next to it are meant and not the newest ones.
+    """
+
+    limit: int = 10
+    offset: int = 0
+    before: str | None = None
+    after: str | None = None
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it is counted from its oldest item."""
+        return self.after is not None and self.before is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +89,7 @@ class JobQuery:
     created_to: float | None = None
     min_duration: float | None = None
     max_duration: float | None = None
-    limit: int = 10
-    offset: int = 0
+    page: Page = Page()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +193,10 @@ class UploadStore(Protocol):
 
     def get(self, upload_id: str, *, owner: str | None) -> Upload | None:
         """Give an upload, or None where there is none or it is another's."""
+        ...
+
+    def list(self, owner: str, page: Page) -> Sequence[Upload]:
+        """Give an owner's uploads, newest first."""
         ...
 
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:

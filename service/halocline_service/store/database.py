@@ -1,31 +1,75 @@
-"""The engine of SQLAlchemy, set for many processes on one SQLite file.
+"""The engine of SQLAlchemy, set for many processes on one SQLite file or one PostgreSQL server.
 
 SQLite lets one connection write at a time. A transaction that will write says so at its start
-(BEGIN IMMEDIATE), so that it waits for its turn there instead of failing halfway.
+(BEGIN IMMEDIATE), so that it waits for its turn there instead of failing halfway. In PostgreSQL
+many write at once; those that count rows before they add one take turns (`take_turns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import json
+import math
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Engine,
+    RowMapping,
+    Select,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-__all__ = ["connect", "reading", "writing"]
+from halocline_service.store.base import Page, StoreAway
+
+__all__ = ["connect", "paged", "reading", "take_turns", "writing"]
 
 _BUSY_SECONDS = 30
+_POSTGRES: dict[str, str | int] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+    "application_name": "halocline",
+    "options": f"-c lock_timeout={_BUSY_SECONDS}s",
+}
+_CONNECTIONS = 40  # what an API process's threads can ask for at once
 
 
 def connect(url: str) -> Engine:
     """Make an engine; the folder of an SQLite file is made if it is missing."""
     parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return create_engine(parsed)
+    return _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
+
+
+def _postgres(parsed: URL) -> Engine:
+    wishes = {name: value for name, value in _POSTGRES.items() if name not in parsed.query}
+    return create_engine(
+        parsed,
+        connect_args=wishes,
+        json_serializer=_json,
+        hide_parameters=True,
+        pool_size=5,
+        max_overflow=_CONNECTIONS - 5,
+        pool_pre_ping=True,  # a connection from before a restart is replaced without a word
+    )
+
+
+def _sqlite(parsed: URL) -> Engine:
     if parsed.database:
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(parsed, connect_args={"timeout": _BUSY_SECONDS})
+    waits = {"timeout": _BUSY_SECONDS}
+    engine = create_engine(parsed, connect_args=waits, json_serializer=_json, hide_parameters=True)
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
     return engine
@@ -45,16 +89,78 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
+def _json(value: Any) -> str:
+    """Write JSON; numbers that it does not know become null."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, Any]", value)
+        return {name: _finite(member) for name, member in members.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(member) for member in cast("list[Any]", value)]
+    return value
+
+
+def take_turns(db: Connection, name: str) -> None:
+    """Wait until no other transaction holds `name`, and hold it to the end of this one.
+
+    SQLite's writers take turns as it is.
+    """
+    if db.dialect.name == "postgresql":
+        lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+        db.execute(lock, {"name": name.replace("\0", "")})
+
+
+def paged(db: Connection, statement: Select[Any], key: Column[str], page: Page) -> list[RowMapping]:
+    """Give the rows of a page, the highest key first."""
+    if page.before is not None:
+        statement = statement.where(key < page.before)
+    if page.after is not None:
+        statement = statement.where(key > page.after)
+    order = key.asc() if page.is_backward else key.desc()
+    some = statement.order_by(order).limit(page.limit).offset(page.offset)
+    rows = list(db.execute(some).mappings())
+    return rows[::-1] if page.is_backward else rows
+
+
 @contextmanager
 def writing(engine: Engine) -> Generator[Connection]:
-    """Open a transaction that writes; committed at the end, rolled back on an error."""
+    """Open a transaction that writes; committed at the end, rolled back on an error.
+
+    Raises `StoreAway`.
+    """
     writer = engine.execution_options(halocline_writes=True)
-    with writer.connect() as connection, connection.begin():
+    with _answering(), writer.connect() as connection, connection.begin():
         yield connection
 
 
 @contextmanager
 def reading(engine: Engine) -> Generator[Connection]:
-    """Open a transaction that only reads."""
-    with engine.connect() as connection, connection.begin():
+    """Open a transaction that only reads. Raises `StoreAway`."""
+    with _answering(), engine.connect() as connection, connection.begin():
         yield connection
+
+
+@contextmanager
+def _answering() -> Generator[None]:
+    """Tell a database that does not answer from statements that are wrong."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        if lost or isinstance(error, OperationalError | InterfaceError | PoolTimeout):
+            raise StoreAway(f"The database does not answer: {_reason(error)}.") from error
+        raise
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    """Say in a line what the driver said, without the statement."""
+    said = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+    return said[0].rstrip(".") if said else type(error).__name__

@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from halocline_service.jobs.job import Job, JobEvent, JobRequest, JsonObject, Lease, Upload, new_id
 from halocline_service.jobs.states import FINAL, Event, State, after, target
@@ -17,6 +17,7 @@ from halocline_service.store.base import (
     IdempotencyConflict,
     JobQuery,
     Note,
+    Page,
     QueueFull,
     Store,
     lost_error,
@@ -104,8 +105,7 @@ class MemoryJobs:
         with self._lock:
             now = self._now()
             fitting = [each for each in self._jobs.values() if _fits(each, query, now)]
-        fitting.sort(key=lambda each: each.id, reverse=True)
-        return fitting[query.offset : query.offset + query.limit]
+        return _paged(fitting, query.page)
 
     def cancel(self, job_id: str, *, owner: str) -> Job | None:
         """End an unfinished job; see `JobStore`."""
@@ -276,6 +276,19 @@ class MemoryJobs:
         )
 
 
+_Listed = TypeVar("_Listed", Job, Upload)
+
+
+def _paged(items: list[_Listed], page: Page) -> list[_Listed]:
+    fitting = [
+        each
+        for each in sorted(items, key=lambda each: each.id, reverse=not page.is_backward)
+        if (page.before is None or each.id < page.before)
+        and (page.after is None or each.id > page.after)
+    ][page.offset : page.offset + page.limit]
+    return fitting[::-1] if page.is_backward else fitting
+
+
 def _fits(each: Job, query: JobQuery, now: float) -> bool:
     duration = None if each.started is None else (each.finished or now) - each.started
     return (
@@ -321,6 +334,12 @@ class MemoryUploads:
         with self._lock:
             found = self._uploads.get(upload_id)
             return found if found is not None and owner in (None, found.owner) else None
+
+    def list(self, owner: str, page: Page) -> Sequence[Upload]:
+        """Give an owner's uploads, newest first."""
+        with self._lock:
+            mine = [each for each in self._uploads.values() if each.owner == owner]
+        return _paged(mine, page)
 
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:
         """Freeze an open upload; see `UploadStore`."""

@@ -8,7 +8,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from halocline_service.store.database import connect, writing
+from halocline_service.store.database import connect, take_turns, writing
 
 __all__ = ["head", "upgrade"]
 
@@ -31,6 +31,7 @@ def upgrade(url: str, revision: str = "head") -> None:
     config = _config()
     try:
         with writing(engine) as connection:
+            take_turns(connection, "migrate")
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
     finally:

@@ -1,4 +1,4 @@
-"""A store in a database: SQLite on one machine, any number of processes."""
+"""A store in a database: SQLite on one machine, or PostgreSQL; any number of processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Engine, RowMapping, delete, func, insert, select, update
 
 from halocline_service.jobs.job import JsonObject, Upload, new_id
-from halocline_service.store.base import ApiKey, Clock, QueueFull, Store
-from halocline_service.store.database import connect, reading, writing
+from halocline_service.store.base import ApiKey, Clock, Page, QueueFull, Store
+from halocline_service.store.database import connect, paged, reading, take_turns, writing
 from halocline_service.store.sql_jobs import SqlJobs
 from halocline_service.store.tables import api_key, dispatcher, upload
 
@@ -54,6 +54,7 @@ class SqlUploads:
         }
         count = select(func.count()).select_from(upload).where(upload.c.owner == owner)
         with writing(self._engine) as db:
+            take_turns(db, f"upload {owner}")
             if db.execute(count).scalar_one() >= limit:
                 raise QueueFull
             db.execute(insert(upload).values(row))
@@ -66,6 +67,12 @@ class SqlUploads:
             statement = statement.where(upload.c.owner == owner)
         with reading(self._engine) as db:
             return _upload(db.execute(statement).mappings().one_or_none())
+
+    def list(self, owner: str, page: Page) -> Sequence[Upload]:
+        """Give an owner's uploads, newest first."""
+        with reading(self._engine) as db:
+            mine = select(upload).where(upload.c.owner == owner)
+            return [Upload(**row) for row in paged(db, mine, upload.c.id, page)]
 
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:
         """Freeze an open upload; see `UploadStore`."""

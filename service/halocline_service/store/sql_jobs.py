@@ -22,7 +22,7 @@ from halocline_service.store.base import (
     lost_error,
     status_note,
 )
-from halocline_service.store.database import reading, writing
+from halocline_service.store.database import paged, reading, take_turns, writing
 from halocline_service.store.tables import job, job_event
 
 __all__ = ["SqlJobs"]
@@ -38,6 +38,7 @@ class SqlJobs:
     def add(self, asked: JobRequest, *, queue_limit: int) -> Job:
         """Store a job as queued; see `JobStore`."""
         with writing(self._engine) as db:
+            take_turns(db, f"job {asked.owner}")
             known = _same_key(db, asked)
             if known is not None:
                 return known
@@ -80,7 +81,7 @@ class SqlJobs:
     def list(self, query: JobQuery) -> Sequence[Job]:
         """Give the jobs that fit, newest first."""
         with reading(self._engine) as db:
-            rows = db.execute(_listing(query, self._now())).mappings().all()
+            rows = paged(db, _listing(query, self._now()), job.c.id, query.page)
         return [_job(row) for row in rows]
 
     def cancel(self, job_id: str, *, owner: str) -> Job | None:
@@ -107,8 +108,8 @@ class SqlJobs:
             found = _one(db, _owned(select(job).where(job.c.id == job_id), owner))
             if found is None or not found.is_final:
                 return None
-            db.execute(delete(job).where(job.c.id == job_id))
-            return found
+            gone = db.execute(delete(job).where(job.c.id == job_id)).rowcount
+            return found if gone == 1 else None
 
     def claim(self, worker: str, *, seconds: float) -> Job | None:
         """Take the oldest queued job; see `JobStore`."""
@@ -210,7 +211,9 @@ class SqlJobs:
             if db.execute(expired.limit(1)).first() is None:
                 return []
         with writing(self._engine) as db:
-            lost = [_job(row) for row in db.execute(expired).mappings()]
+            # Where rows are locked, those that another renews or recovers just now are left out.
+            held = expired.with_for_update(skip_locked=True)
+            lost = [_job(row) for row in db.execute(held).mappings()]
             for each in lost:
                 if each.attempt < each.max_attempts:
                     message = "Its worker was lost; waiting for another."
@@ -268,6 +271,7 @@ def _claiming(worker: str, now: float, seconds: float) -> ReturningUpdate[Any]:
         .where(job.c.state.in_(sources(Event.CLAIM)))
         .order_by(job.c.id)
         .limit(1)
+        .with_for_update(skip_locked=True)
         .scalar_subquery()
     )
     return (
@@ -307,7 +311,7 @@ def _listing(query: JobQuery, now: float) -> Select[Any]:
         statement = statement.where(duration >= query.min_duration)
     if query.max_duration is not None:
         statement = statement.where(duration <= query.max_duration)
-    return statement.order_by(job.c.id.desc()).limit(query.limit).offset(query.offset)
+    return statement
 
 
 def _one(db: Connection, statement: Select[Any]) -> Job | None:

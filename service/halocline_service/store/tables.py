@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Column,
     Float,
     ForeignKey,
@@ -16,9 +17,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     text,
 )
+from sqlalchemy.engine import Dialect
 
 __all__ = ["api_key", "dispatcher", "job", "job_event", "metadata", "upload"]
 
@@ -31,24 +34,56 @@ metadata = MetaData(
     }
 )
 
+
+class _Told(TypeDecorator[str]):
+    """Text from outside: what no database can keep in it is replaced, and never fails a query.
+
+    PostgreSQL refuses NUL, and half of a surrogate pair cannot be encoded at all. What was looked
+    for so is not found, as it must be.
+    """
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(
+        self,
+        value: str | None,
+        dialect: Dialect,  # noqa: ARG002  both databases are told the same
+    ) -> str | None:
+        if value is None:
+            return None
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+class _LongTold(_Told):
+    """The same, of any length."""
+
+    impl = Text
+    cache_ok = True
+
+
+#: Bytes and numbers of events outgrow 32 bits. SQLite counts in 64 bits whatever it is told, and
+#: numbers rows by itself only where it is told INTEGER.
+_LARGE = BigInteger().with_variant(Integer(), "sqlite")
+
 job = Table(
     "job",
     metadata,
-    Column("id", String(36), primary_key=True),
-    Column("owner", String(200), nullable=False),
-    Column("process", String(100), nullable=False),
+    Column("id", _Told(36), primary_key=True),
+    Column("owner", _Told(200), nullable=False),
+    Column("process", _Told(100), nullable=False),
     Column("request", JSON, nullable=False),
-    Column("fingerprint", String(64), nullable=False),
-    Column("idempotency_key", String(255)),
-    Column("state", String(16), nullable=False),
+    Column("fingerprint", _Told(64), nullable=False),
+    Column("idempotency_key", _Told(255)),
+    Column("state", _Told(16), nullable=False),
     Column("progress", Float, nullable=False),
-    Column("message", Text, nullable=False),
+    Column("message", _LongTold, nullable=False),
     Column("error", JSON(none_as_null=True)),
     Column("outputs", JSON(none_as_null=True)),
     Column("attempt", Integer, nullable=False),
     Column("max_attempts", Integer, nullable=False),
     Column("fence", Integer, nullable=False),
-    Column("lease_owner", String(200)),
+    Column("lease_owner", _Told(200)),
     Column("lease_until", Float),
     Column("created", Float, nullable=False),
     Column("started", Float),
@@ -68,10 +103,10 @@ job = Table(
 job_event = Table(
     "job_event",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=True),
-    Column("job_id", String(36), ForeignKey("job.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", _LARGE, primary_key=True, autoincrement=True),
+    Column("job_id", _Told(36), ForeignKey("job.id", ondelete="CASCADE"), nullable=False),
     Column("at", Float, nullable=False),
-    Column("kind", String(50), nullable=False),
+    Column("kind", _Told(50), nullable=False),
     Column("data", JSON, nullable=False),
     Index("ix_job_event_job", "job_id", "seq"),
     sqlite_autoincrement=True,
@@ -80,21 +115,21 @@ job_event = Table(
 upload = Table(
     "upload",
     metadata,
-    Column("id", String(36), primary_key=True),
-    Column("owner", String(200), nullable=False),
+    Column("id", _Told(36), primary_key=True),
+    Column("owner", _Told(200), nullable=False),
     Column("created", Float, nullable=False),
     Column("completed", Float),
-    Column("keys", Integer, nullable=False),
-    Column("bytes", Integer, nullable=False),
+    Column("keys", _LARGE, nullable=False),
+    Column("bytes", _LARGE, nullable=False),
     Index("ix_upload_owner", "owner"),
 )
 
 api_key = Table(
     "api_key",
     metadata,
-    Column("id", String(32), primary_key=True),
-    Column("owner", String(200), nullable=False),
-    Column("digest", String(64), nullable=False),
+    Column("id", _Told(32), primary_key=True),
+    Column("owner", _Told(200), nullable=False),
+    Column("digest", _Told(64), nullable=False),
     Column("created", Float, nullable=False),
     Column("revoked", Float),
 )
@@ -102,7 +137,7 @@ api_key = Table(
 dispatcher = Table(
     "dispatcher",
     metadata,
-    Column("name", String(200), primary_key=True),
+    Column("name", _Told(200), primary_key=True),
     Column("seen", Float, nullable=False),
     Column("info", JSON, nullable=False),
 )

@@ -51,4 +51,5 @@ def test_figures(idle: Running) -> None:
 
 def test_datasets_are_listed_by_name(idle: Running) -> None:
     answer = idle.client.get("/datasets").json()
-    assert answer == {"datasets": ["sst.zarr"], "truncated": False}
+    link = {"rel": "self", "href": "http://testserver/datasets", "type": "application/json"}
+    assert answer == {"datasets": ["sst.zarr"], "truncated": False, "links": [link]}

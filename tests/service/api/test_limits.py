@@ -47,7 +47,7 @@ def test_errors_are_plain_json_where_only_that_is_accepted(idle: Running) -> Non
 def test_other_methods_and_paths_are_problems(idle: Running) -> None:
     answer = idle.client.put("/jobs")
     assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
-    assert answer.headers["allow"] == "GET"
+    assert answer.headers["allow"] == "GET, HEAD"
     answer = idle.client.get("/nothing/at/all")
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
 

@@ -8,7 +8,7 @@ import pytest
 
 from halocline_service.jobs.job import JobRequest, Lease
 from halocline_service.jobs.states import Event, State
-from halocline_service.store.base import IdempotencyConflict, JobQuery, Note, QueueFull, Store
+from halocline_service.store.base import IdempotencyConflict, JobQuery, Note, Page, QueueFull, Store
 from halocline_service.store.memory import memory_store
 from halocline_service.store.migrate import upgrade
 from halocline_service.store.sql import open_store
@@ -27,14 +27,16 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "sql"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Store]:
     if request.param == "memory":
         made = memory_store(clock=clock)
-    else:
+    elif request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'test.sqlite3'}"
         upgrade(url)
         made = open_store(url, clock=clock)
+    else:
+        made = open_store(request.getfixturevalue("postgres"), clock=clock)
     yield made
     made.close()
 
@@ -233,8 +235,14 @@ def test_listing_filters_and_pages(store: Store, clock: Clock) -> None:
         return [each.id for each in store.jobs.list(JobQuery(owner="ann", **filters))]
 
     assert ids() == [third, second, first]
-    assert ids(limit=1) == [third]
-    assert ids(limit=2, offset=1) == [second, first]
+    assert ids(page=Page(limit=1)) == [third]
+    assert ids(page=Page(limit=2, offset=1)) == [second, first]
+    assert ids(page=Page(before=third)) == [second, first]
+    assert ids(page=Page(before=third, limit=1)) == [second]
+    assert ids(page=Page(after=first)) == [third, second]
+    assert ids(page=Page(after=first, limit=1)) == [second]
+    assert ids(page=Page(after=first, before=third)) == [second]
+    assert ids(page=Page(after=third)) == ids(page=Page(before=first)) == []
     assert ids(processes=("echo",)) == [second]
     assert ids(states=(State.RUNNING,)) == [first]
     assert ids(created_from=held.created + 10, created_to=held.created + 10) == [second]
@@ -270,6 +278,15 @@ def test_an_upload_is_frozen_once(store: Store, clock: Clock) -> None:
     assert store.uploads.get(upload.id, owner="ann") == done
     assert store.uploads.remove(upload.id, owner="ann") == done
     assert store.uploads.get(upload.id, owner="ann") is None
+
+
+def test_uploads_are_listed_in_pages(store: Store) -> None:
+    first, second, third = (store.uploads.add("ann", limit=9) for _ in range(3))
+    store.uploads.add("bob", limit=9)
+    assert list(store.uploads.list("ann", Page())) == [third, second, first]
+    assert list(store.uploads.list("ann", Page(limit=1, offset=1))) == [second]
+    assert list(store.uploads.list("ann", Page(before=third.id, limit=1))) == [second]
+    assert list(store.uploads.list("ann", Page(after=first.id, limit=1))) == [second]
 
 
 def test_keys(store: Store) -> None:

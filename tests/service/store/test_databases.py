@@ -1,0 +1,202 @@
+"""What SQLite and PostgreSQL do differently, and a store must not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from postgres import Server
+from sqlalchemy import inspect
+
+from halocline_service.jobs.job import JobRequest
+from halocline_service.jobs.states import State
+from halocline_service.store.base import IdempotencyConflict, JobQuery, Note, QueueFull, Store
+from halocline_service.store.database import connect, reading, writing
+from halocline_service.store.migrate import upgrade
+from halocline_service.store.sql import open_store
+from halocline_service.store.tables import metadata
+
+_AT_ONCE = 8
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, empty_database: Path) -> str:
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres")
+    return f"sqlite:///{shutil.copy(empty_database, tmp_path)}"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    made = open_store(url)
+    yield made
+    made.close()
+
+
+def asked(**given: Any) -> JobRequest:
+    fields: dict[str, Any] = {"owner": "ann", "process": "stencil", "request": {}, **given}
+    fields.setdefault("fingerprint", "f")
+    return JobRequest(**fields)
+
+
+def together(work: Callable[[int], Any]) -> list[Any]:
+    """Do something in many threads at the same moment; give what came back or was raised."""
+    barrier = Barrier(_AT_ONCE)
+
+    def one(number: int) -> Any:
+        barrier.wait()
+        try:
+            return work(number)
+        except (IdempotencyConflict, QueueFull) as error:
+            return type(error)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(one, range(_AT_ONCE)))
+
+
+def test_the_migrations_make_the_tables(url: str) -> None:
+    engine = connect(url)
+    with reading(engine) as db:
+        context = MigrationContext.configure(db, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_an_older_database_is_brought_up_to_date(postgres_server: Server) -> None:
+    name = postgres_server.create()
+    try:
+        old = postgres_server.url(name)
+        upgrade(old, "0001")
+        upgrade(old)
+        engine = connect(old)
+        with reading(engine) as db:
+            kinds = {each["name"]: str(each["type"]) for each in inspect(db).get_columns("upload")}
+            assert (kinds["keys"], kinds["bytes"]) == ("BIGINT", "BIGINT")
+        engine.dispose()
+    finally:
+        postgres_server.drop(name)
+
+
+def test_processes_that_start_together_migrate_once(postgres_server: Server) -> None:
+    name = postgres_server.create()
+    try:
+        program = (
+            "import sys; from halocline_service.store.migrate import upgrade; upgrade(sys.argv[1])"
+        )
+        command = [sys.executable, "-c", program, postgres_server.url(name)]
+        started = [subprocess.Popen(command) for _ in range(3)]
+        assert [process.wait(60) for process in started] == [0, 0, 0]
+    finally:
+        postgres_server.drop(name)
+
+
+def test_uploads_may_be_larger_than_two_gibibytes(store: Store) -> None:
+    upload = store.uploads.add("ann", limit=1)
+    done = store.uploads.complete(upload.id, owner="ann", keys=2**33, size=2**40)
+    assert done is not None
+    assert (done.keys, done.bytes) == (2**33, 2**40)
+    assert store.uploads.get(upload.id, owner="ann") == done
+
+
+def test_events_are_counted_beyond_32_bits(store: Store, url: str) -> None:
+    first = store.jobs.add(asked(), queue_limit=9)
+    (before,) = store.jobs.events(first.id)
+    engine = connect(url)
+    with writing(engine) as db:
+        db.exec_driver_sql(f"UPDATE job_event SET seq = {2**40}")
+        if engine.dialect.name == "postgresql":
+            db.exec_driver_sql(f"SELECT setval('job_event_seq_seq', {2**40})")
+    engine.dispose()
+    second = store.jobs.add(asked(), queue_limit=9)
+    (after,) = store.jobs.events(second.id, after=before.seq)
+    assert after.seq == 2**40 + 1
+    assert store.jobs.events(second.id, after=2**63 - 1) == []
+
+
+@pytest.mark.parametrize("text", ["\0", "a\0b", "\ud800"])
+def test_text_that_a_database_refuses_is_looked_for_in_vain(store: Store, text: str) -> None:
+    assert store.jobs.get(text, owner="ann") is None
+    assert store.jobs.get("x", owner=text) is None
+    assert store.uploads.get(text, owner="ann") is None
+    assert store.keys.get(text) is None
+    assert store.jobs.list(JobQuery(owner="ann", processes=(text,))) == []
+
+
+def test_text_that_a_database_refuses_is_replaced(store: Store) -> None:
+    made = store.jobs.add(asked(request={"inputs": {"program": "a\0\ud800"}}), queue_limit=1)
+    assert made.request == {"inputs": {"program": "a\0\ud800"}}
+    held = store.jobs.claim("w\0", seconds=30)
+    assert held is not None
+    note = Note("told", {"text": "\0"})
+    assert store.jobs.record(held.lease, progress=0.1, message="a\0b\ud800", notes=[note])
+    found = store.jobs.get(made.id, owner="ann")
+    assert found is not None
+    assert found.message == "a\ufffdb?"
+    assert store.jobs.events(made.id, kind="told")[0].data == {"text": "\0"}
+
+
+def test_numbers_that_json_does_not_know_become_null(store: Store) -> None:
+    store.jobs.add(asked(), queue_limit=1)
+    held = store.jobs.claim("w", seconds=30)
+    assert held is not None
+    told = {"norms": [1.0, float("nan")], "last": {"most": float("-inf")}}
+    assert store.jobs.record(held.lease, progress=0.1, message="x", notes=[Note("told", told)])
+    (event,) = store.jobs.events(held.id, kind="told")
+    assert event.data == {"norms": [1.0, None], "last": {"most": None}}
+
+
+def test_an_idempotency_key_makes_one_job_of_many_requests_at_once(store: Store) -> None:
+    jobs = together(lambda _: store.jobs.add(asked(idempotency_key="k"), queue_limit=9))
+    assert len({job.id for job in jobs}) == 1
+
+
+def test_the_queue_is_bounded_for_many_requests_at_once(store: Store) -> None:
+    jobs = together(lambda _: store.jobs.add(asked(), queue_limit=3))
+    assert jobs.count(QueueFull) == _AT_ONCE - 3
+    uploads = together(lambda _: store.uploads.add("ann", limit=3))
+    assert uploads.count(QueueFull) == _AT_ONCE - 3
+
+
+def test_dispatchers_that_claim_at_once_all_get_a_job(store: Store) -> None:
+    made = {store.jobs.add(asked(), queue_limit=99).id for _ in range(_AT_ONCE)}
+    claimed = together(lambda number: store.jobs.claim(f"w{number}", seconds=30))
+    assert {job.id for job in claimed if job is not None} == made
+
+
+def test_a_lease_is_either_renewed_or_recovered(url: str) -> None:
+    """Both at the same moment, again and again; never both."""
+    now = [1000.0]
+    store = open_store(url, clock=lambda: now[0])
+    for _ in range(20):
+        store.jobs.add(asked(max_attempts=99), queue_limit=99)
+        held = store.jobs.claim("w", seconds=1)
+        assert held is not None
+        now[0] += 2
+        lease = held.lease
+        done = together(
+            lambda number, lease=lease: (
+                store.jobs.renew(lease, seconds=1) if number else list(store.jobs.recover())
+            )
+        )
+        after = store.jobs.get(held.id, owner=None)
+        assert after is not None
+        recovered = after.state is State.QUEUED
+        assert (done[0] == [held.id]) is recovered
+        assert store.jobs.cancel(held.id, owner="ann")
+    store.close()
+
+
+def test_a_finished_job_is_removed_by_one_of_many(store: Store) -> None:
+    job = store.jobs.add(asked(), queue_limit=1)
+    store.jobs.cancel(job.id, owner="ann")
+    removed = together(lambda _: store.jobs.remove(job.id, owner="ann"))
+    assert sum(each is not None for each in removed) == 1
