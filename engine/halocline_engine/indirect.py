@@ -49,7 +49,7 @@ from halocline_engine.datasets.provenance import (
     coordinates_within,
     with_history,
 )
-from halocline_engine.datasets.source import Opened, open_source
+from halocline_engine.datasets.source import Opened, native, open_source
 from halocline_engine.distribute.changes import (
     Change,
     Moving,
@@ -170,9 +170,9 @@ def gather(
         indexed=new,
         sizes={**_sizes(where), **_sizes(found)} | {d: int(where.sizes[d]) for d in new},
         size=int(found.sizes[dim]),
-        dtype=found.dtype.str,
+        dtype=native(found.dtype).str,
         policy=policy,
-        fill=_filling(found.dtype, fill),
+        fill=_filling(native(found.dtype), fill),
         attributes=found.attrs,
     )
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
@@ -232,9 +232,9 @@ def scatter(
         indexed=axes.elements,
         sizes=_sizes(found),
         size=size,
-        dtype=found.dtype.str,
+        dtype=native(found.dtype).str,
         policy=policy,
-        fill=_filling(found.dtype, fill),
+        fill=_filling(native(found.dtype), fill),
         attributes=found.attrs,
     )
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
@@ -255,7 +255,7 @@ def _run(
     exchange = job.exchange
     source, index, name = exchange.names
     check_mode(mode)
-    check_combinable(exchange.policy.duplicates, job.found.dtype)
+    check_combinable(exchange.policy.duplicates, native(job.found.dtype))
     _each_once(exchange.dims, name)
     check_whole(job.where.dtype, index)
     check_storable(exchange.dtype, source, job.output)
@@ -420,7 +420,7 @@ def _places(job: _Job) -> NDArray[Any]:
     what = f"indices '{exchange.names[1]}'"
     check_room(what, _BYTES_AN_INDEX * int(job.where.size) + exchange.size)
     whole = cast("Any", job.where).transpose(*taken).values
-    return np.ascontiguousarray(whole).reshape(-1)
+    return np.ascontiguousarray(whole, native(whole.dtype)).reshape(-1)
 
 
 def _offset(index: Index, outer: int, size: int) -> NDArray[Any]:

@@ -263,7 +263,7 @@ def _chosen(
             raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
         array = opened.dataset[name]
         along = _along(array, points, dim)
-        if along is not None and str(array.dtype) in _TYPES:
+        if along is not None and array.dtype.name in _TYPES:
             found[name] = along
         elif variables is not None:
             raise FieldError(
@@ -291,7 +291,11 @@ def _along(array: xr.DataArray, points: Points, dim: str | None) -> str | None:
 def _vector(opened: Opened, chosen: Mapping[str, str], multiplying: Multiplying) -> Change:
     names = tuple(chosen)
     arrays = [opened.dataset[name] for name in names]
-    if len(names) != 2 or arrays[0].dims != arrays[1].dims or arrays[0].dtype != arrays[1].dtype:
+    if (
+        len(names) != 2
+        or arrays[0].dims != arrays[1].dims
+        or arrays[0].dtype.name != arrays[1].dtype.name
+    ):
         described = [f"{array.dtype}{[*array.dims]}" for array in arrays]
         raise FieldError(
             "Both components of a vector must have the same type and dimensions, and be two"

@@ -121,7 +121,7 @@ def _chosen(
             raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
         array = dataset[name]
         lying = _on_grid(array, weights, dims)
-        fits = lying is not None and str(array.dtype) in _TYPES
+        fits = lying is not None and array.dtype.name in _TYPES
         if lying is not None and fits:
             found[name] = lying
         elif variables is not None:

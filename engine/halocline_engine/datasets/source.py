@@ -37,6 +37,7 @@ __all__ = [
     "Source",
     "ZarrStore",
     "array_in",
+    "native",
     "open_source",
     "spool",
 ]
@@ -45,6 +46,15 @@ __all__ = [
 _METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
 
 Region = tuple[slice, ...]
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type in the byte order of this machine, as sources give values.
+
+    >>> native(np.dtype(">f8")) == np.dtype("float64")
+    True
+    """
+    return dtype.newbyteorder("=")
 
 
 class Source(Protocol):
@@ -88,11 +98,12 @@ class InMemory:
     dataset: xr.Dataset
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
-        """Return the values of a region."""
+        """Return the values of a region, in the byte order of this machine."""
         data = variable_data(self.dataset, name)[region].data
         if hasattr(data, "dask"):
             data = data.compute(scheduler="synchronous")
-        return np.asarray(data)
+        values = np.asarray(data)
+        return values.astype(native(values.dtype), copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +242,7 @@ def array_in(source: Source, name: str) -> NDArray[Any] | None:
     if not all(type(part) is np.ndarray and part.size for part in parts):
         return None
     one, other = (part.__array_interface__["data"] for part in parts)
-    if one != other:
+    if one != other or not parts[0].dtype.isnative:
         return None
     found: NDArray[Any] = variable[(slice(None),) * variable.ndim].data
     return found

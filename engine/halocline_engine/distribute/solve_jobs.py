@@ -368,7 +368,7 @@ def bands_of(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Ban
                 f" {whole} '{arguments[last]}' does not have.",
                 hint=f"It has {_names(tuple(str(d) for d in rhs.dims))}.",
             )
-        if array.dtype.name not in _KINDS or array.dtype != rhs.dtype:
+        if array.dtype.name not in _KINDS or array.dtype.name != rhs.dtype.name:
             raise FieldError(
                 f"Variable '{variable}' ({name}) must be float32 or float64, as"
                 f" '{arguments[last]}' is ({rhs.dtype.name}), got {array.dtype.name}.",
