@@ -86,7 +86,7 @@ def place_of(argument: str, given: object) -> Path | None:
             f"Argument '{argument}' must be a path, got {_kind(given)} {_shown(given)}.",
             hint=f"Write for example {argument}='result.zarr'.",
         )
-    return found.expanduser().absolute()
+    return _at_home(found).absolute()
 
 
 def source_of(given: object) -> Path:
@@ -97,14 +97,23 @@ def source_of(given: object) -> Path:
             f"A dataset must be an xarray.Dataset or a path, got {_kind(given)} {_shown(given)}.",
             hint="A variable becomes a dataset by its method to_dataset(name=...).",
         )
-    return found.expanduser()
+    return _at_home(found)
+
+
+def _at_home(path: Path) -> Path:
+    """Return a path whose "~" is the home directory of whom it means."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ArgumentError(
+            f"The path '{path}' begins at a home directory that is not known.",
+            hint="Write the whole path, or './~...' for a name that begins so.",
+        ) from error
 
 
 def _path(given: object) -> Path | None:
-    if isinstance(given, (str, Path)):
-        return Path(given)
-    found = fspath(cast("PathLike[Any]", given)) if isinstance(given, PathLike) else None
-    return Path(found) if isinstance(found, str) else None
+    found = fspath(cast("PathLike[Any]", given)) if isinstance(given, PathLike) else given
+    return Path(found) if isinstance(found, str) and "\0" not in found else None
 
 
 def _kind(given: object) -> str:

@@ -142,6 +142,15 @@ class Opened:
     path: Path | None
     identity: str
 
+    @property
+    def place(self) -> Path | None:
+        """Where the files are, without links; xarray tells of those that it opened itself."""
+        if self.path is not None:
+            return self.path
+        told: object = self.dataset.encoding.get("source")
+        found = Path(told) if isinstance(told, str) else None
+        return found.resolve() if found is not None and found.exists() else None
+
 
 def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     """Open a dataset: an xarray one, or the path of a Zarr store or a NetCDF file.
@@ -151,7 +160,8 @@ def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     if isinstance(dataset, xr.Dataset):
         return Opened(dataset, InMemory(dataset), None, "")
     path = source_of(dataset)
-    if not path.exists():
+    # A name that is too long is no error here.
+    if not os.path.exists(path):
         raise DatasetError(
             f"Dataset '{path}' does not exist.",
             hint="Expected an xarray.Dataset, or the path of a Zarr store or a NetCDF file.",

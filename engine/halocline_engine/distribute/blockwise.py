@@ -237,7 +237,7 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
     check_results([output.name for output in job.outputs], taken)
     size = field_bytes(job.uses, job.grid)
     if job.output is not None:
-        check_output(job.output, job.opened.path)
+        check_output(job.output, job.opened.place)
     held = _held(job, pool)
     if held > pool.memory:
         raise CapacityError(
