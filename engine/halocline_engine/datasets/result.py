@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.match import FieldUse, Grid, Role
+from halocline_engine.datasets.trial import not_storable
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset
-from halocline_engine.errors import OutputError
 
 __all__ = [
     "assemble",
@@ -125,11 +125,8 @@ def create_result(
         warnings.simplefilter("ignore")
         try:
             store_dataset(clean, path, compute=False, encoding=encoding)
-        except (TypeError, ValueError) as error:
-            raise OutputError(
-                f"The coordinates and attributes cannot be stored as Zarr: {error}.",
-                hint="Drop or convert them before the run.",
-            ) from error
+        except (NotImplementedError, TypeError, ValueError) as error:
+            raise not_storable(error) from error
 
 
 def consolidate(path: Path) -> None:

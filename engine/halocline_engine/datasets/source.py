@@ -158,6 +158,12 @@ def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     Raises `DatasetError` where it does not exist, cannot be read, or points outside of itself.
     """
     if isinstance(dataset, xr.Dataset):
+        for dim in dataset.dims:
+            if not isinstance(dim, str):
+                raise DatasetError(
+                    f"The dimension {dim!r} of the dataset must have a text as its name.",
+                    hint=f"Write dataset.rename({{{dim!r}: '...'}}).",
+                )
         return Opened(dataset, InMemory(dataset), None, "")
     path = source_of(dataset)
     # A name that is too long is no error here.
