@@ -37,6 +37,7 @@ __all__ = [
     "Source",
     "ZarrStore",
     "array_in",
+    "native",
     "open_source",
     "spool",
 ]
@@ -45,6 +46,15 @@ __all__ = [
 _METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
 
 Region = tuple[slice, ...]
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type in the byte order of this machine, as sources give values.
+
+    >>> native(np.dtype(">f8")) == np.dtype("float64")
+    True
+    """
+    return dtype.newbyteorder("=")
 
 
 class Source(Protocol):
@@ -88,11 +98,12 @@ class InMemory:
     dataset: xr.Dataset
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
-        """Return the values of a region."""
+        """Return the values of a region, in the byte order of this machine."""
         data = variable_data(self.dataset, name)[region].data
         if hasattr(data, "dask"):
             data = data.compute(scheduler="synchronous")
-        return np.asarray(data)
+        values = np.asarray(data)
+        return values.astype(native(values.dtype), copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +142,15 @@ class Opened:
     path: Path | None
     identity: str
 
+    @property
+    def place(self) -> Path | None:
+        """Where the files are, without links; xarray tells of those that it opened itself."""
+        if self.path is not None:
+            return self.path
+        told: object = self.dataset.encoding.get("source")
+        found = Path(told) if isinstance(told, str) else None
+        return found.resolve() if found is not None and found.exists() else None
+
 
 def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     """Open a dataset: an xarray one, or the path of a Zarr store or a NetCDF file.
@@ -138,9 +158,16 @@ def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     Raises `DatasetError` where it does not exist, cannot be read, or points outside of itself.
     """
     if isinstance(dataset, xr.Dataset):
+        for dim in dataset.dims:
+            if not isinstance(dim, str):
+                raise DatasetError(
+                    f"The dimension {dim!r} of the dataset must have a text as its name.",
+                    hint=f"Write dataset.rename({{{dim!r}: '...'}}).",
+                )
         return Opened(dataset, InMemory(dataset), None, "")
     path = source_of(dataset)
-    if not path.exists():
+    # A name that is too long is no error here.
+    if not os.path.exists(path):
         raise DatasetError(
             f"Dataset '{path}' does not exist.",
             hint="Expected an xarray.Dataset, or the path of a Zarr store or a NetCDF file.",
@@ -231,7 +258,7 @@ def array_in(source: Source, name: str) -> NDArray[Any] | None:
     if not all(type(part) is np.ndarray and part.size for part in parts):
         return None
     one, other = (part.__array_interface__["data"] for part in parts)
-    if one != other:
+    if one != other or not parts[0].dtype.isnative:
         return None
     found: NDArray[Any] = variable[(slice(None),) * variable.ndim].data
     return found
