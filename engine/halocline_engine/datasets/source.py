@@ -195,23 +195,24 @@ def _stamp(path: Path) -> str:
     Of a store these are times and sizes of its metadata, and times of its folders: a chunk that is
     written anew takes the place of the old one, which its folder tells.
     """
-    if path.is_file():
-        stats = [path.stat()]
-    else:
-        folders = list(_folders(path))
-        places = [folder / name for folder in folders for name in _METADATA]
-        stats = [place.stat() for place in (*folders, *places) if place.exists()]
+    places = _telling(str(path)) if path.is_dir() else (str(path),)
+    stats = [os.stat(place) for place in places]
     text = "-".join(f"{stat.st_mtime_ns:x}.{stat.st_size:x}" for stat in stats)
     return hashlib.blake2s(text.encode(), digest_size=16).hexdigest()
 
 
-def _folders(path: Path) -> Iterator[Path]:
-    """Yield a folder and those in it, in an order that stays the same."""
-    yield path
-    with os.scandir(path) as entries:
-        inner = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    for name in inner:
-        yield from _folders(path / name)
+def _telling(folder: str) -> Iterator[str]:
+    """Yield a folder, its metadata, and the same of those in it, in an order that stays the same.
+
+    There may be very many chunks, so names are all that is asked for.
+    """
+    yield folder
+    with os.scandir(folder) as entries:
+        every = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, _ in sorted(one for one in every if one[0] in _METADATA):
+        yield f"{folder}/{name}"
+    for name, _ in sorted(one for one in every if one[1]):
+        yield from _telling(f"{folder}/{name}")
 
 
 @functools.lru_cache(maxsize=8)

@@ -37,8 +37,6 @@ _SHARED = 3
 _HEAD, _TAIL, _STOP = range(_SHARED)
 #: When threads end: never, when they have done all that was put, or with what they are about.
 _NEVER, _DONE, _NOW = range(3)
-#: More copies than there can be.
-_ALL = 1 << 62
 
 _RECORD = CALLS.index("cuEventRecord")
 _LOCK, _UNLOCK, _COND_WAIT, _TIMED, _WAKE, _CLOCK = range(
@@ -109,21 +107,10 @@ class Batch:
 
 
 class Crew:
-    """Threads that copy one way; the device is the one that is current where this is made.
-
-    There are so many `helpers` beside them for the first copies, which are `helped` ones.
-    """
+    """Threads that copy one way; the device is the one that is current where this is made."""
 
     def __init__(
-        self,
-        threads: int,
-        calls: _Numbers,
-        size: int = BUFFER,
-        *,
-        out: bool,
-        name: str,
-        helpers: int = 0,
-        helped: int = 0,
+        self, threads: int, calls: _Numbers, size: int = BUFFER, *, out: bool, name: str
     ) -> None:
         self._device = cupy().cuda.runtime.getDevice()
         self._out = out
@@ -132,14 +119,13 @@ class Crew:
             calls, np.zeros(_SHARED, np.int64), np.zeros((_ROOM, FIELDS), np.int64), *locks
         )
         self._under_way: list[Batch] = []
-        limits = [_ALL] * threads + [helped] * helpers
-        rings = [_ring(size) for _ in limits]
+        rings = [_ring(size) for _ in range(threads)]
         self._table.shared[_STOP] = _NOW
-        self._work(rings[0], _ALL)  # compiles
+        self._work(rings[0])  # compiles
         self._table.shared[_STOP] = _NEVER
         self.threads = [
-            threading.Thread(target=self._work, args=one, name=name, daemon=True)
-            for one in zip(rings, limits, strict=True)
+            threading.Thread(target=self._work, args=(ring,), name=name, daemon=True)
+            for ring in rings
         ]
         self._started = False
 
@@ -195,10 +181,10 @@ class Crew:
                 thread.join()
         self._under_way.clear()
 
-    def _work(self, ring: _Ring, limit: int) -> None:
+    def _work(self, ring: _Ring) -> None:
         cupy().cuda.runtime.setDevice(self._device)
         job = np.zeros(FIELDS, np.int64)
-        _serve(*self._table.all, job, ring.buffers, ring.events, ring.turn, ring.copy, limit)
+        _serve(*self._table.all, job, ring.buffers, ring.events, ring.turn, ring.copy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,14 +272,13 @@ def _serve(
     events: Any,
     turn: Any,
     copy: Any,
-    limit: Any,
 ) -> None:
-    """Do copies of the table until it is over, or so many are done by all."""
+    """Do copies of the table until it is over."""
     call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
-    while shared[_HEAD] < limit:
+    while True:
         while shared[_HEAD] == shared[_TAIL] and shared[_STOP] == _NEVER:
             call_int(calls[_COND_WAIT], more.ctypes.data, lock.ctypes.data, 0, 0)
-        if shared[_STOP] == _NOW or shared[_HEAD] == shared[_TAIL] or shared[_HEAD] >= limit:
+        if shared[_STOP] == _NOW or shared[_HEAD] == shared[_TAIL]:
             break
         if shared[_TAIL] - shared[_HEAD] == len(table):
             call_int(calls[_WAKE], done.ctypes.data, 0, 0, 0)

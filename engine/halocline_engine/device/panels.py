@@ -36,8 +36,6 @@ __all__ = ["DeviceBench", "Part", "Place", "ProductShape"]
 
 #: Bytes between whose multiples memory of a device begins; libraries look at that.
 _ALIGNED = 512
-#: Copies that all threads send, which are those of the first few tiles.
-_HELPED = 96
 
 
 class Part(Protocol):
@@ -318,16 +316,14 @@ def _crew(threads: int, *, out: bool) -> Crew:
     """Return threads that fetch, or send; importing what they do takes a moment.
 
     A few threads are enough to send at the device's rate, and more of them take the cores from
-    those that write; but nothing is written before the first tiles are multiplied.
+    those that write.
     """
     from halocline_engine.device.calls import system_calls
     from halocline_engine.device.crew import Crew
 
     if out:
         return Crew(max(2, threads), system_calls(), out=True, name="halocline-fetch")
-    few, more = max(2, threads // 2), threads // 2
-    name = "halocline-send"
-    return Crew(few, system_calls(), out=False, name=name, helpers=more, helped=_HELPED)
+    return Crew(max(2, threads // 2), system_calls(), out=False, name="halocline-send")
 
 
 def _event(*, block: bool = False) -> Event:

@@ -16,7 +16,6 @@ from halocline_engine.device import crew, crew_files, files
 from halocline_engine.device.calls import calls_with
 from halocline_engine.device.crew_files import CrewFiles
 from halocline_engine.device.files import Span
-from halocline_engine.device.lent import Lent
 from halocline_engine.errors import DeviceError
 
 _LONG = ctypes.c_int64
@@ -151,27 +150,3 @@ def test_kvikio_is_used_where_it_goes_without_the_host(
         assert (found is crewed.return_value) == (compatible is not False)
         if compatible:
             assert files.kvikio_files(6, 10, direct=False) is direct.return_value
-
-
-def test_helpers_end_after_the_first_copies(driver: Driver, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(bytes(range(10)))
-    calls = calls_with(driver.functions)
-    sends = crew.Crew(1, calls, 8, out=False, name="sends", helpers=2, helped=4)
-    stream: Any = SimpleNamespace(ptr=5)
-    event: Any = SimpleNamespace(ptr=1, synchronize=Mock())
-    into = np.zeros(10, np.uint8)
-    there = int(into.__array_interface__["data"][0])
-    copies = [(Lent(1, 1, at, 1, path=file), there + at, 1) for at in range(10)]
-    assert sends.put(copies[:3], stream, event).result(5) == 3
-    assert all(thread.is_alive() for thread in sends.threads)
-    assert sends.put(copies[3:], stream, event).result(5) == 7
-    first, *helpers = sends.threads
-    for thread in helpers:
-        thread.join(5)
-    assert [thread.is_alive() for thread in sends.threads] == [True, False, False]
-    assert into.tolist() == list(range(10))
-    sends.finish()
-    first.join(5)
-    assert not first.is_alive()
-    sends.close()

@@ -248,7 +248,7 @@ def lent(device: Queues, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lending]:
     calls = calls_with(driver)
 
     def a_crew(threads: int, *, out: bool) -> crew.Crew:
-        return crew.Crew(2, calls, 200, out=out, name=f"{threads} threads", helpers=1, helped=5)
+        return crew.Crew(2, calls, 200, out=out, name=f"{threads} threads")
 
     monkeypatch.setattr(crew, "cupy", lambda: device)
     monkeypatch.setattr(crew, "_ROOM", 3)
