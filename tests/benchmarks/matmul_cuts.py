@@ -29,6 +29,7 @@ import numpy as np
 from gpu_matmul import Bench
 from matmul_sweep import APART, SIZES, Operands, Sweep, sources_of
 
+from halocline_engine.errors import HaloclineError
 from halocline_engine.kernels.matmul.cuda import room_bytes
 from halocline_engine.kernels.matmul.cuts import (
     VARIANTS,
@@ -143,6 +144,7 @@ class _Cuts:
         self._bench, self._cupy, self._which = bench, bench.cupy, which
         self._sweep = Sweep(bench.cupy, bench.machine, bench.multipliers)
         self._count: int = bench.machine.facts.multiprocessors
+        self.failed: list[str] = []
 
     def figure(self, size: tuple[int, int, int]) -> dict[str, Any]:
         """Return the figure for a size: times in microseconds, and shares of cuBLAS."""
@@ -201,7 +203,12 @@ class _Cuts:
         for variant, shares in pairs:
             work = self._work(variant, operands, out, size)
             out.fill(cupy.nan)
-            work()
+            try:
+                work()
+            except (RuntimeError, HaloclineError) as error:
+                # A cut that might be added may ask for what the device does not have.
+                self.failed.append(f"{variant.name}: {error}")
+                continue
             first = out.copy()
             same = first == wanted if shares.chained else abs(first - wanted) <= bound
             out.fill(cupy.nan)
@@ -258,11 +265,7 @@ def main() -> None:
     bench.compile(sources_of([*VARIANTS, *(FURTHER if asked.only == "all" else ())]))
     print(f"compiled after {time.monotonic() - started:.1f} s", flush=True)
     cuts, made = _Cuts(bench, asked.only), list[dict[str, Any]]()
-    for size in sorted({*SIZES, *RANDOM}, key=lambda size: (prod(size), size)):
-        if bench.left(f"cuts {size}"):
-            made.append(cuts.figure(size))
-            bench.cupy.get_default_memory_pool().free_all_blocks()
-    figures = {
+    figures: dict[str, Any] = {
         "commit": asked.commit,
         "time": datetime.now(UTC).isoformat(),
         "device": bench.machine.facts.name,
@@ -270,9 +273,16 @@ def main() -> None:
         "cuts": made,
         "skipped": bench.skipped,
     }
-    asked.result.write_text(json.dumps(figures, default=str))
-    print(f"done after {time.monotonic() - started:.1f} s; skipped: {bench.skipped}")
-    print(*table(made), sep="\n")
+    try:
+        for size in sorted({*SIZES, *RANDOM}, key=lambda size: (prod(size), size)):
+            if bench.left(f"cuts {size}"):
+                made.append(cuts.figure(size))
+                bench.cupy.get_default_memory_pool().free_all_blocks()
+    finally:
+        asked.result.write_text(json.dumps(figures, default=str))
+        spent = time.monotonic() - started
+        print(f"done after {spent:.1f} s; skipped: {bench.skipped}; failed: {cuts.failed}")
+        print(*table(made), sep="\n")
 
 
 if __name__ == "__main__":

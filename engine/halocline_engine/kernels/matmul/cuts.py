@@ -41,10 +41,10 @@ _PARTS = {0: "", 1: "-whole"}
 class Costs:
     """What a product takes with a cut, in microseconds, measured on an H200.
 
-    It takes `start`, `stage` for each stage of a block where a multiprocessor is full of blocks and
-    `alone` where it has one, `left` where sums go from one block to another, and `more` each time
-    that they do so again for a tile. Stages take `odd` times as long where rows of right are
-    brought element by element.
+    It takes `start` each time that blocks start one after the other, `stage` for each stage of a
+    block where a multiprocessor is full of blocks and `alone` where it has one, `left` where sums
+    go from one block to another, and `more` each time that they do so again for a tile. Stages
+    take `odd` times as long where rows of right are brought element by element.
     """
 
     start: float = 0.0
@@ -130,25 +130,36 @@ def _in_parts(variant: Variant, *parts: int) -> Sequence[Variant]:
 #: The cuts there are, that for large products first.
 VARIANTS: Sequence[Variant] = (
     *_in_parts(
-        Variant(128, 256, 16, 8, 16, 8, 3, 1, costs=Costs(3.0, 2.72, 2.72, 12.0, 3.0)), 0, 1
+        Variant(128, 256, 16, 8, 16, 8, 3, 1, costs=Costs(4.1, 2.748, 2.748, 10.4, 3.0)), 0, 1
     ),
     *_in_parts(
-        Variant(128, 128, 16, 8, 8, 8, 3, 1, costs=Costs(5.0, 1.447, 1.447, 7.5, 0.4)), 0, 1
+        Variant(128, 128, 16, 8, 8, 8, 3, 1, costs=Costs(3.5, 1.466, 1.466, 5.0, 0.7)), 0, 1
     ),
     *_in_parts(
         Variant(
-            64, 128, 16, 8, 8, 8, 4, 2, direct=True, costs=Costs(4.5, 1.46, 0.95, 6.0, 0.3, 1.03)
+            64,
+            128,
+            16,
+            8,
+            8,
+            8,
+            4,
+            2,
+            direct=True,
+            costs=Costs(4.1, 1.467, 1.467, 5.5, 0.43, 1.067),
         ),
         0,
         1,
     ),
-    Variant(64, 128, 16, 4, 8, 8, 4, 1, parts=1, direct=True, costs=Costs(3.0, 0.9, 0.9)),
+    Variant(
+        64, 128, 16, 4, 8, 8, 4, 1, parts=1, direct=True, costs=Costs(2.5, 0.874, 0.874, odd=1.075)
+    ),
     *_in_parts(
         Variant(
             *(32, 64, 16, 8, 8, 4, 4, 2),
             slices=4,
             direct=True,
-            costs=Costs(3.0, 0.5, 0.29, 3.3, 0.3, 1.03),
+            costs=Costs(3.3, 0.45, 0.236, 4.4, 0.0, 1.127),
         ),
         0,
         1,
@@ -232,8 +243,9 @@ def duration(variant: Variant, rows: int, columns: int, inner: int, multiprocess
     2700.0
     """
     shares, costs = shares_of(variant, rows, columns, inner, multiprocessors), variant.costs
-    stages = shares.load * _stage(variant, -(-shares.blocks // multiprocessors))
-    time = costs.start
+    blocks = -(-shares.blocks // multiprocessors)
+    stages = shares.load * _stage(variant, blocks)
+    time = costs.start * -(-blocks // variant.resident)
     if shares.handed:
         time += costs.left + costs.more * (shares.handed - 1)
     if padded(columns) == columns:

@@ -65,9 +65,9 @@ def test_a_cut_takes_what_its_busiest_multiprocessor_does() -> None:
     cut = Variant(64, 64, 16, 8, 8, 8, 4, 2, parts=1, direct=True, costs=costs)
     assert duration(cut, 64, 64, 160, 2) == 3 + 10 * 1.5
     assert duration(cut, 64, 192, 160, 2) == 3 + 10 * 2
-    assert duration(cut, 64, 320, 160, 2) == 3 + 10 * (2 + 1.5)
+    assert duration(cut, 64, 320, 160, 2) == 2 * 3 + 10 * (2 + 1.5)
     assert duration(cut, 64, 63, 160, 2) == 3 + 10 * 1.5 * 1.1
     assert duration(replace(cut, parts=2), 64, 64, 160, 2) == 3 + 5 + 5 * 1.5
-    assert duration(replace(cut, parts=4), 64, 64, 160, 2) == 3 + 5 + 2 * 1 + 2.5 * 2
+    assert duration(replace(cut, parts=4), 64, 64, 320, 2) == 3 + 5 + 2 * 1 + 5 * 2
     padded = duration(replace(cut, direct=False), 64, 63, 160, 2)
     assert 3 + 10 * 1.5 + 2 < padded < 3 + 10 * 1.5 + 3

@@ -1,0 +1,188 @@
+"""Fit the model of cuts of products to what `matmul_cuts` measured, and say what it then chooses.
+
+    PYTHONPATH=engine python tests/benchmarks/matmul_fit.py RESULT.json ... [--cuts COUNT]
+
+The costs of each cut are fitted to its times at the sizes of `matmul_sweep`; the random sizes are
+only judged. Then cuts are taken one by one, at each turn the one with which the model's choices
+have the highest shares. Costs are printed as the engine has them, with the median and the largest
+error of the model, and the sizes at which the choice is worst.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matmul_cuts import FURTHER
+from matmul_sweep import SIZES
+
+from halocline_engine.kernels.matmul.cuts import (
+    VARIANTS,
+    Costs,
+    Shares,
+    Variant,
+    duration,
+    padded,
+    shares_of,
+)
+
+_WIDEST = 5
+#: A share above this is as good as one below is bad by so many times.
+_GOAL, _WEIGHT = 0.97, 4.0
+
+Size = tuple[int, int, int]
+Times = dict[Variant, list[tuple[Size, Variant, float]]]
+
+
+def _cuts() -> Mapping[str, tuple[Variant, Variant]]:
+    """Return each cut that may have been measured, and what it is without parts, by its name."""
+    bases = dict.fromkeys(replace(one, parts=0) for one in (*VARIANTS, *FURTHER))
+    every = [(replace(one, parts=parts), one) for one in bases for parts in range(_WIDEST)]
+    return {one.name: (one, base) for one, base in every}
+
+
+def _measured(figures: Sequence[Mapping[str, Any]], cuts: Mapping[str, Any]) -> Times:
+    """Return the times of all cuts without parts, each with its parts, at all sizes."""
+    found: Times = defaultdict(list)
+    for figure in figures:
+        m, n, k = figure["shape"]
+        for one in figure["cuts"]:
+            cut, base = cuts[one["cut"]]
+            found[base].append(((m, n, k), cut, one["us"]))
+    return found
+
+
+def fitted(base: Variant, times: Sequence[tuple[Size, Variant, float]], count: int) -> Costs:
+    """Return the costs with which the model is nearest to times, relative to them."""
+    start = np.maximum(1e-3, astuple(base.costs))
+    alone = base.resident > 1
+
+    def apart(factors: Any) -> Any:
+        costs = _costs(start * factors, alone=alone)
+        return [
+            np.log(duration(replace(cut, costs=costs), *size, count) / spent)
+            for size, cut, spent in times
+        ]
+
+    fit: Any = importlib.import_module("scipy.optimize").least_squares
+    made = fit(apart, np.ones(len(start)), bounds=(0, 8), loss="soft_l1", f_scale=0.03)
+    return _costs(np.round(start * made.x, 3), alone=alone)
+
+
+def _costs(values: Any, *, alone: bool) -> Costs:
+    start, stage, one, left, more, odd = (float(value) for value in values)
+    return Costs(start, stage, min(one, stage) if alone else stage, left, more, max(1.0, odd))
+
+
+def _same(cut: Variant, base: Variant, size: Size, count: int) -> tuple[Variant, Shares]:
+    """Return what two cuts have in common that are the same for a size."""
+    aligned = padded(size[1]) == size[1]
+    same = replace(base, costs=Costs(), direct=base.direct or aligned)
+    return same, shares_of(cut, *size, count)
+
+
+class Judge:
+    """Shares of all cuts at all sizes, and the times that the model gives them."""
+
+    def __init__(
+        self,
+        figures: Sequence[Mapping[str, Any]],
+        cuts: Mapping[str, tuple[Variant, Variant]],
+        costs: Mapping[Variant, Costs],
+        count: int,
+    ) -> None:
+        self.sizes = [tuple(figure["shape"]) for figure in figures]
+        self.seen = np.array([size in SIZES for size in self.sizes])
+        names = sorted({one["cut"] for figure in figures for one in figure["cuts"]})
+        self.names = [name for name in names if cuts[name][1] in costs]
+        self.shares: Any = np.zeros((len(figures), len(self.names)))
+        self.model: Any = np.full(self.shares.shape, np.inf)
+        for row, figure in enumerate(figures):
+            m, n, k = figure["shape"]
+            known = {
+                _same(*cuts[one["cut"]], (m, n, k), count): one["share"] for one in figure["cuts"]
+            }
+            for column, name in enumerate(self.names):
+                cut, base = cuts[name]
+                spent = duration(replace(cut, costs=costs[base]), m, n, k, count)
+                self.model[row, column] = spent
+                # What was not measured has what the model says.
+                share = known.get(_same(cut, base, (m, n, k), count))
+                self.shares[row, column] = share or figure["cublas_us"] / spent
+
+    def chosen(self, columns: Sequence[int]) -> Any:
+        """Return the column of the cut that the model takes at each size."""
+        return np.asarray(columns)[self.model[:, columns].argmin(axis=1)]
+
+    def share(self, columns: Sequence[int]) -> Any:
+        """Return the shares of what the model takes."""
+        return self.shares[np.arange(len(self.sizes)), self.chosen(columns)]
+
+    def loss(self, columns: Sequence[int]) -> float:
+        """Return how bad the choices are at the sizes of the sweep."""
+        logs = np.log(np.maximum(1e-3, self.share(columns)[self.seen]))
+        return float(np.mean(np.where(logs < np.log(_GOAL), _WEIGHT * logs, logs)) * -1)
+
+    def taken(self, most: int) -> list[int]:
+        """Return columns, one after the other the one that helps most."""
+        columns: list[int] = []
+        for _ in range(most):
+            losses = {
+                one: self.loss([*columns, one])
+                for one in range(len(self.names))
+                if one not in columns
+            }
+            best = min(losses, key=lambda one: losses[one])
+            if columns and losses[best] >= self.loss(columns) - 1e-5:
+                break
+            columns.append(best)
+            share = self.share(columns)
+            print(
+                f"{len(columns):2} {self.names[best]:46} loss {losses[best]:.4f} least"
+                f" {share[self.seen].min():.3f}, random {share[~self.seen].min(initial=9):.3f}"
+            )
+        return columns
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, nargs="+")
+    parser.add_argument("--cuts", type=int, default=12)
+    asked = parser.parse_args()
+    results = [json.loads(path.read_text()) for path in asked.results]
+    figures = [figure for result in results for figure in result["cuts"]]
+    count: int = results[0]["multiprocessors"]
+    cuts = _cuts()
+    seen = [figure for figure in figures if tuple(figure["shape"]) in SIZES]
+    costs: dict[Variant, Costs] = {}
+    every = _measured(figures, cuts)
+    for base, times in _measured(seen, cuts).items():
+        costs[base] = fitted(base, times, count)
+        errors = [
+            abs(np.log(duration(replace(cut, costs=costs[base]), *size, count) / spent))
+            for size, cut, spent in every[base]
+        ]
+        print(
+            f"{base.name:42} {len(times):4} times, errors {np.median(errors):.3f}"
+            f" to {max(errors):.3f}  {costs[base]}"
+        )
+    judge = Judge(figures, cuts, costs, count)
+    columns = judge.taken(asked.cuts)
+    share, chosen, best = judge.share(columns), judge.chosen(columns), judge.shares.argmax(axis=1)
+    for row in np.argsort(share)[:15]:
+        print(
+            f"{'x'.join(map(str, judge.sizes[row])):16} {share[row]:.3f}"
+            f" {judge.names[chosen[row]]:42} best {judge.shares[row].max():.3f}"
+            f" {judge.names[best[row]]}"
+        )
+
+
+if __name__ == "__main__":
+    main()
