@@ -98,7 +98,7 @@ class Judge:
         costs: Mapping[Variant, Costs],
         count: int,
     ) -> None:
-        self.sizes = [tuple(figure["shape"]) for figure in figures]
+        self.sizes: list[Any] = [tuple(figure["shape"]) for figure in figures]
         self.seen = np.array([size in SIZES for size in self.sizes])
         names = sorted({one["cut"] for figure in figures for one in figure["cuts"]})
         self.names = [name for name in names if cuts[name][1] in costs]
@@ -127,8 +127,9 @@ class Judge:
 
     def loss(self, columns: Sequence[int]) -> float:
         """Return how bad the choices are at the sizes of the sweep."""
-        logs = np.log(np.maximum(1e-3, self.share(columns)[self.seen]))
-        return float(np.mean(np.where(logs < np.log(_GOAL), _WEIGHT * logs, logs)) * -1)
+        logs: Any = np.log(np.maximum(1e-3, self.share(columns)[self.seen]))
+        weighted: Any = np.where(logs < np.log(_GOAL), _WEIGHT * logs, logs)
+        return -float(weighted.mean())
 
     def taken(self, most: int) -> list[int]:
         """Return columns, one after the other the one that helps most."""
