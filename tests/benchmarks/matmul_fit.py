@@ -16,7 +16,9 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
+from math import log
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -127,9 +129,9 @@ class Judge:
 
     def loss(self, columns: Sequence[int]) -> float:
         """Return how bad the choices are at the sizes of the sweep."""
-        logs: Any = np.log(np.maximum(1e-3, self.share(columns)[self.seen]))
-        weighted: Any = np.where(logs < np.log(_GOAL), _WEIGHT * logs, logs)
-        return -float(weighted.mean())
+        shares: list[float] = self.share(columns)[self.seen].tolist()
+        logs = [log(max(1e-3, share)) for share in shares]
+        return -mean(_WEIGHT * one if one < log(_GOAL) else one for one in logs)
 
     def taken(self, most: int) -> list[int]:
         """Return columns, one after the other the one that helps most."""
