@@ -72,28 +72,25 @@ def _direct(*sizes: int, slices: int = 1, busy: float = 0.75) -> Variant:
     return Variant(*sizes, slices=slices, direct=True, costs=costs)
 
 
-#: Cuts that might be added to those there are.
+#: Cuts that might be added to those there are, or were there once.
 FURTHER: Sequence[Variant] = (
     Variant(128, 128, 16, 8, 16, 8, 3, 2, costs=_guess(16, 4.0, 2, 0.84)),
+    Variant(128, 128, 16, 8, 8, 8, 3, 1, costs=_guess(16, 4.0, 1, 0.8)),
     Variant(128, 128, 16, 8, 8, 8, 4, 1, costs=_guess(16, 4.0, 1, 0.8)),
+    _direct(64, 128, 16, 4, 8, 8, 4, 1),
     _direct(64, 128, 16, 8, 8, 8, 4, 3, busy=0.8),
-    _direct(128, 64, 16, 8, 8, 8, 4, 2, busy=0.8),
     _direct(64, 128, 16, 8, 8, 8, 3, 1, slices=2),
-    _direct(32, 128, 16, 8, 8, 4, 4, 2, slices=2),
-    _direct(64, 64, 16, 8, 8, 8, 4, 4),
     _direct(64, 64, 16, 8, 8, 8, 4, 2, slices=2),
     _direct(64, 64, 16, 8, 8, 8, 4, 3, slices=2),
     _direct(64, 64, 16, 8, 8, 8, 3, 1, slices=4, busy=0.65),
-    _direct(64, 64, 32, 8, 8, 8, 3, 1, slices=4, busy=0.65),
     _direct(64, 64, 16, 4, 8, 8, 4, 2, busy=0.6),
     _direct(64, 32, 16, 8, 8, 8, 4, 2, slices=4, busy=0.6),
+    _direct(32, 64, 16, 8, 8, 4, 4, 2, slices=4, busy=0.6),
     _direct(32, 64, 16, 8, 8, 4, 3, 2, slices=4, busy=0.6),
     _direct(32, 64, 16, 8, 8, 4, 4, 3, slices=4, busy=0.6),
     _direct(32, 64, 16, 8, 8, 4, 4, 1, slices=8, busy=0.55),
     _direct(32, 64, 16, 8, 8, 4, 4, 4, slices=2, busy=0.55),
-    _direct(32, 64, 32, 8, 8, 4, 3, 2, slices=4, busy=0.6),
     _direct(32, 32, 16, 8, 4, 4, 4, 4, slices=4, busy=0.45),
-    replace(_direct(64, 128, 16, 8, 8, 8, 4, 2, busy=0.8), direct=False),
     replace(_direct(128, 64, 16, 8, 8, 8, 4, 2, busy=0.8), direct=False),
     replace(_direct(64, 64, 16, 8, 8, 8, 4, 2, slices=2), direct=False),
 )

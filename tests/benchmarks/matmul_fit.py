@@ -36,6 +36,10 @@ from halocline_engine.kernels.matmul.cuts import (
 )
 
 _WIDEST = 5
+#: What a stage of one block takes of that of all a multiprocessor has, where a fit begins.
+_ALONE = 0.57
+#: How bad it is to leave that beginning, so that costs of which few times tell stay there.
+_PRIOR = np.array([0.1, 0.1, 1.0, 0.1, 0.1, 0.1])
 #: A share above this is as good as one below is bad by so many times.
 _GOAL, _WEIGHT = 0.97, 4.0
 
@@ -65,13 +69,16 @@ def fitted(base: Variant, times: Sequence[tuple[Size, Variant, float]], count: i
     """Return the costs with which the model is nearest to times, relative to them."""
     start = np.maximum(1e-3, astuple(base.costs))
     alone = base.resident > 1
+    # From where both are the same, no step tells the fit which way is better.
+    start[2] = (_ALONE if alone else 1.0) * start[1]
 
     def apart(factors: Any) -> Any:
         costs = _costs(start * factors, alone=alone)
-        return [
+        errors = [
             np.log(duration(replace(cut, costs=costs), *size, count) / spent)
             for size, cut, spent in times
         ]
+        return [*errors, *(_PRIOR * (factors - 1))]
 
     fit: Any = importlib.import_module("scipy.optimize").least_squares
     made = fit(apart, np.ones(len(start)), bounds=(0, 8), loss="soft_l1", f_scale=0.03)

@@ -122,48 +122,22 @@ class Variant:
         )
 
 
-def _in_parts(variant: Variant, *parts: int) -> Sequence[Variant]:
-    """Return a cut with tiles done by so many blocks each."""
-    return [replace(variant, parts=count) for count in parts]
+def _cut(*sizes: int, costs: Costs, slices: int = 1, direct: bool = True) -> Sequence[Variant]:
+    """Return a cut with tiles shared out evenly, and done by one block or two each."""
+    cut = Variant(*sizes, slices=slices, direct=direct, costs=costs)
+    return [replace(cut, parts=parts) for parts in (0, 1, 2)]
 
 
 #: The cuts there are, that for large products first.
 VARIANTS: Sequence[Variant] = (
-    *_in_parts(
-        Variant(128, 256, 16, 8, 16, 8, 3, 1, costs=Costs(4.1, 2.748, 2.748, 10.4, 3.0)), 0, 1
-    ),
-    *_in_parts(
-        Variant(128, 128, 16, 8, 8, 8, 3, 1, costs=Costs(3.5, 1.466, 1.466, 5.0, 0.7)), 0, 1
-    ),
-    *_in_parts(
-        Variant(
-            64,
-            128,
-            16,
-            8,
-            8,
-            8,
-            4,
-            2,
-            direct=True,
-            costs=Costs(4.1, 1.467, 1.467, 5.5, 0.43, 1.067),
-        ),
-        0,
-        1,
-    ),
-    Variant(
-        64, 128, 16, 4, 8, 8, 4, 1, parts=1, direct=True, costs=Costs(2.5, 0.874, 0.874, odd=1.075)
-    ),
-    *_in_parts(
-        Variant(
-            *(32, 64, 16, 8, 8, 4, 4, 2),
-            slices=4,
-            direct=True,
-            costs=Costs(3.3, 0.45, 0.236, 4.4, 0.0, 1.127),
-        ),
-        0,
-        1,
-    ),
+    *_cut(128, 256, 16, 8, 16, 8, 3, 1, costs=Costs(3.31, 2.763, 2.763, 5.95, 0.86), direct=False),
+    *_cut(64, 128, 16, 8, 8, 8, 4, 2, costs=Costs(1.86, 1.468, 0.85, 5.43, 0.71, 1.086)),
+    *_cut(64, 128, 16, 8, 8, 8, 4, 2, costs=Costs(4.13, 1.531, 0.861, 1.10, 0.84), direct=False),
+    *_cut(128, 64, 16, 8, 8, 8, 4, 2, costs=Costs(5.60, 1.541, 0.851, 1.05, 0.81, 1.064)),
+    *_cut(64, 64, 16, 8, 8, 8, 4, 4, costs=Costs(5.53, 1.500, 0.739, 1.03, 0.79, 1.135)),
+    *_cut(32, 128, 16, 8, 8, 4, 4, 2, slices=2, costs=Costs(2.95, 0.796, 0.469, 3.06, 0.76, 1.136)),
+    *_cut(64, 64, 32, 8, 8, 8, 3, 1, slices=4, costs=Costs(2.85, 0.859, 0.859, 3.24, 0.39, 1.080)),
+    *_cut(32, 64, 32, 8, 8, 4, 3, 2, slices=4, costs=Costs(2.82, 0.869, 0.516, 2.79, 0.42, 1.144)),
 )
 
 
@@ -203,13 +177,13 @@ def shares_of(
 ) -> Shares:
     """Return what blocks do for a product of these sizes.
 
-    >>> large, small = VARIANTS[0], VARIANTS[2]
+    >>> large, small = VARIANTS[0], VARIANTS[3]
     >>> shares_of(large, 4096, 4096, 4096, 132)
     Shares(blocks=132, waves=2, split=248, stages=256, chained=True)
     >>> shares_of(small, 1000, 1000, 1000, 132)
-    Shares(blocks=132, waves=0, split=64, stages=63, chained=False)
+    Shares(blocks=264, waves=0, split=128, stages=63, chained=False)
     >>> shares_of(replace(small, parts=2), 1000, 1000, 1000, 132).blocks
-    128
+    256
     """
     places = multiprocessors * variant.resident
     tiles = -(-rows // variant.rows) * -(-columns // variant.columns)
@@ -231,7 +205,7 @@ def usual_variant(rows: int, columns: int, inner: int, multiprocessors: int) -> 
     """Return the cut that should be through first.
 
     >>> usual_variant(8192, 8192, 8192, 132).name, usual_variant(512, 512, 512, 132).name
-    ('128x256x16-8x16-l8-s3-b1', '32x64x16-8x8-l4-s4-b2-4slices-direct-whole')
+    ('128x256x16-8x16-l8-s3-b1', '32x64x32-8x8-l4-s3-b2-4slices-direct-whole')
     """
     return min(VARIANTS, key=lambda one: duration(one, rows, columns, inner, multiprocessors))
 
@@ -240,7 +214,7 @@ def duration(variant: Variant, rows: int, columns: int, inner: int, multiprocess
     """Return about how many microseconds a product takes with a cut.
 
     >>> round(duration(VARIANTS[0], 4096, 4096, 4096, 132), -2)
-    2700.0
+    2800.0
     """
     shares, costs = shares_of(variant, rows, columns, inner, multiprocessors), variant.costs
     blocks = -(-shares.blocks // multiprocessors)

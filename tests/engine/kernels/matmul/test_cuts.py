@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from halocline_engine.kernels.matmul.cuts import (
     VARIANTS,
@@ -32,12 +33,40 @@ def test_shares_are_even_and_complete() -> None:
             assert abs(shares.load * shares.blocks - tiles * shares.stages) < 1
 
 
-def test_the_usual_cut_fits_the_sizes() -> None:
-    large, odd = usual_variant(64_000, 64_000, 1000, 132), usual_variant(4099, 4097, 4101, 132)
-    assert (large, odd) == (VARIANTS[0], VARIANTS[0])
-    assert usual_variant(1280, 1280, 1280, 132) == VARIANTS[2]
-    assert usual_variant(512, 512, 512, 132) == VARIANTS[-1]
+@pytest.mark.parametrize(
+    ("sizes", "name"),
+    [
+        # Large products, whose rows may begin anywhere.
+        ((64_000, 64_000, 1000), "128x256x16-8x16-l8-s3-b1"),
+        ((4099, 4097, 4101), "128x256x16-8x16-l8-s3-b1"),
+        # One wave of tiles that is nearly full.
+        ((512, 8192, 512), "128x256x16-8x16-l8-s3-b1-whole"),
+        ((1000, 1000, 1000), "32x128x16-8x8-l4-s4-b2-2slices-direct-whole"),
+        ((700, 701, 702), "64x64x32-8x8-l8-s3-b1-4slices-direct-whole"),
+        ((512, 512, 512), "32x64x32-8x8-l4-s3-b2-4slices-direct-whole"),
+        # Half as many tiles as places.
+        ((512, 512, 2048), "32x64x32-8x8-l4-s3-b2-4slices-direct-2parts"),
+        # Tiles that fill no number of waves.
+        ((669, 561, 978), "64x64x32-8x8-l8-s3-b1-4slices-direct"),
+        ((513, 515, 517), "32x64x32-8x8-l4-s3-b2-4slices-direct"),
+        ((924, 773, 1448), "64x64x16-8x8-l8-s4-b4-direct"),
+        ((768, 769, 2049), "128x64x16-8x8-l8-s4-b2-direct"),
+        ((1500, 1501, 999), "128x256x16-8x16-l8-s3-b1"),
+        # Rows of odd length that are better copied first.
+        ((903, 2662, 3774), "64x128x16-8x8-l8-s4-b2"),
+    ],
+)
+def test_the_usual_cut_fits_the_sizes(sizes: tuple[int, int, int], name: str) -> None:
+    assert usual_variant(*sizes, 132).name == name
+
+
+def test_there_is_a_cut_for_the_smallest_products() -> None:
     assert usual_variant(1, 1, 0, 132) in VARIANTS
+    assert usual_variant(1, 1, 1, 1) in VARIANTS
+
+
+def test_cuts_are_told_apart_by_their_names() -> None:
+    assert len({variant.name for variant in VARIANTS}) == len(VARIANTS)
 
 
 def test_no_place_is_left_idle_at_1500_x_1501() -> None:
