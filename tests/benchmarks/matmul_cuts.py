@@ -3,7 +3,7 @@
     PYTHONPATH=engine python tests/benchmarks/matmul_cuts.py RESULT.json [--commit COMMIT]
         [--seconds 90] [--only usual|engine|all]
 
-The sizes are those of `matmul_sweep` and 40 random ones, always the same. At each of them the usual
+The sizes are those of `matmul_sweep` but the new ones. At each of them the usual
 cut, the other cuts there are, and further ones that might be added, are recorded into graphs and
 replayed in the same rounds as cuBLAS without TF32; shares are medians of the rounds' ratios. Cuts
 that the model says are far too slow are left out. Results are poisoned before and compared with
@@ -20,14 +20,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import exp, log, prod
+from math import exp, prod
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 from gpu_matmul import Bench
-from matmul_sweep import APART, SIZES, Operands, Sweep, sources_of
+from matmul_sweep import APART, RANDOM, SIZES, Operands, Sweep, sources_of
 
 from halocline_engine.errors import HaloclineError
 from halocline_engine.kernels.matmul.cuda import room_bytes
@@ -42,22 +42,11 @@ from halocline_engine.kernels.matmul.cuts import (
     usual_variant,
 )
 
-__all__ = ["FURTHER", "RANDOM", "candidates", "table"]
+__all__ = ["FURTHER", "candidates", "table"]
 
 _ROUNDS = 5
 #: Seconds that one cut's turn in a round takes about.
 _TURN, _RATE, _LAUNCH = 3e-4, 4.5e13, 3e-6
-_SMALLEST, _LARGEST, _COUNT = 500, 4500, 40
-
-
-def _random() -> Sequence[tuple[int, int, int]]:
-    rng = np.random.default_rng(36)
-    drawn = np.exp(rng.uniform(log(_SMALLEST), log(_LARGEST), size=(_COUNT - 1, 3)))
-    return [(887, 546, 1024), *((int(m), int(n), int(k)) for m, n, k in drawn)]
-
-
-#: Sizes that no model was fitted to.
-RANDOM: Sequence[tuple[int, int, int]] = _random()
 
 
 def _guess(thousands: float, start: float, blocks: int, busy: float = 0.75) -> Costs:

@@ -1,11 +1,14 @@
 """Fit the model of cuts of products to what `matmul_cuts` measured, and say what it then chooses.
 
-    PYTHONPATH=engine python tests/benchmarks/matmul_fit.py RESULT.json ... [--cuts COUNT]
+    PYTHONPATH=engine python tests/benchmarks/matmul_fit.py RESULT.json ... [--cuts COUNT] [--every]
 
-The costs of each cut are fitted to its times at the sizes of `matmul_sweep`; the random sizes are
-only judged. Then cuts are taken one by one, at each turn the one with which the model's choices
-have the highest shares. Costs are printed as the engine has them, with the median and the largest
-error of the model, and the sizes at which the choice is worst.
+To be used again when cuts are added or the kernel changes. The costs of each cut are fitted to its
+times at the given sizes of `matmul_sweep`, or with `--every` to the random ones too, which are only
+judged otherwise. Then cuts are taken one by one, each in all parts that the engine has, at each
+turn the one with which the model's choices have the highest shares, also where the model errs by
+some per cent. Costs are printed as the engine has them, with the median and the largest error of
+the model, the shares of the cuts that the engine has now with the costs fitted, and the sizes at
+which the choice is worst.
 """
 
 from __future__ import annotations
@@ -16,9 +19,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
-from math import log
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,10 @@ _WIDEST = 5
 _ALONE = 0.57
 #: How bad it is to leave that beginning, so that costs of which few times tell stay there.
 _PRIOR = np.array([0.1, 0.1, 1.0, 0.1, 0.1, 0.1])
-#: A share above this is as good as one below is bad by so many times.
-_GOAL, _WEIGHT = 0.97, 4.0
+#: Shares below these count so many times more.
+_GOALS = {1.0: 0.0, 0.97: 3.0, 0.92: 10.0}
+#: Parts of tiles that the engine has, and how often and how far the model errs when it is judged.
+_PARTS, _DRAWS, _ERROR = (0, 1, 2), 24, 0.02
 
 Size = tuple[int, int, int]
 Times = dict[Variant, list[tuple[Size, Variant, float]]]
@@ -126,51 +129,64 @@ class Judge:
                 share = known.get(_same(cut, base, (m, n, k), count))
                 self.shares[row, column] = share or figure["cublas_us"] / spent
 
-    def chosen(self, columns: Sequence[int]) -> Any:
-        """Return the column of the cut that the model takes at each size."""
-        return np.asarray(columns)[self.model[:, columns].argmin(axis=1)]
+        errors = np.random.default_rng(1).normal(0, _ERROR, (_DRAWS, *self.model.shape))
+        errors[0] = 0
+        self._logs = np.log(self.model) + errors
+        self.bases: dict[str, list[int]] = defaultdict(list)
+        for column, name in enumerate(self.names):
+            cut, base = cuts[name]
+            if cut.parts in _PARTS:
+                self.bases[base.name].append(column)
 
-    def share(self, columns: Sequence[int]) -> Any:
-        """Return the shares of what the model takes."""
-        return self.shares[np.arange(len(self.sizes)), self.chosen(columns)]
+    def chosen(self, bases: Sequence[str]) -> Any:
+        """Return the column of the cut that the model takes [draw, size], in draw 0 as it is."""
+        columns = [column for base in bases for column in self.bases[base]]
+        return np.asarray(columns)[self._logs[:, :, columns].argmin(axis=2)]
 
-    def loss(self, columns: Sequence[int]) -> float:
-        """Return how bad the choices are at the sizes of the sweep."""
-        shares: list[float] = self.share(columns)[self.seen].tolist()
-        logs = [log(max(1e-3, share)) for share in shares]
-        return -mean(_WEIGHT * one if one < log(_GOAL) else one for one in logs)
+    def share(self, bases: Sequence[str]) -> Any:
+        """Return the shares of what the model takes [draw, size]."""
+        return self.shares[np.arange(len(self.sizes)), self.chosen(bases)]
 
-    def taken(self, most: int) -> list[int]:
-        """Return columns, one after the other the one that helps most."""
-        columns: list[int] = []
+    def loss(self, bases: Sequence[str]) -> float:
+        """Return how bad the choices are at the given sizes."""
+        logs = np.log(np.maximum(1e-3, self.share(bases)[:, self.seen]))
+        below = [weight * np.maximum(0, np.log(goal) - logs) for goal, weight in _GOALS.items()]
+        return float((sum(below) - logs).mean())
+
+    def tell(self, bases: Sequence[str]) -> str:
+        """Return the least shares of what the model takes, and those where it errs."""
+        share = self.share(bases)
+        parts = [
+            f"{name} least {those[0].min(initial=9):.3f}, below 0.9 {(those[0] < 0.9).sum()},"
+            f" with errors {those.min(axis=1, initial=9).mean():.3f}"
+            for name, those in (("given", share[:, self.seen]), ("random", share[:, ~self.seen]))
+        ]
+        return f"loss {self.loss(bases):.4f}; {'; '.join(parts)}"
+
+    def taken(self, most: int) -> list[str]:
+        """Return cuts, one after the other the one that helps most."""
+        bases: list[str] = []
         for _ in range(most):
-            losses = {
-                one: self.loss([*columns, one])
-                for one in range(len(self.names))
-                if one not in columns
-            }
+            losses = {one: self.loss([*bases, one]) for one in self.bases if one not in bases}
             best = min(losses, key=lambda one: losses[one])
-            if columns and losses[best] >= self.loss(columns) - 1e-5:
+            if bases and losses[best] >= self.loss(bases) - 1e-5:
                 break
-            columns.append(best)
-            share = self.share(columns)
-            print(
-                f"{len(columns):2} {self.names[best]:46} loss {losses[best]:.4f} least"
-                f" {share[self.seen].min():.3f}, random {share[~self.seen].min(initial=9):.3f}"
-            )
-        return columns
+            bases.append(best)
+            print(f"{len(bases):2} {best:42} {self.tell(bases)}")
+        return bases
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, nargs="+")
-    parser.add_argument("--cuts", type=int, default=12)
+    parser.add_argument("--cuts", type=int, default=10)
+    parser.add_argument("--every", action="store_true")
     asked = parser.parse_args()
     results = [json.loads(path.read_text()) for path in asked.results]
     figures = [figure for result in results for figure in result["cuts"]]
     count: int = results[0]["multiprocessors"]
     cuts = _cuts()
-    seen = [figure for figure in figures if tuple(figure["shape"]) in SIZES]
+    seen = [one for one in figures if asked.every or tuple(one["shape"]) in SIZES]
     costs: dict[Variant, Costs] = {}
     every = _measured(figures, cuts)
     for base, times in _measured(seen, cuts).items():
@@ -184,8 +200,10 @@ def main() -> None:
             f" to {max(errors):.3f}  {costs[base]}"
         )
     judge = Judge(figures, cuts, costs, count)
-    columns = judge.taken(asked.cuts)
-    share, chosen, best = judge.share(columns), judge.chosen(columns), judge.shares.argmax(axis=1)
+    judge.taken(asked.cuts)
+    bases = [one.name for one in dict.fromkeys(replace(one, parts=0) for one in VARIANTS)]
+    print(f"the engine's: {judge.tell(bases)}")
+    share, chosen, best = judge.share(bases)[0], judge.chosen(bases)[0], judge.shares.argmax(axis=1)
     for row in np.argsort(share)[:15]:
         print(
             f"{'x'.join(map(str, judge.sizes[row])):16} {share[row]:.3f}"
