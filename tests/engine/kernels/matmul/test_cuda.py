@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,18 @@ SMALL = (
     Variant(128, 32, 16, 16, 4, 4, 4, 1),
     Variant(64, 128, 8, 8, 16, 8, 2, 1, direct=True),
     Variant(64, 64, 16, 4, 4, 8, 3, 1, direct=True),
+    Variant(64, 64, 16, 8, 8, 8, 3, 1, parts=1, direct=True),
 )
 SLICED = (
     Variant(32, 64, 16, 8, 8, 4, 3, 1, slices=4),
     Variant(64, 64, 16, 8, 8, 8, 2, 1, slices=2, direct=True),
+    Variant(32, 64, 16, 8, 8, 4, 3, 1, slices=4, parts=1),
+    Variant(64, 64, 16, 8, 8, 8, 2, 1, slices=2, parts=2, direct=True),
 )
+#: The cuts of the engine, each once.
+USUAL = [one for one in VARIANTS if not one.parts]
+#: The same, and with two blocks a tile, with no more blocks than may be left in their order.
+FEW = [replace(one, resident=1) for one in VARIANTS if one.parts != 1]
 #: Mixes up threads, and leaves up to six blocks in their order: a block may wait for those before.
 IN_TURN = 95
 
@@ -99,7 +107,7 @@ def test_blocks_sum_as_single_elements_do(multipliers: Made, variant: Variant) -
         np.testing.assert_array_equal(out, by_rows(multipliers, left, right))
 
 
-@pytest.mark.parametrize("variant", [*SMALL[:2], SMALL[-1]], ids=lambda variant: variant.name)
+@pytest.mark.parametrize("variant", [*SMALL[:2], SMALL[4]], ids=lambda variant: variant.name)
 @pytest.mark.parametrize("count", [2, 4, 6])
 def test_shares_go_on_with_the_same_sum(multipliers: Made, variant: Variant, count: int) -> None:
     left, right = operands(130, 301, 75, "float32")
@@ -114,7 +122,7 @@ def test_shares_go_on_with_the_same_sum(multipliers: Made, variant: Variant, cou
         out.fill(np.nan)
 
 
-@pytest.mark.parametrize("variant", [*SMALL[:2], *SLICED], ids=lambda variant: variant.name)
+@pytest.mark.parametrize("variant", [*SMALL[:2], *SLICED, *FEW], ids=lambda one: one.name)
 def test_every_term_is_added_once(multipliers: Made, variant: Variant) -> None:
     # Sums of these are exact in any order.
     for sizes, count in (
@@ -165,9 +173,13 @@ def test_what_is_not_a_number_stays_in_its_rows(multipliers: Made) -> None:
     assert np.isfinite(out[:69, :67]).all()
 
 
-def test_the_usual_cuts_keep_their_sums_in_registers() -> None:
-    for variant, chained in ((VARIANTS[0], True), (VARIANTS[1], False)):
-        source = variant.source(vector=True, chained=chained)
+@pytest.mark.parametrize("variant", USUAL, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("vector", [True, False], ids=["even", "odd"])
+def test_the_cuts_keep_their_sums_in_registers(variant: Variant, vector: bool) -> None:
+    for chained in (True, False) if variant.slices == 1 else (False,):
+        source = variant.source(vector=vector, chained=chained)
         kernel = resources(compile_source(source, "sm_90"))["multiply"]
         assert kernel.stack == 0
         assert kernel.registers * variant.threads * variant.resident <= 65536
+        assert variant.shared(vector=vector) <= 227 << 10
+        assert (variant.shared(vector=vector) + 1024) * variant.resident <= 228 << 10
