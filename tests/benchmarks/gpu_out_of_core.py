@@ -2,6 +2,8 @@
 
     python tests/benchmarks/gpu_out_of_core.py RESULT.json --commit COMMIT [--seconds 60]
         [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--target cuda]
+        [--only 1 16 64 128 256] [--ways crew] [--rows 512 1024] [--slots 3] [--rounds 1]
+        [--divisions 5+9 6+8] [--timeline]
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, some steps for each
 residency of a block on the device. Each stage is timed alone, with all blocks, and the buffers and
@@ -18,30 +20,37 @@ they had before the run, beside the projection. At last some passes go over an a
 where sending and fetching are all that takes time: `best_to_pinned` is the rate of the best of them
 beside that of a page-locked copy, and `best_to_duplex` beside that of one while another one goes
 the other way.
+
+`--only` takes the cases with these steps, `--rows`, `--slots` and `--ways` make others of them, and
+`--divisions` gives other numbers of threads that read and write. `--timeline` tells after each case
+when what began and ended, in milliseconds: in the pipeline that was timed, and in a run by itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import psutil
 import zarr
 from gpu_arrays import CHUNK, FIVE, GIB, WIDTH, in_memory, pinned_rate
+from out_of_core_figures import HEAD, Figure, line
+from pipeline_timeline import Timeline, watched
 
 from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import ZarrSink
@@ -49,8 +58,9 @@ from halocline_engine.device import crew_files
 from halocline_engine.device.crew_files import CrewFiles
 from halocline_engine.device.door import cupy
 from halocline_engine.device.files import kvikio_files
+from halocline_engine.distribute import belt as belts
 from halocline_engine.distribute import pipeline
-from halocline_engine.distribute.belt import open_belt, turns
+from halocline_engine.distribute.belt import open_belt
 from halocline_engine.distribute.conveyor import Conveyor, Item, PipelinedWork, items_of
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.options import Options
@@ -62,8 +72,11 @@ from halocline_engine.run import run
 
 #: What brings values from files to the device, and back.
 CREW, KVIKIO, BUFFERS = "crew", "kvikio", "buffers"
+#: Rows of a block, where nothing else is asked for.
+ROWS = 1024
 #: (Steps of a residency, rows of a block, slots, way) that are measured.
-CASES = (
+Case: TypeAlias = tuple[int, int, int, str]
+CASES: tuple[Case, ...] = (
     (1, 1024, 3, CREW),
     (16, 1024, 3, CREW),
     (64, 1024, 3, CREW),
@@ -75,39 +88,6 @@ CASES = (
     (1, 512, 3, CREW),
     (1, 1024, 3, KVIKIO),
 )
-
-
-@dataclass
-class Figure:
-    """A run; times in seconds, sizes in bytes."""
-
-    steps: int
-    rows: int
-    slots: int
-    blocks: int
-    dataset: int
-    granted: int
-    way: str = "buffers"
-    threads: tuple[int, int] = (0, 0)
-    filed: int = 0
-    first: bool = False
-    alone: dict[str, float] = field(default_factory=dict[str, float])
-    alone_with_all_threads: dict[str, float] = field(default_factory=dict[str, float])
-    wall: float = 0.0
-    core_seconds: float = 0.0
-    whole_run: float = 0.0
-    slowest: str = ""
-    locked: int = 0
-    unlocking: float = 0.0
-    wall_to_slowest: float = 0.0
-    wall_to_slowest_with_all_threads: float = 0.0
-    sent: int = 0
-    pinned_rate: float = 0.0
-    send_to_pinned: float = 0.0
-    achieved_to_pinned: float = 0.0
-    projected: int = 0
-    host_peak: int = 0
-    device_peak: int = 0
 
 
 class Watch:
@@ -175,8 +155,12 @@ class Measured(PipelinedWork):
         del conveyor
         self._with_all_threads(items)
         self._unlock()
+        timeline = Timeline()
         begun, before = time.perf_counter(), os.times()
-        yield from PipelinedWork.stream(self, blocks, asked)
+        with watched(timeline):
+            yield from PipelinedWork.stream(self, blocks, asked)
+        timeline.mark("ended")
+        TIMELINES.append(timeline)
         self.figure.unlocking = self._unlock()
         self.figure.wall = time.perf_counter() - begun
         after = os.times()
@@ -191,7 +175,7 @@ class Measured(PipelinedWork):
             belt = replace(self.belt, readers=threads, writers=threads)
             if self.belt.files is not None:
                 every = len(os.sched_getaffinity(0))
-                self.figure.threads = turns(every)
+                self.figure.threads = belts.turns(every)
                 files = WAYS[self.figure.way](every, every)
                 stack.callback(files.close)
                 belt.files = files
@@ -233,6 +217,8 @@ class Measured(PipelinedWork):
         return time.perf_counter() - begun
 
 
+#: Those of the pipelines that were timed.
+TIMELINES: list[Timeline] = []
 #: How each way is made, with so many threads that read, and that write.
 WAYS: dict[str, Any] = {CREW: CrewFiles, KVIKIO: partial(kvikio_files, direct=False)}
 
@@ -278,7 +264,7 @@ def check(source: RawArray, made: RawArray, rows: int, threads: ThreadPoolExecut
 def measured(
     folder: Path,
     source: RawArray,
-    case: tuple[int, int, int, str],
+    case: Case,
     grant: int,
     target: str,
     rate: float,
@@ -302,25 +288,7 @@ def measured(
     begun = time.perf_counter()
     try:
         with Watch(target) as watch:
-            run(
-                FIVE,
-                source.path.parent,
-                scalars={"w": 0.2},
-                boundary={"x": "periodic", "y": "edge"},
-                steps=steps,
-                feedback={"v": "u"},
-                chunks={"y": rows, "x": WIDTH},
-                target=target,
-                output=output,
-                on_event=events.append,
-                options=Options(
-                    steps_per_pass=steps,
-                    slots=slots,
-                    device_memory=grant,
-                    compressed=False,
-                    filed=way != BUFFERS,
-                ),
-            )
+            stencil(source, case, grant, target, output, events.append)
     finally:
         streamed.PipelinedWork = plain
     figure.whole_run = time.perf_counter() - begun
@@ -342,36 +310,64 @@ def measured(
     return figure
 
 
+def stencil(
+    source: RawArray,
+    case: Case,
+    grant: int,
+    target: str,
+    output: Path,
+    tell: Callable[[Event], None],
+) -> None:
+    """Make the run of a case."""
+    steps, rows, slots, way = case
+    run(
+        FIVE,
+        source.path.parent,
+        scalars={"w": 0.2},
+        boundary={"x": "periodic", "y": "edge"},
+        steps=steps,
+        feedback={"v": "u"},
+        chunks={"y": rows, "x": WIDTH},
+        target=target,
+        output=output,
+        on_event=tell,
+        options=Options(
+            steps_per_pass=steps,
+            slots=slots,
+            device_memory=grant,
+            compressed=False,
+            filed=way != BUFFERS,
+        ),
+    )
+
+
+def by_itself(folder: Path, source: RawArray, case: Case, grant: int, target: str) -> Timeline:
+    """Make the run of a case as anyone does, with nothing but notes of when what happens."""
+    remove(folder / "out.zarr")
+    timeline = Timeline()
+
+    def tell(event: Event) -> None:
+        timeline.mark(f"first {type(event).__name__}")
+
+    with watched(timeline):
+        stencil(source, case, grant, target, folder / "out.zarr", tell)
+    timeline.mark("returned")
+    return timeline
+
+
+def show(timeline: Timeline) -> None:
+    """Print when what happened."""
+    print(timeline.summary())
+    count = len(timeline.stages["read"])
+    numbers = sorted({*range(min(8, count)), count // 2, *range(max(0, count - 5), count)})
+    print(timeline.items(numbers), flush=True)
+
+
 def remove(folder: Path) -> None:
     """Remove a folder, its files in several threads."""
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(Path.unlink, (file for file in folder.rglob("*") if file.is_file())))
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def line(figure: Figure) -> str:
-    """Return a row of the table."""
-    alone = " | ".join(f"{figure.alone[stage.name.lower()]:.3f}" for stage in Stage)
-    every = " | ".join(f"{seconds:.3f}" for seconds in figure.alone_with_all_threads.values())
-    return (
-        f"| {figure.steps} | {figure.rows} | {figure.slots} | {figure.blocks} | {figure.way} |"
-        f" {figure.threads[0]} + {figure.threads[1]} | {alone} |"
-        f" {figure.wall:.3f} | {figure.core_seconds:.1f} | {figure.slowest} |"
-        f" {figure.wall_to_slowest:.3f} | {every} |"
-        f" {figure.wall_to_slowest_with_all_threads:.3f} |"
-        f" {figure.pinned_rate / 1e9:.1f} |"
-        f" {figure.send_to_pinned:.3f} | {figure.achieved_to_pinned:.3f} |"
-        f" {figure.host_peak / 1e9:.2f} | {figure.device_peak / 1e9:.2f} |"
-        f" {figure.projected / 1e9:.2f} | {figure.whole_run:.1f} |"
-    )
-
-
-HEAD = (
-    "| steps | rows | slots | blocks | way | threads | read | send | compute | fetch | write |"
-    " wall | core s | slowest | wall / slowest | all read | all write | of all |"
-    " pinned GB/s | send / pinned | achieved | host GB | device GB |"
-    " projected GB | whole run |"
-)
 
 
 def place(wanted: Path | None, size: int) -> Path:
@@ -380,6 +376,28 @@ def place(wanted: Path | None, size: int) -> Path:
     if wanted is None and shared.is_dir() and shutil.disk_usage(shared).free > size:
         wanted = shared
     return Path(tempfile.mkdtemp(prefix="out-of-core-", dir=wanted))
+
+
+def asked(arguments: argparse.Namespace) -> Iterator[Case]:
+    """Yield the cases that someone asked for, and divide the threads as they say."""
+    plain = belts.turns
+    several = [tuple(map(int, one.split("+"))) for one in arguments.divisions]
+    known: Any = belts
+    for _, division, case in itertools.product(range(arguments.rounds), several or [None], CASES):
+        steps, rows, slots, way = case
+        named = arguments.rows or arguments.slots or arguments.ways
+        if arguments.only and steps not in arguments.only:
+            continue
+        if (named or arguments.only) and case != (steps, ROWS, 3, CREW):
+            continue
+        known.turns = plain if division is None else partial(_divided, division)
+        kinds = (arguments.rows or [rows], arguments.slots or [slots], arguments.ways or [way])
+        yield from ((steps, *kind) for kind in itertools.product(*kinds))
+    known.turns = plain
+
+
+def _divided(division: tuple[int, ...], _cores: int) -> tuple[int, ...]:
+    return division
 
 
 def main() -> None:
@@ -393,6 +411,13 @@ def main() -> None:
     parser.add_argument("--memory-gib", type=float, default=6.0)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--target", default="cuda")
+    parser.add_argument("--only", type=int, nargs="*", default=[])
+    parser.add_argument("--ways", nargs="*", default=[])
+    parser.add_argument("--rows", type=int, nargs="*", default=[])
+    parser.add_argument("--slots", type=int, nargs="*", default=[])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--divisions", nargs="*", default=[])
+    parser.add_argument("--timeline", action="store_true")
     arguments = parser.parse_args()
     begun = time.perf_counter()
     rows = int(arguments.gib * GIB) // (4 * WIDTH) // CHUNK * CHUNK
@@ -403,6 +428,7 @@ def main() -> None:
         "commit": arguments.commit,
         "place": "memory" if str(folder).startswith("/dev/shm") else "disk",
         "figures": [],
+        "timelines": [],
     }
     try:
         with ThreadPoolExecutor(8) as threads:
@@ -413,7 +439,7 @@ def main() -> None:
             print(HEAD + "\n|" + "---|" * (HEAD.count("|") - 1), flush=True)
             # Compiles, and makes memory for files, which no case shall pay for.
             measured(folder, source, CASES[0], grant, arguments.target, rate)
-            for case in CASES:
+            for case in asked(arguments):
                 if time.perf_counter() - begun > arguments.seconds or case[1] * 2 > rows:
                     break
                 figure = measured(folder, source, case, grant, arguments.target, rate)
@@ -423,6 +449,11 @@ def main() -> None:
                     made = raw_array(folder / "out.zarr", "v", "float32")
                     assert made is not None
                     check(source, made, case[1], threads)
+                if arguments.timeline:
+                    alone = by_itself(folder, source, case, grant, arguments.target)
+                    for one in (TIMELINES[-1], alone):
+                        show(one)
+                        found["timelines"].append(asdict(one))
                 arguments.result.write_text(json.dumps(found, indent=1) + "\n")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
