@@ -107,10 +107,20 @@ class Batch:
 
 
 class Crew:
-    """Threads that copy one way; the device is the one that is current where this is made."""
+    """Threads that copy one way; the device is the one that is current where this is made.
+
+    With `instead` they have the buffers of another crew, which copies nothing while they do.
+    """
 
     def __init__(
-        self, threads: int, calls: _Numbers, size: int = BUFFER, *, out: bool, name: str
+        self,
+        threads: int,
+        calls: _Numbers,
+        size: int = BUFFER,
+        *,
+        out: bool,
+        name: str,
+        instead: Crew | None = None,
     ) -> None:
         self._device = cupy().cuda.runtime.getDevice()
         self._out = out
@@ -119,7 +129,8 @@ class Crew:
             calls, np.zeros(_SHARED, np.int64), np.zeros((_ROOM, FIELDS), np.int64), *locks
         )
         self._under_way: list[Batch] = []
-        rings = [_ring(size) for _ in range(threads)]
+        rings = [_ring(size) for _ in range(threads)] if instead is None else instead.rings
+        self.rings = rings
         self._table.shared[_STOP] = _NOW
         self._work(rings[0])  # compiles
         self._table.shared[_STOP] = _NEVER
