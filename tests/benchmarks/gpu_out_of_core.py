@@ -3,7 +3,7 @@
     python tests/benchmarks/gpu_out_of_core.py RESULT.json --commit COMMIT [--seconds 60]
         [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--target cuda]
         [--only 1 16 64 128 256] [--ways crew] [--rows 512 1024] [--slots 3] [--rounds 1]
-        [--divisions 5+9 6+8] [--timeline]
+        [--divisions 5+9 6+8] [--without nothing pieces helpers] [--timeline]
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, some steps for each
 residency of a block on the device. Each stage is timed alone, with all blocks, and the buffers and
@@ -22,7 +22,9 @@ beside that of a page-locked copy, and `best_to_duplex` beside that of one while
 the other way.
 
 `--only` takes the cases with these steps, `--rows`, `--slots` and `--ways` make others of them, and
-`--divisions` gives other numbers of threads that read and write. `--timeline` tells after each case
+`--divisions` gives other numbers of threads that read and write. `--without pieces` reads the first
+block at once, `--without helpers` lets nobody help to write, and with several of them cases are
+measured with each. `--timeline` tells after each case
 when what began and ended, in milliseconds: in the pipeline that was timed, and in a run by itself.
 """
 
@@ -34,22 +36,22 @@ import json
 import os
 import shutil
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
+from unittest.mock import patch
 
 import numpy as np
-import psutil
 import zarr
 from gpu_arrays import CHUNK, FIVE, GIB, WIDTH, in_memory, pinned_rate
-from out_of_core_figures import HEAD, Figure, line
+from out_of_core_figures import HEAD, Figure, Watch, line
 from pipeline_timeline import Timeline, watched
 
 from halocline_engine.datasets.raw import RawArray, raw_array
@@ -59,7 +61,7 @@ from halocline_engine.device.crew_files import CrewFiles
 from halocline_engine.device.door import cupy
 from halocline_engine.device.files import kvikio_files
 from halocline_engine.distribute import belt as belts
-from halocline_engine.distribute import pipeline
+from halocline_engine.distribute import conveyor, pipeline
 from halocline_engine.distribute.belt import open_belt
 from halocline_engine.distribute.conveyor import Conveyor, Item, PipelinedWork, items_of
 from halocline_engine.distribute.events import Event, Finished, Planned
@@ -67,7 +69,7 @@ from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.pipeline import Stage
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import Report
+from halocline_engine.distribute.task import Report, Work
 from halocline_engine.run import run
 
 #: What brings values from files to the device, and back.
@@ -88,37 +90,6 @@ CASES: tuple[Case, ...] = (
     (1, 512, 3, CREW),
     (1, 1024, 3, KVIKIO),
 )
-
-
-class Watch:
-    """The most memory that this process and the device have in use while it is open."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Watch:
-        self.before = self.now()
-        self.peak = self.before
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def now(self) -> tuple[int, int]:
-        host = psutil.Process().memory_info().rss
-        if self._target != "cuda":
-            return host, 0
-        free, total = cast(Any, cupy()).cuda.runtime.memGetInfo()
-        return host, total - free
-
-    def _run(self) -> None:
-        while not self._end.wait(0.02):
-            host, device = self.now()
-            self.peak = (max(host, self.peak[0]), max(device, self.peak[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,6 +334,15 @@ def show(timeline: Timeline) -> None:
     print(timeline.items(numbers), flush=True)
 
 
+def checksum(folder: Path) -> int:
+    """Return a number for the values of the first and last chunks of a result."""
+    rows = {int(file.parent.name): file for file in (folder / "v" / "c").glob("*/0")}
+    found = 0
+    for at in sorted(rows)[:24] + sorted(rows)[-4:]:
+        found = zlib.crc32(rows[at].read_bytes(), found)
+    return found
+
+
 def remove(folder: Path) -> None:
     """Remove a folder, its files in several threads."""
     with ThreadPoolExecutor(8) as threads:
@@ -383,7 +363,10 @@ def asked(arguments: argparse.Namespace) -> Iterator[Case]:
     plain = belts.turns
     several = [tuple(map(int, one.split("+"))) for one in arguments.divisions]
     known: Any = belts
-    for _, division, case in itertools.product(range(arguments.rounds), several or [None], CASES):
+    rounds = range(arguments.rounds)
+    for _, division, case, less in itertools.product(
+        rounds, several or [None], CASES, arguments.without
+    ):
         steps, rows, slots, way = case
         named = arguments.rows or arguments.slots or arguments.ways
         if arguments.only and steps not in arguments.only:
@@ -392,8 +375,26 @@ def asked(arguments: argparse.Namespace) -> Iterator[Case]:
             continue
         known.turns = plain if division is None else partial(_divided, division)
         kinds = (arguments.rows or [rows], arguments.slots or [slots], arguments.ways or [way])
-        yield from ((steps, *kind) for kind in itertools.product(*kinds))
+        with without(less):
+            if less != "nothing":
+                print(f"without {less}:", end=" ")
+            yield from ((steps, *kind) for kind in itertools.product(*kinds))
     known.turns = plain
+
+
+@contextmanager
+def without(what: str) -> Generator[None]:
+    """Leave something out: the pieces of the first block, or those who help to write."""
+    with ExitStack() as stack:
+        if what == "pieces":
+            stack.enter_context(patch.object(conveyor, "in_pieces", _alone))
+        if what == "helpers":
+            stack.enter_context(patch.object(CrewFiles, "rest"))
+        yield
+
+
+def _alone(_work: Work, block: Block) -> list[Block]:
+    return [block]
 
 
 def _divided(division: tuple[int, ...], _cores: int) -> tuple[int, ...]:
@@ -417,6 +418,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--divisions", nargs="*", default=[])
+    parser.add_argument("--without", nargs="*", default=["nothing"])
     parser.add_argument("--timeline", action="store_true")
     arguments = parser.parse_args()
     begun = time.perf_counter()
@@ -448,9 +450,11 @@ def main() -> None:
                 if case[0] == 1:
                     made = raw_array(folder / "out.zarr", "v", "float32")
                     assert made is not None
-                    check(source, made, case[1], threads)
+                    for at in (case[1] // 4, case[1]):
+                        check(source, made, at, threads)
                 if arguments.timeline:
                     alone = by_itself(folder, source, case, grant, arguments.target)
+                    print(f"checksum of the first files: {checksum(folder / 'out.zarr'):08x}")
                     for one in (TIMELINES[-1], alone):
                         show(one)
                         found["timelines"].append(asdict(one))
