@@ -3,7 +3,7 @@
     python tests/benchmarks/gpu_out_of_core.py RESULT.json --commit COMMIT [--seconds 60]
         [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--target cuda]
         [--only 1 16 64 128 256] [--ways crew] [--rows 512 1024] [--slots 3] [--rounds 1]
-        [--divisions 5+9 6+8] [--without nothing pieces helpers] [--timeline]
+        [--divisions 5+9 6+8] [--without nothing pieces helpers queue all] [--timeline]
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, some steps for each
 residency of a block on the device. Each stage is timed alone, with all blocks, and the buffers and
@@ -23,9 +23,10 @@ the other way.
 
 `--only` takes the cases with these steps, `--rows`, `--slots` and `--ways` make others of them, and
 `--divisions` gives other numbers of threads that read and write. `--without pieces` reads the first
-block at once, `--without helpers` lets nobody help to write, and with several of them cases are
-measured with each. `--timeline` tells after each case
-when what began and ended, in milliseconds: in the pipeline that was timed, and in a run by itself.
+block at once, `--without helpers` lets nobody help to write, `--without queue` lets steps wait with
+copies from the device, and with several of them cases are measured with each. `--timeline` tells
+after each case when what began and ended, in milliseconds: in the pipeline that was timed, and in a
+run by itself.
 """
 
 from __future__ import annotations
@@ -360,35 +361,55 @@ def place(wanted: Path | None, size: int) -> Path:
 
 def asked(arguments: argparse.Namespace) -> Iterator[Case]:
     """Yield the cases that someone asked for, and divide the threads as they say."""
-    plain = belts.turns
-    several = [tuple(map(int, one.split("+"))) for one in arguments.divisions]
     known: Any = belts
-    rounds = range(arguments.rounds)
-    for _, division, case, less in itertools.product(
-        rounds, several or [None], CASES, arguments.without
-    ):
-        steps, rows, slots, way = case
-        named = arguments.rows or arguments.slots or arguments.ways
-        if arguments.only and steps not in arguments.only:
-            continue
-        if (named or arguments.only) and case != (steps, ROWS, 3, CREW):
-            continue
-        known.turns = plain if division is None else partial(_divided, division)
-        kinds = (arguments.rows or [rows], arguments.slots or [slots], arguments.ways or [way])
-        with without(less):
-            if less != "nothing":
-                print(f"without {less}:", end=" ")
-            yield from ((steps, *kind) for kind in itertools.product(*kinds))
+    plain = belts.turns
+    ways: Sequence[str] = arguments.divisions or [""]
+    lessened: Sequence[str] = arguments.without
+    for _, said in itertools.product(range(arguments.rounds), ways):
+        division = tuple(map(int, said.split("+"))) if said else ()
+        known.turns = partial(_divided, division) if division else plain
+        for case, less in itertools.product(_kinds(arguments), lessened):
+            with without(less):
+                if less != "nothing":
+                    print(f"without {less}:", end=" ")
+                yield case
     known.turns = plain
+
+
+def _kinds(arguments: argparse.Namespace) -> Iterator[Case]:
+    """Yield the cases that someone asked for."""
+    if not (arguments.only or arguments.rows or arguments.slots or arguments.ways):
+        yield from CASES
+        return
+    rows: Sequence[int] = arguments.rows or [ROWS]
+    slots: Sequence[int] = arguments.slots or [3]
+    ways: Sequence[str] = arguments.ways or [CREW]
+    every = sorted({case[0] for case in CASES})
+    yield from itertools.product(arguments.only or every, rows, slots, ways)
+
+
+class _QueuedTogether(cast(Any, pipeline)._Run):
+    """A run whose steps are queued behind copies from the device, which wait for a slot."""
+
+    def compute(self) -> None:
+        run: Any = self
+        for item in range(run._items):
+            run._there(Stage.COMPUTE, item, run._lanes.computing, run._stages.compute)
+            run._there(Stage.FETCH, item, run._lanes.fetching, run._stages.fetch)
+
+    def fetch(self) -> None:
+        """Nothing is left to do."""
 
 
 @contextmanager
 def without(what: str) -> Generator[None]:
-    """Leave something out: the pieces of the first block, or those who help to write."""
+    """Leave something out: the pieces of the first block, or those who help to write, or all."""
     with ExitStack() as stack:
-        if what == "pieces":
+        if what in ("pieces", "all"):
             stack.enter_context(patch.object(conveyor, "in_pieces", _alone))
-        if what == "helpers":
+        if what in ("queue", "all"):
+            stack.enter_context(patch.object(pipeline, "_Run", _QueuedTogether))
+        if what in ("helpers", "all"):
             stack.enter_context(patch.object(CrewFiles, "rest"))
         yield
 
