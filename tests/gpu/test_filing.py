@@ -82,7 +82,7 @@ class Borrowed:
     """Files that a run does not close."""
 
     def __init__(self, files: Files) -> None:
-        self.read, self.write, self.rest = files.read, files.write, files.rest
+        self.read, self.write = files.read, files.write
 
     def close(self) -> None:
         pass

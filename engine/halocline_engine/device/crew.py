@@ -107,20 +107,10 @@ class Batch:
 
 
 class Crew:
-    """Threads that copy one way; the device is the one that is current where this is made.
-
-    With `instead` they have the buffers of another crew, which copies nothing while they do.
-    """
+    """Threads that copy one way; the device is the one that is current where this is made."""
 
     def __init__(
-        self,
-        threads: int,
-        calls: _Numbers,
-        size: int = BUFFER,
-        *,
-        out: bool,
-        name: str,
-        instead: Crew | None = None,
+        self, threads: int, calls: _Numbers, size: int = BUFFER, *, out: bool, name: str
     ) -> None:
         self._device = cupy().cuda.runtime.getDevice()
         self._out = out
@@ -129,8 +119,7 @@ class Crew:
             calls, np.zeros(_SHARED, np.int64), np.zeros((_ROOM, FIELDS), np.int64), *locks
         )
         self._under_way: list[Batch] = []
-        rings = [_ring(size) for _ in range(threads)] if instead is None else instead.rings
-        self.rings = rings
+        rings = [_ring(size) for _ in range(threads)]
         self._table.shared[_STOP] = _NOW
         self._work(rings[0])  # compiles
         self._table.shared[_STOP] = _NEVER

@@ -7,7 +7,6 @@ neither waits for the other.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,7 +15,6 @@ from halocline_engine.device.crew import Batch, Crew
 from halocline_engine.device.door import Event, Stream, cupy
 from halocline_engine.device.files import Files, Span, kvikio_files, parts_of
 from halocline_engine.device.lent import Lent
-from halocline_engine.errors import DeviceError
 
 __all__ = ["CrewFiles", "device_files"]
 
@@ -45,33 +43,12 @@ class CrewFiles:
         self._sending, self._fetching = (cupy().cuda.Stream(non_blocking=True) for _ in "io")
         self._readers = Crew(reading, calls, out=False, name="halocline-read")
         self._writers = Crew(writing, calls, out=True, name="halocline-write")
-        self._helpers = Crew(reading, calls, out=True, name="halocline-help", instead=self._readers)
-        # How many calls read, and how many have helpers; never both, as they share buffers.
-        self._change = threading.Condition()
-        self._reading = self._helped = 0
-        self._resting = False
-
-    def rest(self) -> None:
-        """Let those who read help to write; see `Files`."""
-        with self._change:
-            self._resting = True
 
     def read(self, spans: Sequence[Span]) -> bool:
         """Fill bytes of the device; see `Files`."""
         parts = [part for span in spans for part in parts_of(span)]
         if not parts:
             return True
-        with self._change:
-            self._resting = False
-            self._change.wait_for(lambda: not self._helped)
-            self._reading += 1
-        try:
-            return self._read(parts)
-        finally:
-            with self._change:
-                self._reading -= 1
-
-    def _read(self, parts: Sequence[Span]) -> bool:
         sent = self._event()
         batch = self._put(self._readers, parts, self._sending, 0, sent)
         try:
@@ -86,40 +63,13 @@ class CrewFiles:
 
     def write(self, spans: Sequence[Span], size: int) -> None:
         """Store bytes of the device; see `Files`. A file has one thread."""
-        if not spans:
-            return
-        with self._change:
-            helped = self._resting and not self._reading
-            self._helped += helped
-        try:
-            self._write(spans, size, helped=helped)
-        finally:
-            with self._change:
-                self._helped -= helped
-                self._change.notify_all()
-
-    def _write(self, spans: Sequence[Span], size: int, *, helped: bool) -> None:
-        """Let files be written by those who write, and some by those who help."""
-        more = len(self._helpers.threads) if helped else 0
-        every = len(self._writers.threads) + more
-        # So many of all, one here and one there.
-        theirs = [at * more % every < more for at in range(len(spans))]
-        batches: list[Batch] = []
-        for crew, own in ((self._writers, False), (self._helpers, True)):
-            some = [span for span, one in zip(spans, theirs, strict=True) if one == own]
-            if some:
-                batches.append(self._put(crew, some, self._fetching, size, None))
-        # All of them, before one of them tells what went wrong.
-        for batch in batches:
-            _wait_done(batch)
-        for batch in batches:
-            batch.result(_LOOK)
+        if spans:
+            _wait(self._put(self._writers, spans, self._fetching, size, None))
 
     def close(self) -> None:
         """End the threads; see `Files`."""
         self._readers.close()
         self._writers.close()
-        self._helpers.close()
 
     def _put(
         self, crew: Crew, spans: Sequence[Span], stream: Stream, size: int, then: Event | None
@@ -140,11 +90,7 @@ def _lent(span: Span, size: int) -> Lent:
 
 
 def _wait(batch: Batch) -> None:
-    _wait_done(batch)
-    batch.result(_LOOK)
-
-
-def _wait_done(batch: Batch) -> None:
     while not batch.done():
-        with suppress(TimeoutError, OSError, DeviceError):
+        with suppress(TimeoutError):
             batch.result(_LOOK)
+    batch.result(_LOOK)

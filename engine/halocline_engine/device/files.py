@@ -55,10 +55,6 @@ class Files(Protocol):
         """
         ...
 
-    def rest(self) -> None:
-        """Let those who read help to write, until something is read again."""
-        ...
-
     def close(self) -> None:
         """End the use of these files, of which none is open any more."""
         ...
@@ -195,9 +191,6 @@ class KvikioFiles:
     def close(self) -> None:
         """Let kvikio be as it was; see `Files`."""
         self._chosen.__exit__(None, None, None)
-
-    def rest(self) -> None:
-        """Do nothing: kvikio's threads do both; see `Files`."""
 
     def read(self, spans: Sequence[Span]) -> bool:
         """Fill bytes of the device; see `Files`."""

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from halocline_engine.backends.base import Array, Executable
 from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.match import Role
-from halocline_engine.distribute.beginning import both, in_pieces
 from halocline_engine.distribute.belt import Belt
 from halocline_engine.distribute.carry import Share, points_of, same_point, share
 from halocline_engine.distribute.direct import (
@@ -58,40 +57,30 @@ _READ_AT_ONCE = 2
 class Item:
     """A block at one point of the other dimensions: its cells, and what of them is new.
 
-    `shares` belong to the fields that are loaded; `last` says that its block has no more points or
-    pieces. `before` is what is new of each field in the pieces of its block before this one.
+    `shares` belong to the fields that are loaded; `last` says that its block has no more points.
     """
 
     block: Block
     cells: Geometry
     shares: Mapping[str, Share]
     last: bool
-    before: Mapping[str, Box] = field(default_factory=dict[str, Box])
 
 
-def items_of(work: Work, blocks: Sequence[Block], *, pieces: bool = False) -> list[Item]:
-    """Return the blocks of a pass as they go through a device, the first one perhaps in pieces."""
+def items_of(work: Work, blocks: Sequence[Block]) -> list[Item]:
+    """Return the blocks of a pass as they go through a device."""
     items: list[Item] = []
     uses = [use for use in work.layout.uses if use.loaded]
     for block in blocks:
+        cells = geometry(work.layout, block, work.steps)
         points = points_of(block)
-        if pieces and not items:
-            points = [*in_pieces(work, points[0]), *points[1:]]
-        seen: dict[str, Box] = {}
-        known: dict[Box, Geometry] = {}
         for number, point in enumerate(points, 1):
-            if point.box not in known:
-                known[point.box] = geometry(work.layout, point, work.steps)
-            cells = known[point.box]
             shares: dict[str, Share] = {}
             for use in uses:
                 box = cells.inner[use.name]
-                alike = items and same_point(use, work.layout.grid, items[-1].block, point)
-                before = items[-1].cells.inner[use.name] if alike else None
+                known = items and same_point(use, work.layout.grid, items[-1].block, point)
+                before = items[-1].cells.inner[use.name] if known else None
                 shares[use.name] = share(before, box)
-            last = number == len(points)
-            items.append(Item(point, cells, shares, last, seen if point.box != block.box else {}))
-            seen = {n: both(seen.get(n, one.fresh), one.fresh) for n, one in shares.items()}
+            items.append(Item(point, cells, shares, number == len(points)))
     return items
 
 
@@ -109,10 +98,7 @@ class PipelinedWork:
 
     def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
         """Compute blocks in order, and yield them as they are written."""
-        items = items_of(self.work, blocks, pieces=self.belt.files is not None)
-        if any(item.cells.idle for item in items):
-            # A block may have cells to compute where a piece of it has none.
-            items = items_of(self.work, blocks)
+        items = items_of(self.work, blocks)
         if any(item.cells.idle for item in items):
             yield from (self.work.run(block, asked) for block in blocks)
             return
@@ -135,7 +121,7 @@ class _Moved:
     written: int = 0
     lent: int = 0
     filed: int = 0
-    locks: dict[Box, threading.Lock] = field(default_factory=dict[Box, threading.Lock])
+    lock: threading.Lock = field(default_factory=threading.Lock)
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, *, read: int = 0, written: int = 0, lent: int = 0, filed: int = 0) -> None:
@@ -181,7 +167,7 @@ class Conveyor:
                 self._buffer(side, slot)
         self._arrays = [self._slot() for _ in range(slots)]
         self._carried = self._carry()
-        self._kinds: dict[int, Hashable] = {}
+        self._kinds = [self._kind(number) for number in range(len(items))]
         self._replays = Replays(self._lanes, self._executable)
         self._after: dict[tuple[int, Hashable], Mapping[str, Array]] = {}
         self._tally = Tally()
@@ -198,11 +184,6 @@ class Conveyor:
         self._after.clear()
         self._lent.clear()
         self._arrays.clear()
-
-    def read_all(self) -> None:
-        """Let those who read files help to write them, as all is read."""
-        if self._belt.files is not None:
-            self._belt.files.rest()
 
     @property
     def read_at_once(self) -> int:
@@ -231,8 +212,6 @@ class Conveyor:
             if filed is not None:
                 if filed.read(one.block, fresh, self._part_of("in", name, slot), tally):
                     moved.add(filed=size)
-                    if isinstance(filed, Filing) and name in one.before:
-                        tally.fetches -= filed.common(one.block, one.before[name], fresh)
                 else:
                     self._read_otherwise(item, name, reader, tally)
             elif self._borrow(("in", item, name), one.block, fresh):
@@ -270,7 +249,7 @@ class Conveyor:
                 self._steps(bench, item, slot)
             else:
                 work = partial(self._steps, bench, item, slot)
-                self._replays.queue(slot, self._kind(item), work)
+                self._replays.queue(slot, self._kinds[item], work)
 
     def _steps(self, bench: Bench, item: int, slot: int) -> None:
         one = self._items[item]
@@ -284,7 +263,7 @@ class Conveyor:
                 frame = one.cells.frames[name]
                 fill_ghosts(bench.arrays[name], self._work.layout.lines, frame)
         after = bench.queue(dict(self._work.scalars), self._asked)
-        self._after[slot, self._kind(item)] = after
+        self._after[slot, self._kinds[item]] = after
 
     def fetch(self, item: int, slot: int) -> None:
         """Queue the copies of what was made."""
@@ -306,7 +285,7 @@ class Conveyor:
         one = self._items[item]
         moved = self._moved[one.block.index]
         # Points of a block, which may share chunks, are written one after the other.
-        with moved.locks.setdefault(one.block.box, threading.Lock()):
+        with moved.lock:
             for name, field in self._work.saved:
                 filed = self._going.get(field)
                 if filed is not None:
@@ -381,7 +360,7 @@ class Conveyor:
     def _part(self, item: int, slot: int, field: str) -> Array:
         """Return what was made of a field on the device."""
         one = self._items[item]
-        after = self._after[slot, self._kind(item)]
+        after = self._after[slot, self._kinds[item]]
         return self._bench(one, slot, after).part(field, one.cells.own[field])
 
     def _borrow(self, key: tuple[str, int, str], block: Block, box: Box) -> bool:
@@ -400,12 +379,9 @@ class Conveyor:
 
     def _kind(self, item: int) -> Hashable:
         """Return what items have in common whose steps are queued alike in one slot."""
-        if item not in self._kinds:
-            one, layout = self._items[item], self._work.layout
-            handed = {n: (one.shares[n].kept, self._wanted(item, n)) for n in self._readers}
-            found = kind_of(layout.uses, layout.lines, one.block, one.cells, handed)
-            self._kinds[item] = found
-        return self._kinds[item]
+        one, layout = self._items[item], self._work.layout
+        handed = {name: (one.shares[name].kept, self._wanted(item, name)) for name in self._readers}
+        return kind_of(layout.uses, layout.lines, one.block, one.cells, handed)
 
     def _known(self, name: str, box: Box) -> Array:
         """Return where the part of a field that the next item needs is kept meanwhile."""

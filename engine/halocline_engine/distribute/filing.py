@@ -20,7 +20,6 @@ from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.raw import RawArray, Stretch
 from halocline_engine.datasets.source import Region
 from halocline_engine.device.files import Files, Span
-from halocline_engine.distribute.beginning import both
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.rooms import ALIGNED, box_bytes, room_bytes
 from halocline_engine.distribute.transfer import pieces_of
@@ -81,20 +80,9 @@ class Filing:
         """Fill a room; False where the file of a chunk is not there, or not whole."""
         if not self.files.read([placed.span(room) for placed in self._stretches(block, box)]):
             return False
-        tally.fetches += self._chunks(block, box)
-        return True
-
-    def common(self, block: Block, before: Box, box: Box) -> int:
-        """Return how many chunks have cells of both of two boxes that lie side by side."""
-        return (
-            self._chunks(block, before)
-            + self._chunks(block, box)
-            - self._chunks(block, both(before, box))
-        )
-
-    def _chunks(self, block: Block, box: Box) -> int:
         regions = [region for region, _ in pieces_of(self.use, self.grid, block, box)]
-        return sum(1 for region in regions for _ in chunks_in(self.raw.stored, region))
+        tally.fetches += sum(1 for region in regions for _ in chunks_in(self.raw.stored, region))
+        return True
 
     def send(self, block: Block, box: Box, room: Array, into: Array) -> None:
         """Queue the copies from a room that was filled to the array of a box."""

@@ -116,10 +116,6 @@ class Stages(Protocol):
         """Fill the slot of the host."""
         ...
 
-    def read_all(self) -> None:
-        """Know that there is nothing to read any more."""
-        ...
-
     def send(self, item: int, slot: int) -> None:
         """Queue copies to the device."""
         ...
@@ -151,7 +147,7 @@ def run_pipeline(
     where `asked` says True.
     """
     run = _Run(stages, lanes, items, slots)
-    loops = (partial(run.read, reading), run.send, run.compute, run.fetch, run.write)
+    loops = (partial(run.read, reading), run.send, run.compute_and_fetch, run.write)
     threads = [threading.Thread(target=run.guarded, args=(loop,), daemon=True) for loop in loops]
     for thread in threads:
         thread.start()
@@ -216,21 +212,16 @@ class _Run:
     def read(self, reading: int) -> None:
         """Fill slots, some at a time; wait for a slot of the host before that."""
         self._several(min(self._slots, reading), "read", Stage.READ, self._stages.read)
-        self._stages.read_all()
 
     def send(self) -> None:
         """Queue the copies to the device."""
         for item in range(self._items):
             self._there(Stage.SEND, item, self._lanes.sending, self._stages.send)
 
-    def compute(self) -> None:
-        """Queue the steps; not behind what waits for a slot to be written."""
+    def compute_and_fetch(self) -> None:
+        """Queue steps and the copies of what they make."""
         for item in range(self._items):
             self._there(Stage.COMPUTE, item, self._lanes.computing, self._stages.compute)
-
-    def fetch(self) -> None:
-        """Queue the copies of what they make."""
-        for item in range(self._items):
             self._there(Stage.FETCH, item, self._lanes.fetching, self._stages.fetch)
 
     def write(self) -> None:

@@ -98,35 +98,6 @@ def test_bytes_go_to_files_of_their_size_and_back(driver: Driver, tmp_path: Path
     device.close()
 
 
-def test_those_who_read_help_to_write_until_something_is_read(
-    driver: Driver, tmp_path: Path
-) -> None:
-    device = CrewFiles(2, 3)
-    helpers = cast(Any, device)._helpers
-    values = np.random.default_rng(1).integers(0, 255, 900_000, np.uint8)
-    paths = [tmp_path / str(n) for n in range(9)]
-    spans = [Span(path, 0, Bytes(values[100_000 * n :][:100_000])) for n, path in enumerate(paths)]
-    with patch.object(helpers, "put", wraps=helpers.put) as put:
-        device.write(spans, 100_000)
-        assert not put.called
-        device.rest()
-        for path in paths:
-            path.unlink()
-        device.write(spans, 100_000)
-        assert len(put.call_args.args[0]) == 4
-        assert b"".join(path.read_bytes() for path in paths) == values.tobytes()
-        put.reset_mock()
-        into = np.zeros(100_000, np.uint8)
-        assert device.read([Span(paths[3], 0, Bytes(into))])
-        assert into.tobytes() == values[300_000:400_000].tobytes()
-        device.write(spans, 100_000)
-        assert not put.called
-    device.rest()
-    with pytest.raises(FileNotFoundError, match="chunk"):
-        device.write([Span(tmp_path / "no" / "chunk", 0, Bytes(values))] * 5, 6)
-    device.close()
-
-
 def test_what_is_not_there_or_too_short_is_not_read(driver: Driver, tmp_path: Path) -> None:
     device, path, into = CrewFiles(2, 2), tmp_path / "chunk", Bytes(np.zeros(6, np.uint8))
     assert not device.read([Span(path, 0, into)])

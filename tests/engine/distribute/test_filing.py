@@ -17,13 +17,10 @@ import zarr
 
 from halocline_engine.datasets import raw
 from halocline_engine.device.files import Span, kvikio_files
-from halocline_engine.distribute import beginning, conveyor, filing, streamed
-from halocline_engine.distribute.conveyor import Item, items_of
+from halocline_engine.distribute import filing
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.host_lanes import HostLanes
 from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.task import Work
 from halocline_engine.errors import CancelledError, DatasetError, OutputError
 from halocline_engine.run import run
 
@@ -38,7 +35,7 @@ class HostFiles:
     """Files that are read to and written from memory of this process; counts what it moves."""
 
     def __init__(self, full: bool = False) -> None:
-        self.read_bytes = self.written_bytes = self.rested = 0
+        self.read_bytes = self.written_bytes = 0
         self.closed = False
         self._full = full
         self._lock = threading.Lock()
@@ -63,9 +60,6 @@ class HostFiles:
                 file.write(span.values.data)
             with self._lock:
                 self.written_bytes += span.values.nbytes
-
-    def rest(self) -> None:
-        self.rested += 1
 
     def close(self) -> None:
         self.closed = True
@@ -102,7 +96,7 @@ def stored(path: Path, dims: tuple[str, ...], chunks: dict[str, int]) -> Path:
 
 
 def starred(
-    store: Path, output: Path, cancelled: Any = None, rows: int = 10, **options: Any
+    store: Path, output: Path, cancelled: Any = None, **options: Any
 ) -> tuple[xr.Dataset, Planned, Finished]:
     events: list[Event] = []
     chosen: dict[str, Any] = {"steps_per_pass": 2, "slots": 3, "compressed": False, **options}
@@ -113,7 +107,7 @@ def starred(
         feedback={"v": "u"},
         boundary={"x": "periodic", "y": "periodic"},
         axes={"I": "x", "J": "y", "K": "z"},
-        chunks={"y": rows},
+        chunks={"y": 10},
         target="reference",
         cancelled=cancelled,
         on_event=events.append,
@@ -158,47 +152,6 @@ def test_bytes_are_those_of_buffers_of_the_host(
     assert files.written_bytes >= got["v"].nbytes
     assert finished.fetches == before.fetches
     assert files.closed
-
-
-@pytest.mark.parametrize(("many", "least", "count"), [(2, 0, 4), (3, 0, 2), (0, 1 << 20, 1)])
-@pytest.mark.parametrize(
-    ("dims", "chunks"),
-    [
-        (("time", "z", "y", "x"), {"z": 2, "y": 5, "x": 24}),
-        (("z", "y", "x", "time"), {"z": 2, "y": 5, "x": 7}),
-    ],
-)
-def test_the_first_block_in_pieces_gives_the_same_bytes(
-    tmp_path: Path,
-    files: HostFiles,
-    monkeypatch: pytest.MonkeyPatch,
-    dims: Any,
-    chunks: Any,
-    many: int,
-    least: int,
-    count: int,
-) -> None:
-    """In four pieces, in two where more would compute too much, and in one where it is small."""
-    monkeypatch.setattr(beginning, "_LEAST", least)
-    monkeypatch.setattr(beginning, "_MANY", many)
-    monkeypatch.setattr(streamed, "RESULT_CHUNK", 900)
-    made: list[int] = []
-
-    def counted(work: Work, blocks: Sequence[Block], *, pieces: bool = False) -> list[Item]:
-        found = items_of(work, blocks, pieces=pieces)
-        made.append(sum(item.block.index == 0 and item.block.extra[0].start == 0 for item in found))
-        return found
-
-    monkeypatch.setattr(conveyor, "items_of", counted)
-    store = stored(tmp_path / "in.zarr", dims, chunks)
-    plain, _, before = starred(store, tmp_path / "plain.zarr", filed=False, rows=20)
-    assert set(made) == {1}
-    got, _, finished = starred(store, tmp_path / "out.zarr", filed=True, rows=20)
-    assert made[-1] == count
-    assert got["v"].values.tobytes() == plain["v"].values.tobytes()
-    assert contents(tmp_path / "out.zarr") == contents(tmp_path / "plain.zarr")
-    assert finished.fetches == before.fetches
-    assert files.rested
 
 
 def test_chunks_that_are_not_there_are_read_otherwise(tmp_path: Path, files: HostFiles) -> None:

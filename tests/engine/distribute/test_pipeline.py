@@ -72,7 +72,6 @@ class Recorded:
     ) -> None:
         self.log: list[tuple[str, Step, int]] = []
         self.fails = fails
-        self.all_read = False
         self._pause = pause
         self._around = around
         self._random = random.Random(3)
@@ -92,10 +91,6 @@ class Recorded:
 
     def read(self, item: int, slot: int) -> None:
         self._do(Stage.READ, item, slot)
-
-    def read_all(self) -> None:
-        with self._lock:
-            self.all_read = True
 
     def send(self, item: int, slot: int) -> None:
         self._do(Stage.SEND, item, slot)
@@ -144,22 +139,6 @@ def test_stages_keep_to_the_schedule(slots: int, reading: int) -> None:
         assert list(run_pipeline(stages, device, 12, slots, None, reading)) == list(range(12))
     assert_kept(stages.log, slots, reading)
     assert len(stages.log) == 2 * 5 * 12
-    assert stages.all_read
-
-
-def test_steps_are_not_queued_behind_what_waits_for_a_slot() -> None:
-    """What comes next is computed while the writing of what was fetched before still goes on."""
-    computed = threading.Event()
-
-    def around(step: Step, begins: bool) -> None:
-        if step == (Stage.COMPUTE, 3) and begins:
-            computed.set()
-        if step == (Stage.WRITE, 0) and begins:
-            assert computed.wait(10)
-
-    with lanes() as device:
-        stages = Recorded(around=around)
-        assert list(run_pipeline(stages, device, 5, 2, None)) == list(range(5))
 
 
 def test_stages_overlap() -> None:
