@@ -2,8 +2,8 @@
 
     python tests/benchmarks/gpu_out_of_core.py RESULT.json --commit COMMIT [--seconds 60]
         [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--target cuda]
-        [--only 1 16 64 128 256] [--ways crew] [--rows 512 1024] [--slots 3] [--rounds 1]
-        [--divisions 5+9 6+8] [--without nothing pieces helpers queue all] [--timeline]
+        [--only 1 16 64 128 256] [--ways crew] [--repeats 1] [--timeline]
+        [--compare 5+9 5+11 5+9/512/5 5+9/1024/3/2] [--compared 64] [--rounds 5]
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, some steps for each
 residency of a block on the device. Each stage is timed alone, with all blocks, and the buffers and
@@ -21,38 +21,38 @@ where sending and fetching are all that takes time: `best_to_pinned` is the rate
 beside that of a page-locked copy, and `best_to_duplex` beside that of one while another one goes
 the other way.
 
-`--only` takes the cases with these steps, `--rows`, `--slots` and `--ways` make others of them, and
-`--divisions` gives other numbers of threads that read and write. `--without pieces` reads the first
-block at once, `--without helpers` lets nobody help to write, `--without queue` lets steps wait with
-copies from the device, and with several of them cases are measured with each. `--timeline` tells
-after each case when what began and ended, in milliseconds: in the pipeline that was timed, and in a
-run by itself.
+`--only` takes the cases with these steps. `--compare` says variants, READ+WRITE[/ROWS[/SLOTS[/AT
+ONCE]]]: threads that read and write, rows of a block, slots, and blocks that are written at once.
+They are measured first, with so many steps, one after the other in each of some rounds. The
+division of the threads with the least median of `wall` is that of the cases, which are measured
+`--repeats` times in turn. At the end there is a line for each kind of run: medians of all repeats,
+of each stage and of `wall`, their ratio, and the least of each. `--timeline` tells after each run
+when what began and ended, in milliseconds: in the pipeline that was timed, and in a run by itself.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, cast
-from unittest.mock import patch
+from typing import Any, cast
 
 import numpy as np
 import zarr
 from gpu_arrays import CHUNK, FIVE, GIB, WIDTH, in_memory, pinned_rate
-from out_of_core_figures import HEAD, Figure, Watch, line
+from out_of_core_cases import BUFFERS, CASES, CREW, KVIKIO, Case, cases
+from out_of_core_figures import HEAD, Figure, Watch, line, summaries, table
 from pipeline_timeline import Timeline, watched
 
 from halocline_engine.datasets.raw import RawArray, raw_array
@@ -62,7 +62,7 @@ from halocline_engine.device.crew_files import CrewFiles
 from halocline_engine.device.door import cupy
 from halocline_engine.device.files import kvikio_files
 from halocline_engine.distribute import belt as belts
-from halocline_engine.distribute import conveyor, pipeline
+from halocline_engine.distribute import pipeline
 from halocline_engine.distribute.belt import open_belt
 from halocline_engine.distribute.conveyor import Conveyor, Item, PipelinedWork, items_of
 from halocline_engine.distribute.events import Event, Finished, Planned
@@ -70,27 +70,8 @@ from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.pipeline import Stage
 from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import Report, Work
+from halocline_engine.distribute.task import Report
 from halocline_engine.run import run
-
-#: What brings values from files to the device, and back.
-CREW, KVIKIO, BUFFERS = "crew", "kvikio", "buffers"
-#: Rows of a block, where nothing else is asked for.
-ROWS = 1024
-#: (Steps of a residency, rows of a block, slots, way) that are measured.
-Case: TypeAlias = tuple[int, int, int, str]
-CASES: tuple[Case, ...] = (
-    (1, 1024, 3, CREW),
-    (16, 1024, 3, CREW),
-    (64, 1024, 3, CREW),
-    (128, 1024, 3, CREW),
-    (256, 1024, 3, CREW),
-    (1, 1024, 3, BUFFERS),
-    (64, 1024, 3, BUFFERS),
-    (64, 1024, 3, KVIKIO),
-    (1, 512, 3, CREW),
-    (1, 1024, 3, KVIKIO),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +79,7 @@ class Measured(PipelinedWork):
     """A pipeline that is timed, after each of its stages alone."""
 
     figure: Figure = field(default_factory=lambda: Figure(0, 0, 0, 0, 0, 0))
+    brief: bool = False
 
     def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
         items = items_of(self.work, blocks)
@@ -139,15 +121,19 @@ class Measured(PipelinedWork):
         self.figure.core_seconds = after.user + after.system - before.user - before.system
 
     def _with_all_threads(self, items: Sequence[Item]) -> None:
-        """Time the stages of the host again, each with the threads of both."""
+        """Time the stages of the host again, each with the threads of both; not if brief."""
         pools: Any = (self.belt.readers, self.belt.writers)
+        self.figure.at_once = pipeline.AT_ONCE
         self.figure.threads = tuple(getattr(pool, "_max_workers") for pool in pools)  # noqa: B009
+        every = len(os.sched_getaffinity(0))
+        if self.belt.files is not None:
+            self.figure.threads = belts.turns(every)
+        if self.brief:
+            return
         with ExitStack() as stack:
             threads = stack.enter_context(ThreadPoolExecutor(sum(self.figure.threads)))
             belt = replace(self.belt, readers=threads, writers=threads)
             if self.belt.files is not None:
-                every = len(os.sched_getaffinity(0))
-                self.figure.threads = belts.turns(every)
                 files = WAYS[self.figure.way](every, every)
                 stack.callback(files.close)
                 belt.files = files
@@ -191,6 +177,8 @@ class Measured(PipelinedWork):
 
 #: Those of the pipelines that were timed.
 TIMELINES: list[Timeline] = []
+#: Those of results, by their steps.
+CHECKSUMS: dict[int, int] = {}
 #: How each way is made, with so many threads that read, and that write.
 WAYS: dict[str, Any] = {CREW: CrewFiles, KVIKIO: partial(kvikio_files, direct=False)}
 
@@ -240,6 +228,8 @@ def measured(
     grant: int,
     target: str,
     rate: float,
+    *,
+    brief: bool = False,
 ) -> Figure:
     """Run a case and return its figure; `rate` is that of a page-locked copy."""
     steps, rows, slots, way = case
@@ -250,7 +240,7 @@ def measured(
     events: list[Event] = []
     streamed: Any = __import__("halocline_engine.distribute.streamed", fromlist=["PipelinedWork"])
     plain = streamed.PipelinedWork
-    streamed.PipelinedWork = partial(Measured, figure=figure)
+    streamed.PipelinedWork = partial(Measured, figure=figure, brief=brief)
     # Before the run is watched, and in memory that goes back, so that peaks are the run's own.
     figure.pinned_rate, figure.first = rate, not (folder / "out.zarr").exists()
     if target == "cuda":
@@ -327,19 +317,35 @@ def by_itself(folder: Path, source: RawArray, case: Case, grant: int, target: st
     return timeline
 
 
-def show(timeline: Timeline) -> None:
-    """Print when what happened."""
-    print(timeline.summary())
-    count = len(timeline.stages["read"])
-    numbers = sorted({*range(min(8, count)), count // 2, *range(max(0, count - 5), count)})
-    print(timeline.items(numbers), flush=True)
+def timelines(
+    folder: Path, source: RawArray, case: Case, grant: int, target: str
+) -> list[dict[str, Any]]:
+    """Print and return when what happened, in the last run and in one by itself."""
+    both = [TIMELINES[-1], by_itself(folder, source, case, grant, target)]
+    for one in both:
+        print(one.summary())
+        count = len(one.stages["read"])
+        print(one.items(sorted({*range(min(8, count)), *range(max(0, count - 5), count)})))
+    return [asdict(one) for one in both]
+
+
+def verify(folder: Path, source: RawArray, case: Case, threads: ThreadPoolExecutor) -> None:
+    """Raise where a result is not that of another run of as many steps, or wrong after one step."""
+    if case[0] == 1:
+        made = raw_array(folder / "out.zarr", "v", "float32")
+        assert made is not None
+        check(source, made, case[1], threads)
+    found = checksum(folder)
+    assert CHECKSUMS.setdefault(case[0], found) == found, f"{case}: {found:08x}"
 
 
 def checksum(folder: Path) -> int:
-    """Return a number for the values of the first and last chunks of a result."""
+    """Return a number for the values of some chunks of a result."""
     rows = {int(file.parent.name): file for file in (folder / "v" / "c").glob("*/0")}
     found = 0
-    for at in sorted(rows)[:24] + sorted(rows)[-4:]:
+    order = sorted(rows)
+    # Those on both sides of the edges of blocks of 512 and of 1024 rows, and the last ones.
+    for at in order[7:9] + order[15:17] + order[-2:]:
         found = zlib.crc32(rows[at].read_bytes(), found)
     return found
 
@@ -359,69 +365,6 @@ def place(wanted: Path | None, size: int) -> Path:
     return Path(tempfile.mkdtemp(prefix="out-of-core-", dir=wanted))
 
 
-def asked(arguments: argparse.Namespace) -> Iterator[Case]:
-    """Yield the cases that someone asked for, and divide the threads as they say."""
-    known: Any = belts
-    plain = belts.turns
-    ways: Sequence[str] = arguments.divisions or [""]
-    lessened: Sequence[str] = arguments.without
-    for _, said in itertools.product(range(arguments.rounds), ways):
-        division = tuple(map(int, said.split("+"))) if said else ()
-        known.turns = partial(_divided, division) if division else plain
-        for case, less in itertools.product(_kinds(arguments), lessened):
-            with without(less):
-                if less != "nothing":
-                    print(f"without {less}:", end=" ")
-                yield case
-    known.turns = plain
-
-
-def _kinds(arguments: argparse.Namespace) -> Iterator[Case]:
-    """Yield the cases that someone asked for."""
-    if not (arguments.only or arguments.rows or arguments.slots or arguments.ways):
-        yield from CASES
-        return
-    rows: Sequence[int] = arguments.rows or [ROWS]
-    slots: Sequence[int] = arguments.slots or [3]
-    ways: Sequence[str] = arguments.ways or [CREW]
-    every = sorted({case[0] for case in CASES})
-    yield from itertools.product(arguments.only or every, rows, slots, ways)
-
-
-class _QueuedTogether(cast(Any, pipeline)._Run):
-    """A run whose steps are queued behind copies from the device, which wait for a slot."""
-
-    def compute(self) -> None:
-        run: Any = self
-        for item in range(run._items):
-            run._there(Stage.COMPUTE, item, run._lanes.computing, run._stages.compute)
-            run._there(Stage.FETCH, item, run._lanes.fetching, run._stages.fetch)
-
-    def fetch(self) -> None:
-        """Nothing is left to do."""
-
-
-@contextmanager
-def without(what: str) -> Generator[None]:
-    """Leave something out: the pieces of the first block, or those who help to write, or all."""
-    with ExitStack() as stack:
-        if what in ("pieces", "all"):
-            stack.enter_context(patch.object(conveyor, "in_pieces", _alone))
-        if what in ("queue", "all"):
-            stack.enter_context(patch.object(pipeline, "_Run", _QueuedTogether))
-        if what in ("helpers", "all"):
-            stack.enter_context(patch.object(CrewFiles, "rest"))
-        yield
-
-
-def _alone(_work: Work, block: Block) -> list[Block]:
-    return [block]
-
-
-def _divided(division: tuple[int, ...], _cores: int) -> tuple[int, ...]:
-    return division
-
-
 def main() -> None:
     """Measure, print, and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -435,11 +378,10 @@ def main() -> None:
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--only", type=int, nargs="*", default=[])
     parser.add_argument("--ways", nargs="*", default=[])
-    parser.add_argument("--rows", type=int, nargs="*", default=[])
-    parser.add_argument("--slots", type=int, nargs="*", default=[])
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--divisions", nargs="*", default=[])
-    parser.add_argument("--without", nargs="*", default=["nothing"])
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--compare", nargs="*", default=[])
+    parser.add_argument("--compared", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--timeline", action="store_true")
     arguments = parser.parse_args()
     begun = time.perf_counter()
@@ -462,24 +404,25 @@ def main() -> None:
             print(HEAD + "\n|" + "---|" * (HEAD.count("|") - 1), flush=True)
             # Compiles, and makes memory for files, which no case shall pay for.
             measured(folder, source, CASES[0], grant, arguments.target, rate)
-            for case in asked(arguments):
+            figures: list[Figure] = []
+            for case, variant in cases(arguments, figures):
                 if time.perf_counter() - begun > arguments.seconds or case[1] * 2 > rows:
                     break
-                figure = measured(folder, source, case, grant, arguments.target, rate)
-                found["figures"].append(asdict(figure))
-                print(line(figure), flush=True)
-                if case[0] == 1:
-                    made = raw_array(folder / "out.zarr", "v", "float32")
-                    assert made is not None
-                    for at in (case[1] // 4, case[1]):
-                        check(source, made, at, threads)
-                if arguments.timeline:
-                    alone = by_itself(folder, source, case, grant, arguments.target)
-                    print(f"checksum of the first files: {checksum(folder / 'out.zarr'):08x}")
-                    for one in (TIMELINES[-1], alone):
-                        show(one)
-                        found["timelines"].append(asdict(one))
+                with variant.used():
+                    figure = measured(
+                        folder, source, case, grant, arguments.target, rate, brief=variant.brief
+                    )
+                    figures.append(figure)
+                    found["figures"].append(asdict(figure))
+                    print(line(figure), flush=True)
+                    verify(folder, source, case, threads)
+                    if arguments.timeline:
+                        found["timelines"] += timelines(
+                            folder, source, case, grant, arguments.target
+                        )
+                found["cases"] = summaries(figures)
                 arguments.result.write_text(json.dumps(found, indent=1) + "\n")
+            print(table(summaries(figures)), flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if arguments.memory_gib:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, cast
 
 import psutil
@@ -24,6 +27,7 @@ class Figure:
     granted: int
     way: str = "buffers"
     threads: tuple[int, int] = (0, 0)
+    at_once: int = 0
     filed: int = 0
     first: bool = False
     alone: dict[str, float] = field(default_factory=dict[str, float])
@@ -79,7 +83,8 @@ class Watch:
 def line(figure: Figure) -> str:
     """Return a row of the table."""
     alone = " | ".join(f"{figure.alone[stage.name.lower()]:.3f}" for stage in Stage)
-    every = " | ".join(f"{seconds:.3f}" for seconds in figure.alone_with_all_threads.values())
+    seconds = figure.alone_with_all_threads or {"read": math.nan, "write": math.nan}
+    every = " | ".join(f"{one:.3f}" for one in seconds.values())
     return (
         f"| {figure.steps} | {figure.rows} | {figure.slots} | {figure.blocks} | {figure.way} |"
         f" {figure.threads[0]} + {figure.threads[1]} | {alone} |"
@@ -99,3 +104,58 @@ HEAD = (
     " pinned GB/s | send / pinned | achieved | host GB | device GB |"
     " projected GB | whole run |"
 )
+
+
+def summaries(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+    """Return what repeats of each kind of run took: medians, and the least as `least_...`.
+
+    The slowest stage is that of the medians, and `wall_to_slowest` is a ratio of medians.
+    """
+    kinds: dict[Hashable, list[Figure]] = {}
+    for one in figures:
+        kind = (one.steps, one.rows, one.slots, one.way, one.threads, one.at_once)
+        kinds.setdefault(kind, []).append(one)
+    found: list[dict[str, Any]] = []
+    for some in kinds.values():
+        first, walls = some[0], [one.wall for one in some]
+        stages = {name: [one.alone[name] for one in some] for name in first.alone}
+        middle = {name: median(seconds) for name, seconds in stages.items()}
+        slowest = max(middle, key=lambda name: middle[name])
+        found.append(
+            {name: getattr(first, name) for name in ("steps", "rows", "slots", "way", "threads")}
+            | {
+                "at_once": first.at_once,
+                "repeats": len(some),
+                "alone": middle,
+                "wall": median(walls),
+                "core_seconds": median(one.core_seconds for one in some),
+                "slowest": slowest,
+                "wall_to_slowest": median(walls) / middle[slowest],
+                "least_wall": min(walls),
+                "most_wall": max(walls),
+                "least_slowest": min(stages[slowest]),
+                "least_wall_to_slowest": min(walls) / min(stages[slowest]),
+                "ratios": [one.wall_to_slowest for one in some],
+            }
+        )
+    return found
+
+
+def table(cases: Sequence[dict[str, Any]]) -> str:
+    """Return a table of such cases."""
+    head = (
+        "| steps | rows, slots, at once | way | threads | repeats | read | send | compute | fetch |"
+        " write | wall (least to most) | core s | slowest (least) | wall / slowest (of the least) |"
+    )
+    lines = [head, "|" + "---|" * (head.count("|") - 1)]
+    for one in cases:
+        alone = " | ".join(f"{one['alone'][stage.name.lower()]:.3f}" for stage in Stage)
+        reading, writing = one["threads"]
+        lines.append(
+            f"| {one['steps']} | {one['rows']}, {one['slots']}, {one['at_once']} | {one['way']} |"
+            f" {reading} + {writing} | {one['repeats']} | {alone} |"
+            f" {one['wall']:.3f} ({one['least_wall']:.3f} to {one['most_wall']:.3f}) |"
+            f" {one['core_seconds']:.1f} | {one['slowest']} ({one['least_slowest']:.3f}) |"
+            f" {one['wall_to_slowest']:.3f} ({one['least_wall_to_slowest']:.3f}) |"
+        )
+    return "\n".join(lines)
