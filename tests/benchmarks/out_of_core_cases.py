@@ -71,7 +71,8 @@ def cases(
 
     `figures` are those of what was yielded before.
     """
-    for _, said in itertools.product(range(arguments.rounds), arguments.compare):
+    wanted: Sequence[str] = arguments.compare
+    for _, said in itertools.product(range(arguments.rounds), wanted):
         one = Variant.of(said)
         yield (arguments.compared, one.rows, one.slots, CREW), one
     best = fastest(figures)

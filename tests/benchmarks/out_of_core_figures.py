@@ -120,6 +120,8 @@ def summaries(figures: Sequence[Figure]) -> list[dict[str, Any]]:
         first, walls = some[0], [one.wall for one in some]
         stages = {name: [one.alone[name] for one in some] for name in first.alone}
         middle = {name: median(seconds) for name, seconds in stages.items()}
+        # Brief runs are without these.
+        more = [one.alone_with_all_threads for one in some if one.alone_with_all_threads]
         slowest = max(middle, key=lambda name: middle[name])
         found.append(
             {name: getattr(first, name) for name in ("steps", "rows", "slots", "way", "threads")}
@@ -127,6 +129,9 @@ def summaries(figures: Sequence[Figure]) -> list[dict[str, Any]]:
                 "at_once": first.at_once,
                 "repeats": len(some),
                 "alone": middle,
+                "alone_with_all_threads": {
+                    name: median(one[name] for one in more) for name in (more[0] if more else ())
+                },
                 "wall": median(walls),
                 "core_seconds": median(one.core_seconds for one in some),
                 "slowest": slowest,
@@ -145,15 +150,17 @@ def table(cases: Sequence[dict[str, Any]]) -> str:
     """Return a table of such cases."""
     head = (
         "| steps | rows, slots, at once | way | threads | repeats | read | send | compute | fetch |"
-        " write | wall (least to most) | core s | slowest (least) | wall / slowest (of the least) |"
+        " write | with all threads: read, write | wall (least to most) | core s | slowest (least) |"
+        " wall / slowest (of the least) |"
     )
     lines = [head, "|" + "---|" * (head.count("|") - 1)]
     for one in cases:
         alone = " | ".join(f"{one['alone'][stage.name.lower()]:.3f}" for stage in Stage)
+        more = ", ".join(f"{s:.3f}" for s in one["alone_with_all_threads"].values())
         reading, writing = one["threads"]
         lines.append(
             f"| {one['steps']} | {one['rows']}, {one['slots']}, {one['at_once']} | {one['way']} |"
-            f" {reading} + {writing} | {one['repeats']} | {alone} |"
+            f" {reading} + {writing} | {one['repeats']} | {alone} | {more} |"
             f" {one['wall']:.3f} ({one['least_wall']:.3f} to {one['most_wall']:.3f}) |"
             f" {one['core_seconds']:.1f} | {one['slowest']} ({one['least_slowest']:.3f}) |"
             f" {one['wall_to_slowest']:.3f} ({one['least_wall_to_slowest']:.3f}) |"
