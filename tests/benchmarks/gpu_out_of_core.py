@@ -2,6 +2,8 @@
 
     python tests/benchmarks/gpu_out_of_core.py RESULT.json --commit COMMIT [--seconds 60]
         [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--target cuda]
+        [--only 1 16 64 128 256] [--ways crew] [--repeats 1] [--timeline]
+        [--compare 5+9 5+11 5+9/512/5 5+9/1024/3/2] [--compared 64] [--rounds 5]
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, some steps for each
 residency of a block on the device. Each stage is timed alone, with all blocks, and the buffers and
@@ -18,6 +20,14 @@ they had before the run, beside the projection. At last some passes go over an a
 where sending and fetching are all that takes time: `best_to_pinned` is the rate of the best of them
 beside that of a page-locked copy, and `best_to_duplex` beside that of one while another one goes
 the other way.
+
+`--only` takes the cases with these steps. `--compare` says variants, READ+WRITE[/ROWS[/SLOTS[/AT
+ONCE]]]: threads that read and write, rows of a block, slots, and blocks that are written at once.
+They are measured first, with so many steps, one after the other in each of some rounds. The
+division of the threads with the least median of `wall` is that of the cases, which are measured
+`--repeats` times in turn. At the end there is a line for each kind of run: medians of all repeats,
+of each stage and of `wall`, their ratio, and the least of each. `--timeline` tells after each run
+when what began and ended, in milliseconds: in the pipeline that was timed, and in a run by itself.
 """
 
 from __future__ import annotations
@@ -27,9 +37,9 @@ import json
 import os
 import shutil
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -39,9 +49,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import psutil
 import zarr
 from gpu_arrays import CHUNK, FIVE, GIB, WIDTH, in_memory, pinned_rate
+from out_of_core_cases import BUFFERS, CASES, CREW, KVIKIO, Case, cases
+from out_of_core_figures import HEAD, Figure, Watch, line, summaries, table
+from pipeline_timeline import Timeline, watched
 
 from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import ZarrSink
@@ -49,8 +61,9 @@ from halocline_engine.device import crew_files
 from halocline_engine.device.crew_files import CrewFiles
 from halocline_engine.device.door import cupy
 from halocline_engine.device.files import kvikio_files
+from halocline_engine.distribute import belt as belts
 from halocline_engine.distribute import pipeline
-from halocline_engine.distribute.belt import open_belt, turns
+from halocline_engine.distribute.belt import open_belt
 from halocline_engine.distribute.conveyor import Conveyor, Item, PipelinedWork, items_of
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.options import Options
@@ -60,92 +73,13 @@ from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import Report
 from halocline_engine.run import run
 
-#: What brings values from files to the device, and back.
-CREW, KVIKIO, BUFFERS = "crew", "kvikio", "buffers"
-#: (Steps of a residency, rows of a block, slots, way) that are measured.
-CASES = (
-    (1, 1024, 3, CREW),
-    (16, 1024, 3, CREW),
-    (64, 1024, 3, CREW),
-    (128, 1024, 3, CREW),
-    (256, 1024, 3, CREW),
-    (1, 1024, 3, BUFFERS),
-    (64, 1024, 3, BUFFERS),
-    (64, 1024, 3, KVIKIO),
-    (1, 512, 3, CREW),
-    (1, 1024, 3, KVIKIO),
-)
-
-
-@dataclass
-class Figure:
-    """A run; times in seconds, sizes in bytes."""
-
-    steps: int
-    rows: int
-    slots: int
-    blocks: int
-    dataset: int
-    granted: int
-    way: str = "buffers"
-    threads: tuple[int, int] = (0, 0)
-    filed: int = 0
-    first: bool = False
-    alone: dict[str, float] = field(default_factory=dict[str, float])
-    alone_with_all_threads: dict[str, float] = field(default_factory=dict[str, float])
-    wall: float = 0.0
-    core_seconds: float = 0.0
-    whole_run: float = 0.0
-    slowest: str = ""
-    locked: int = 0
-    unlocking: float = 0.0
-    wall_to_slowest: float = 0.0
-    wall_to_slowest_with_all_threads: float = 0.0
-    sent: int = 0
-    pinned_rate: float = 0.0
-    send_to_pinned: float = 0.0
-    achieved_to_pinned: float = 0.0
-    projected: int = 0
-    host_peak: int = 0
-    device_peak: int = 0
-
-
-class Watch:
-    """The most memory that this process and the device have in use while it is open."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Watch:
-        self.before = self.now()
-        self.peak = self.before
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def now(self) -> tuple[int, int]:
-        host = psutil.Process().memory_info().rss
-        if self._target != "cuda":
-            return host, 0
-        free, total = cast(Any, cupy()).cuda.runtime.memGetInfo()
-        return host, total - free
-
-    def _run(self) -> None:
-        while not self._end.wait(0.02):
-            host, device = self.now()
-            self.peak = (max(host, self.peak[0]), max(device, self.peak[1]))
-
 
 @dataclass(frozen=True, eq=False)
 class Measured(PipelinedWork):
     """A pipeline that is timed, after each of its stages alone."""
 
     figure: Figure = field(default_factory=lambda: Figure(0, 0, 0, 0, 0, 0))
+    brief: bool = False
 
     def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
         items = items_of(self.work, blocks)
@@ -175,23 +109,31 @@ class Measured(PipelinedWork):
         del conveyor
         self._with_all_threads(items)
         self._unlock()
+        timeline = Timeline()
         begun, before = time.perf_counter(), os.times()
-        yield from PipelinedWork.stream(self, blocks, asked)
+        with watched(timeline):
+            yield from PipelinedWork.stream(self, blocks, asked)
+        timeline.mark("ended")
+        TIMELINES.append(timeline)
         self.figure.unlocking = self._unlock()
         self.figure.wall = time.perf_counter() - begun
         after = os.times()
         self.figure.core_seconds = after.user + after.system - before.user - before.system
 
     def _with_all_threads(self, items: Sequence[Item]) -> None:
-        """Time the stages of the host again, each with the threads of both."""
+        """Time the stages of the host again, each with the threads of both; not if brief."""
         pools: Any = (self.belt.readers, self.belt.writers)
+        self.figure.at_once = pipeline.AT_ONCE
         self.figure.threads = tuple(getattr(pool, "_max_workers") for pool in pools)  # noqa: B009
+        every = len(os.sched_getaffinity(0))
+        if self.belt.files is not None:
+            self.figure.threads = belts.turns(every)
+        if self.brief:
+            return
         with ExitStack() as stack:
             threads = stack.enter_context(ThreadPoolExecutor(sum(self.figure.threads)))
             belt = replace(self.belt, readers=threads, writers=threads)
             if self.belt.files is not None:
-                every = len(os.sched_getaffinity(0))
-                self.figure.threads = turns(every)
                 files = WAYS[self.figure.way](every, every)
                 stack.callback(files.close)
                 belt.files = files
@@ -233,6 +175,10 @@ class Measured(PipelinedWork):
         return time.perf_counter() - begun
 
 
+#: Those of the pipelines that were timed.
+TIMELINES: list[Timeline] = []
+#: Those of results, by their steps.
+CHECKSUMS: dict[int, int] = {}
 #: How each way is made, with so many threads that read, and that write.
 WAYS: dict[str, Any] = {CREW: CrewFiles, KVIKIO: partial(kvikio_files, direct=False)}
 
@@ -278,10 +224,12 @@ def check(source: RawArray, made: RawArray, rows: int, threads: ThreadPoolExecut
 def measured(
     folder: Path,
     source: RawArray,
-    case: tuple[int, int, int, str],
+    case: Case,
     grant: int,
     target: str,
     rate: float,
+    *,
+    brief: bool = False,
 ) -> Figure:
     """Run a case and return its figure; `rate` is that of a page-locked copy."""
     steps, rows, slots, way = case
@@ -292,7 +240,7 @@ def measured(
     events: list[Event] = []
     streamed: Any = __import__("halocline_engine.distribute.streamed", fromlist=["PipelinedWork"])
     plain = streamed.PipelinedWork
-    streamed.PipelinedWork = partial(Measured, figure=figure)
+    streamed.PipelinedWork = partial(Measured, figure=figure, brief=brief)
     # Before the run is watched, and in memory that goes back, so that peaks are the run's own.
     figure.pinned_rate, figure.first = rate, not (folder / "out.zarr").exists()
     if target == "cuda":
@@ -302,25 +250,7 @@ def measured(
     begun = time.perf_counter()
     try:
         with Watch(target) as watch:
-            run(
-                FIVE,
-                source.path.parent,
-                scalars={"w": 0.2},
-                boundary={"x": "periodic", "y": "edge"},
-                steps=steps,
-                feedback={"v": "u"},
-                chunks={"y": rows, "x": WIDTH},
-                target=target,
-                output=output,
-                on_event=events.append,
-                options=Options(
-                    steps_per_pass=steps,
-                    slots=slots,
-                    device_memory=grant,
-                    compressed=False,
-                    filed=way != BUFFERS,
-                ),
-            )
+            stencil(source, case, grant, target, output, events.append)
     finally:
         streamed.PipelinedWork = plain
     figure.whole_run = time.perf_counter() - begun
@@ -342,36 +272,89 @@ def measured(
     return figure
 
 
+def stencil(
+    source: RawArray,
+    case: Case,
+    grant: int,
+    target: str,
+    output: Path,
+    tell: Callable[[Event], None],
+) -> None:
+    """Make the run of a case."""
+    steps, rows, slots, way = case
+    run(
+        FIVE,
+        source.path.parent,
+        scalars={"w": 0.2},
+        boundary={"x": "periodic", "y": "edge"},
+        steps=steps,
+        feedback={"v": "u"},
+        chunks={"y": rows, "x": WIDTH},
+        target=target,
+        output=output,
+        on_event=tell,
+        options=Options(
+            steps_per_pass=steps,
+            slots=slots,
+            device_memory=grant,
+            compressed=False,
+            filed=way != BUFFERS,
+        ),
+    )
+
+
+def by_itself(folder: Path, source: RawArray, case: Case, grant: int, target: str) -> Timeline:
+    """Make the run of a case as anyone does, with nothing but notes of when what happens."""
+    remove(folder / "out.zarr")
+    timeline = Timeline()
+
+    def tell(event: Event) -> None:
+        timeline.mark(f"first {type(event).__name__}")
+
+    with watched(timeline):
+        stencil(source, case, grant, target, folder / "out.zarr", tell)
+    timeline.mark("returned")
+    return timeline
+
+
+def timelines(
+    folder: Path, source: RawArray, case: Case, grant: int, target: str
+) -> list[dict[str, Any]]:
+    """Print and return when what happened, in the last run and in one by itself."""
+    both = [TIMELINES[-1], by_itself(folder, source, case, grant, target)]
+    for one in both:
+        print(one.summary())
+        count = len(one.stages["read"])
+        print(one.items(sorted({*range(min(8, count)), *range(max(0, count - 5), count)})))
+    return [asdict(one) for one in both]
+
+
+def verify(folder: Path, source: RawArray, case: Case, threads: ThreadPoolExecutor) -> None:
+    """Raise where a result is not that of another run of as many steps, or wrong after one step."""
+    if case[0] == 1:
+        made = raw_array(folder / "out.zarr", "v", "float32")
+        assert made is not None
+        check(source, made, case[1], threads)
+    found = checksum(folder)
+    assert CHECKSUMS.setdefault(case[0], found) == found, f"{case}: {found:08x}"
+
+
+def checksum(folder: Path) -> int:
+    """Return a number for the values of some chunks of a result."""
+    rows = {int(file.parent.name): file for file in (folder / "v" / "c").glob("*/0")}
+    found = 0
+    order = sorted(rows)
+    # Those on both sides of the edges of blocks of 512 and of 1024 rows, and the last ones.
+    for at in order[7:9] + order[15:17] + order[-2:]:
+        found = zlib.crc32(rows[at].read_bytes(), found)
+    return found
+
+
 def remove(folder: Path) -> None:
     """Remove a folder, its files in several threads."""
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(Path.unlink, (file for file in folder.rglob("*") if file.is_file())))
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def line(figure: Figure) -> str:
-    """Return a row of the table."""
-    alone = " | ".join(f"{figure.alone[stage.name.lower()]:.3f}" for stage in Stage)
-    every = " | ".join(f"{seconds:.3f}" for seconds in figure.alone_with_all_threads.values())
-    return (
-        f"| {figure.steps} | {figure.rows} | {figure.slots} | {figure.blocks} | {figure.way} |"
-        f" {figure.threads[0]} + {figure.threads[1]} | {alone} |"
-        f" {figure.wall:.3f} | {figure.core_seconds:.1f} | {figure.slowest} |"
-        f" {figure.wall_to_slowest:.3f} | {every} |"
-        f" {figure.wall_to_slowest_with_all_threads:.3f} |"
-        f" {figure.pinned_rate / 1e9:.1f} |"
-        f" {figure.send_to_pinned:.3f} | {figure.achieved_to_pinned:.3f} |"
-        f" {figure.host_peak / 1e9:.2f} | {figure.device_peak / 1e9:.2f} |"
-        f" {figure.projected / 1e9:.2f} | {figure.whole_run:.1f} |"
-    )
-
-
-HEAD = (
-    "| steps | rows | slots | blocks | way | threads | read | send | compute | fetch | write |"
-    " wall | core s | slowest | wall / slowest | all read | all write | of all |"
-    " pinned GB/s | send / pinned | achieved | host GB | device GB |"
-    " projected GB | whole run |"
-)
 
 
 def place(wanted: Path | None, size: int) -> Path:
@@ -393,6 +376,13 @@ def main() -> None:
     parser.add_argument("--memory-gib", type=float, default=6.0)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--target", default="cuda")
+    parser.add_argument("--only", type=int, nargs="*", default=[])
+    parser.add_argument("--ways", nargs="*", default=[])
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--compare", nargs="*", default=[])
+    parser.add_argument("--compared", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--timeline", action="store_true")
     arguments = parser.parse_args()
     begun = time.perf_counter()
     rows = int(arguments.gib * GIB) // (4 * WIDTH) // CHUNK * CHUNK
@@ -403,6 +393,7 @@ def main() -> None:
         "commit": arguments.commit,
         "place": "memory" if str(folder).startswith("/dev/shm") else "disk",
         "figures": [],
+        "timelines": [],
     }
     try:
         with ThreadPoolExecutor(8) as threads:
@@ -413,17 +404,25 @@ def main() -> None:
             print(HEAD + "\n|" + "---|" * (HEAD.count("|") - 1), flush=True)
             # Compiles, and makes memory for files, which no case shall pay for.
             measured(folder, source, CASES[0], grant, arguments.target, rate)
-            for case in CASES:
+            figures: list[Figure] = []
+            for case, variant in cases(arguments, figures):
                 if time.perf_counter() - begun > arguments.seconds or case[1] * 2 > rows:
                     break
-                figure = measured(folder, source, case, grant, arguments.target, rate)
-                found["figures"].append(asdict(figure))
-                print(line(figure), flush=True)
-                if case[0] == 1:
-                    made = raw_array(folder / "out.zarr", "v", "float32")
-                    assert made is not None
-                    check(source, made, case[1], threads)
+                with variant.used():
+                    figure = measured(
+                        folder, source, case, grant, arguments.target, rate, brief=variant.brief
+                    )
+                    figures.append(figure)
+                    found["figures"].append(asdict(figure))
+                    print(line(figure), flush=True)
+                    verify(folder, source, case, threads)
+                    if arguments.timeline:
+                        found["timelines"] += timelines(
+                            folder, source, case, grant, arguments.target
+                        )
+                found["cases"] = summaries(figures)
                 arguments.result.write_text(json.dumps(found, indent=1) + "\n")
+            print(table(summaries(figures)), flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if arguments.memory_gib:
