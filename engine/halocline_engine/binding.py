@@ -254,11 +254,11 @@ def _origins(
     elif isinstance(origin, Mapping):
         by_name = origin
     else:
-        by_name = {"_all_": (0, 0, origin) if isinstance(origin, int) else origin}
+        by_name = {"_all_": origin}
     known = {field.name for field in program.fields} | {"_all_"}
     for name in by_name:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
+            near = get_close_matches(str(name), known, n=1)
             hint = f"Did you mean '{near[0]}'?" if near else "Use field names, or '_all_'."
             raise ArgumentError(f"The origin names '{name}', which is not a field.", hint=hint)
     found: dict[str, Point] = {}
@@ -277,9 +277,8 @@ def _point(field: Field, asked: object) -> Point:
     """Return an origin along I, J and K; it is 0 along axes that the field does not have."""
     if asked is None:
         return (0, 0, 0)
-    values: Sequence[object] = (
-        (0, 0, asked) if isinstance(asked, int) else tuple(cast("Sequence[object]", asked))
-    )
+    level = isinstance(cast("Any", asked), (int, np.integer))
+    values: tuple[object, ...] = (0, 0, asked) if level else _values(asked)
     numbers = [int(cast("int", v)) for v in values if _is_size(v)]
     if len(numbers) != len(values) or len(numbers) not in (3, len(field.axes)):
         sizes = "3" if len(field.axes) == 3 else f"{len(field.axes)} or 3"
@@ -296,14 +295,23 @@ def _point(field: Field, asked: object) -> Point:
     return (i, j, k)
 
 
+def _values(given: object) -> tuple[object, ...]:
+    """Return what a sequence holds; another thing is one value, which is then refused."""
+    try:
+        return tuple(cast("Sequence[object]", given))
+    except TypeError:
+        return (given,)
+
+
 def _is_size(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and int(cast("int", value)) >= 0
 
 
 def _domain(domain: Sequence[int]) -> Point:
     """Return a domain that was asked for."""
-    sizes = [int(n) for n in domain if _is_size(n)]
-    if len(sizes) != 3 or len(domain) != 3:
+    values = _values(domain)
+    sizes = [int(cast("int", n)) for n in values if _is_size(n)]
+    if len(sizes) != 3 or len(values) != 3:
         raise ArgumentError(
             f"The domain must be 3 whole numbers that are not negative, but is {domain!r}.",
             hint="It is the number of points along I, J and K.",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from halocline_engine.analysis.signature import signature_of
+from halocline_engine.arguments import names_by_name, number, text, whole
 from halocline_engine.backends.base import (
     Adjustable,
     Drawable,
@@ -214,7 +215,7 @@ class Stencil:
         order loops or blocks go through points that others read again, where there is more of them
         than caches hold, and what a cache holds on the way.
         """
-        if stage == "ir":
+        if text("stage", stage, "the name of a stage") == "ir":
             return show(self.compiled.program)
         if stage == "schedule":
             lines = "".join(f"{line}\n" for line in (*self._tilings(), *self._walks()))
@@ -261,20 +262,21 @@ def _prepared(executable: Executable, call: Call) -> Callable[[], None]:
 
 
 def _check_tuning(tune: str, seconds: float) -> None:
-    if tune not in get_args(TuneMode):
+    if text("tune", tune, "the name of a way") not in get_args(TuneMode):
         raise ArgumentError(
             f"Argument 'tune' is {tune!r}, which is unknown.",
             hint="Use 'off', 'cached' or 'measure'.",
         )
-    if not 0 < seconds <= _LONGEST:
+    if not 0 < number("seconds", seconds, "how long tuning may take") <= _LONGEST:
         raise ArgumentError(
             f"The seconds for tuning must be above 0 and at most {_LONGEST:g}, got {seconds!r}."
         )
 
 
 def _check_steps(steps: int, feedback: Mapping[str, str], fields: Set[str]) -> None:
-    if steps < 1:
+    if whole("steps", steps, 0) < 1:
         raise ArgumentError(f"Argument 'steps' must be at least 1, got {steps}.")
+    names_by_name("feedback", feedback, "{'v': 'u'}")
     named = [*feedback, *feedback.values()]
     for name in named:
         if name not in fields:

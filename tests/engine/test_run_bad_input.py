@@ -428,8 +428,13 @@ def test_other_failures_of_a_disk_are_not_called_full(
     from halocline_engine.datasets import untyped
 
     monkeypatch.setattr(untyped.ZARR, "open_array", broken)
-    with pytest.raises(OSError, match="Input/output error"):
+    with pytest.raises(OutputError) as caught:
         run(MEAN, data(), target="reference", output=tmp_path / "out.zarr")
+    assert str(caught.value).startswith(f"Writing to '{tmp_path}/.out.zarr.")
+    assert str(caught.value).endswith(
+        " failed: OSError: [Errno 5] Input/output error. Mend the place, or choose another one with"
+        " output=."
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -278,3 +278,43 @@ def test_objects_are_not_moved() -> None:
     same = texts.assign(t=texts["t"].astype("U1"))
     found = he.gather(same, source="t", index="i", dim="x", target="cpu")
     assert found["gathered"].values.tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_calls_on_arrays(target: str) -> None:
+    made: Any = he.stencil(DOUBLED, target=target)
+    arrays = {"inp": np.ones((4, 5, 6)), "out": np.zeros((4, 5, 6))}
+    for wrong in (2.5, float("nan"), "x", np.array(3), object(), slice(2), (1.0, 0, 0), {1: 0}):
+        with pytest.raises(he.ArgumentError, match="origin"):
+            made(**arrays, origin=wrong)
+        with pytest.raises(he.ArgumentError, match="domain"):
+            made(**arrays, domain=wrong)
+        with pytest.raises(he.ArgumentError, match="'steps'"):
+            made.repeat(wrong, **arrays, feedback={"out": "inp"})
+        if not isinstance(wrong, dict):
+            with pytest.raises(he.ArgumentError, match="'feedback'"):
+                made.repeat(2, **arrays, feedback=wrong)
+        if not isinstance(wrong, str):
+            with pytest.raises(he.ArgumentError, match="'stage'"):
+                made.show(wrong)
+    made(**arrays, origin=np.int64(1))
+    assert (arrays["out"][:, :, 1:] == 2.0).all()
+    assert (arrays["out"][:, :, 0] == 0.0).all()
+
+
+def test_messages_of_calls_on_arrays() -> None:
+    made: Any = he.stencil(DOUBLED, target="reference")
+    arrays = {"inp": np.ones((4, 5, 6)), "out": np.zeros((4, 5, 6))}
+    with pytest.raises(he.ArgumentError) as caught:
+        made(**arrays, domain=3)
+    assert str(caught.value) == (
+        "The domain must be 3 whole numbers that are not negative, but is 3. It is the number of"
+        " points along I, J and K."
+    )
+    scaled = DOUBLED.replace("out: Field[float]", "out: Field[float], c: float").replace("2.0", "c")
+    with pytest.raises(he.ArgumentError) as caught:
+        he.run(scaled, data(), scalars={"c": 10**400}, target="reference")
+    assert str(caught.value) == (
+        "Scalar 'c' has 1329 bits, which are more than a float holds. Give it as a number of"
+        " another magnitude."
+    )

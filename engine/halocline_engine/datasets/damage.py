@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.errors import DatasetError, HaloclineError
 
-__all__ = ["broken_chunk", "read_chunked", "read_whole"]
+__all__ = ["broken_chunk", "read_chunked", "read_whole", "unreadable"]
 
 #: Reads the values of a region.
 _Read = Callable[[tuple[slice, ...]], NDArray[Any]]
@@ -24,7 +24,8 @@ _Read = Callable[[tuple[slice, ...]], NDArray[Any]]
 def read_chunked(path: str, name: str, region: tuple[slice, ...], read: _Read) -> NDArray[Any]:
     """Return what `read` reads of an array of a Zarr store.
 
-    Raises `DatasetError`, which names the chunk and its file, where one of them cannot be decoded.
+    Raises `DatasetError`, which names the chunk and its file, where one of them cannot be decoded,
+    or the variable where its files cannot be read.
     """
     try:
         return read(region)
@@ -32,6 +33,8 @@ def read_chunked(path: str, name: str, region: tuple[slice, ...], read: _Read) -
         raise
     except Exception as error:
         found = _first_broken(path, name, region, read)
+        if found is None and isinstance(error, OSError):
+            found = unreadable(f"'{name}' of '{path}'", error)
         if found is None:
             raise
         raise found from error
@@ -48,6 +51,14 @@ def read_whole(path: str, name: str, region: tuple[slice, ...], read: _Read) -> 
             f"Variable '{name}' of '{path}' cannot be decoded: {_said(error)}.",
             hint="The file is damaged: copy it anew, or open what is whole and pass the dataset.",
         ) from error
+
+
+def unreadable(what: str, error: Exception) -> DatasetError:
+    """Return the error for variables that cannot be read, `what` in quotes."""
+    return DatasetError(
+        f"Variable {what} cannot be read: {_said(error)}.",
+        hint="Mend what it is read or computed from.",
+    )
 
 
 def broken_chunk(
@@ -71,6 +82,8 @@ def _first_broken(
     except Exception:
         return None
     files: tuple[int, ...] = array.shards or array.chunks
+    sizes: tuple[int, ...] = array.shape
+    region = tuple(slice(*part.indices(size)) for part, size in zip(region, sizes, strict=True))
     ranges = (
         range(part.start // step, -(-part.stop // step))
         for part, step in zip(region, files, strict=True)

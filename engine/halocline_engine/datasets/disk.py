@@ -1,4 +1,4 @@
-"""A full disk, said in our words."""
+"""A full disk, and other places that cannot be written to, said in our words."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def full_disk(path: str | Path) -> Generator[None]:
-    """Turn the system's word for a full disk into an `OutputError` that names the place."""
+    """Turn what the system says while files are written into an `OutputError` with the place."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
-            raise
+        if error.errno in _FULL:
+            raise OutputError(
+                f"Writing to '{path}' stopped because the disk is full.",
+                hint="Free some space, or choose another place with output=.",
+            ) from error
         raise OutputError(
-            f"Writing to '{path}' stopped because the disk is full.",
-            hint="Free some space, or choose another place with output=.",
+            f"Writing to '{path}' failed: {type(error).__name__}: {str(error).rstrip('. ')}.",
+            hint="Mend the place, or choose another one with output=.",
         ) from error

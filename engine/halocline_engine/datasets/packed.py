@@ -74,11 +74,17 @@ class _Scratch:
         return self._plain
 
     def file(self, path: str) -> NDArray[np.uint8] | None:
-        """Return the bytes of a file; None where it is not there."""
+        """Return the bytes of a file; None where it is not there, or not a file that can be read.
+
+        Zarr then reads it, or fails in a way that names it.
+        """
         try:
-            file = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
+            return self._bytes(path)
+        except OSError:
             return None
+
+    def _bytes(self, path: str) -> NDArray[np.uint8]:
+        file = os.open(path, os.O_RDONLY)
         try:
             size = os.fstat(file).st_size
             if self._packed.size < size:

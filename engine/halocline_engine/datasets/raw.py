@@ -222,10 +222,13 @@ class RawArray:
                 return True
             path, runs = piece
             file = os.open(path, os.O_RDONLY)
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
+            # Zarr then reads it, or fails in a way that names it.
             return False
         try:
             return all(_read_fully(file, offset, run) for offset, run in runs)
+        except OSError:
+            return False
         finally:
             os.close(file)
 

@@ -6,6 +6,7 @@ is read from the store as any other region is.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -21,11 +22,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import source_of
-from halocline_engine.datasets.damage import read_chunked, read_whole
+from halocline_engine.datasets.damage import read_chunked, read_whole, unreadable
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.hdf5_scan import is_hdf5, refuse_outside
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset, variable_data
-from halocline_engine.errors import DatasetError
+from halocline_engine.errors import DatasetError, HaloclineError
 
 __all__ = [
     "ArrayStore",
@@ -98,10 +99,18 @@ class InMemory:
     dataset: xr.Dataset
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
-        """Return the values of a region, in the byte order of this machine."""
-        data = variable_data(self.dataset, name)[region].data
-        if hasattr(data, "dask"):
-            data = data.compute(scheduler="synchronous")
+        """Return the values of a region, in the byte order of this machine.
+
+        Raises `DatasetError` where what they are read or computed from fails.
+        """
+        try:
+            data = variable_data(self.dataset, name)[region].data
+            if hasattr(data, "dask"):
+                data = data.compute(scheduler="synchronous")
+        except (HaloclineError, MemoryError):
+            raise
+        except Exception as error:  # whatever the user's readers and functions do
+            raise unreadable(f"'{name}' of the dataset", error) from error
         values = np.asarray(data)
         return values.astype(native(values.dtype), copy=False)
 
@@ -243,10 +252,24 @@ def spool(dataset: xr.Dataset, names: Sequence[str], path: Path) -> Source:
     shutil.rmtree(path, ignore_errors=True)
     plain = xr.Dataset({name: dataset[name].variable for name in dict.fromkeys(names)})
     encoding = {name: {"_FillValue": None} for name in plain.data_vars}
-    with full_disk(path), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        store_dataset(plain.drop_encoding(), path, encoding=encoding)
+        try:
+            store_dataset(plain.drop_encoding(), path, encoding=encoding)
+        except (HaloclineError, MemoryError):
+            raise
+        except Exception as error:  # whatever the user's readers and functions do
+            with full_disk(path):
+                if isinstance(error, OSError) and _is_of(path, error):
+                    raise
+            named = ", ".join(f"'{name}'" for name in plain.data_vars)
+            raise unreadable(f"{named} of the dataset", error) from error
     return ZarrStore(str(path), _stamp(path))
+
+
+def _is_of(path: Path, error: OSError) -> bool:
+    """Whether an error is one of writing below a path, and not of what is read."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) or str(path) in str(error.filename)
 
 
 def array_in(source: Source, name: str) -> NDArray[Any] | None:

@@ -40,7 +40,13 @@ from halocline_engine.distribute.events import (
     Planned,
 )
 from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.places import check_output, check_space, field_bytes, published
+from halocline_engine.distribute.places import (
+    check_output,
+    check_space,
+    field_bytes,
+    published,
+    temporary_folder,
+)
 from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import BlockWork
@@ -132,9 +138,7 @@ def run_blockwise(
     tell(_planned(job, pool, reason))
     with ExitStack() as stack:
         beside = None if job.output is None else job.output.parent
-        made = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix=".halocline-", dir=beside))
-        )
+        made = stack.enter_context(temporary_folder(beside))
         source = job.opened.source
         if pool.remote and isinstance(source, InMemory):
             source = spool(job.opened.dataset, job.reads, made / "input")

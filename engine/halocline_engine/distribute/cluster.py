@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any, cast
 
 import distributed
+from distributed.comm.core import CommClosedError
 from distributed.system import MEMORY_LIMIT
 
 from halocline_engine.backends.registry import AUTO, resolve
@@ -163,6 +164,8 @@ class ClusterPool:
                 hint="They may lack memory: give smaller 'chunks'.",
             ) from error
         except (_dd.CancelledError, OSError) as error:
+            if _of_files(error):
+                raise
             raise DeviceError(
                 f"The cluster was lost during the run: {type(error).__name__}: {error}.",
                 hint="Start it again, and run the job with the same workspace.",
@@ -174,6 +177,12 @@ class ClusterPool:
         for future in running:
             with contextlib.suppress(Exception):
                 future.exception(timeout=max(POLL, until - time.monotonic()))
+
+
+def _of_files(error: BaseException) -> bool:
+    """Whether an error is of the work's files: those of connections have no number, or a kind."""
+    lost = (ConnectionError, TimeoutError, CommClosedError)
+    return isinstance(error, OSError) and error.errno is not None and not isinstance(error, lost)
 
 
 class _Workers:

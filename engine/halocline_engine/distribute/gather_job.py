@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -46,7 +45,7 @@ from halocline_engine.distribute.gather_work import (
     Sorting,
 )
 from halocline_engine.distribute.partition import Block, Span
-from halocline_engine.distribute.places import check_space, field_bytes
+from halocline_engine.distribute.places import check_space, field_bytes, temporary_folder
 from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.solving import chunks_within
 from halocline_engine.distribute.steps import Asked
@@ -129,9 +128,7 @@ def run_exchange(
     tell(_planned(final, pool, passes.total, exchange.dim))
     with ExitStack() as stack:
         beside = None if request.output is None else request.output.parent
-        made = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix=".halocline-", dir=beside))
-        )
+        made = stack.enter_context(temporary_folder(beside))
         source = request.opened.source
         if pool.remote and isinstance(source, InMemory):
             source = spool(request.opened.dataset, exchange.names[:2], made / "input")

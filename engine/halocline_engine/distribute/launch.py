@@ -24,7 +24,7 @@ from halocline_engine.distribute.direct import is_raw
 from halocline_engine.distribute.events import Planned
 from halocline_engine.distribute.memory import held_bytes
 from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.places import check_space, field_bytes
+from halocline_engine.distribute.places import check_space, field_bytes, temporary_folder
 from halocline_engine.distribute.planning import Demand, Plan, Supply, make_plan
 from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.prepare import Checked, fingerprint_of, temporaries_of
@@ -293,7 +293,7 @@ def _places(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: bool) 
     if in_memory or (request.workspace is not None and not pool.remote):
         return _Places(request.workspace, request.output)
     beside = request.output.parent if request.output is not None else None
-    made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".halocline-", dir=beside)))
+    made = stack.enter_context(temporary_folder(beside))
     output = request.output or (made / "result" if pool.remote else None)
     return _Places(request.workspace or made, output)
 

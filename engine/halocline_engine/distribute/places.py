@@ -10,6 +10,8 @@ import os
 import platform
 import re
 import shutil
+import tempfile
+import time
 import uuid
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,10 +22,19 @@ import numpy as np
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.errors import OutputError
 
-__all__ = ["check_output", "check_space", "check_workspace", "field_bytes", "published"]
+__all__ = [
+    "check_output",
+    "check_space",
+    "check_workspace",
+    "field_bytes",
+    "published",
+    "temporary_folder",
+]
 
 #: Bytes of the name of a result: while it is written, more is put around it.
 _LONGEST = 160
+#: Seconds before each attempt to remove a folder.
+_WAITS = (0.0, 0.1, 0.5, 2.0)
 
 
 def check_output(output: Path, source: Path | None) -> None:
@@ -114,6 +125,23 @@ def field_bytes(uses: Sequence[FieldUse], grid: Grid) -> int:
         math.prod(grid.size_of(dim) for dim in use.dims) * np.dtype(use.dtype).itemsize
         for use in uses
     )
+
+
+@contextmanager
+def temporary_folder(beside: Path | None) -> Generator[Path]:
+    """Give a folder for what is needed on the way, which is gone at the end.
+
+    Where work failed, something else may still be written there for a moment.
+    """
+    made = Path(tempfile.mkdtemp(prefix=".halocline-", dir=beside))
+    try:
+        yield made
+    finally:
+        for wait in _WAITS:
+            time.sleep(wait)
+            shutil.rmtree(made, ignore_errors=True)
+            if not made.exists():
+                break
 
 
 @contextmanager

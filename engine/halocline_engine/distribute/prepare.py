@@ -109,9 +109,19 @@ def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, Value]:
                 hint=f"Give it: scalars={{'{name}': ...}}.",
             )
         if scalar.dtype.is_float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            value = _as_float(name, value)
         values[name] = scalar_value(scalar, value)
     return values
+
+
+def _as_float(name: str, value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ArgumentError(
+            f"Scalar '{name}' has {value.bit_length()} bits, which are more than a float holds.",
+            hint="Give it as a number of another magnitude.",
+        ) from error
 
 
 def temporaries_of(compiled: Compiled) -> Temporaries:
