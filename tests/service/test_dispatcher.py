@@ -199,6 +199,35 @@ def test_a_result_that_is_larger_than_the_disk_is_refused_by_the_engine(
     assert caught.value.hint == ROOM
 
 
+def test_a_job_that_begins_during_a_sweep_keeps_its_files(
+    idle: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(idle.settings.data_dir.resolve())
+    known = idle.store.jobs.known
+    begun: list[Path] = []
+
+    def slow() -> frozenset[str]:
+        before = known()
+        if not begun:
+            begun.append(layout.work(claimed(idle, "sst.zarr").id))
+            begun[0].mkdir(parents=True)
+        return before
+
+    monkeypatch.setattr(idle.store.jobs, "known", slow)
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=Dispatcher(idle.settings, idle.store, tools(idle)).run, args=(stop,)
+    )
+    thread.start()
+    end = time.monotonic() + 10
+    while not begun:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    stop.set()
+    thread.join()
+    assert begun[0].exists()
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_disk_that_fills_up_ends_the_job_and_leaves_nothing(
     service: Running, monkeypatch: pytest.MonkeyPatch, code: int

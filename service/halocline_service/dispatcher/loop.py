@@ -157,9 +157,10 @@ class Dispatcher:
             self._tools.layout.prune(job)
 
     def _sweep(self) -> None:
-        folder = self._tools.layout.jobs
+        # The folders first: one that is made after the jobs were read belongs to a new job.
+        names = sorted(os.listdir(self._tools.layout.jobs))
         known = self._store.jobs.known()
-        for name in sorted(os.listdir(folder)):
+        for name in names:
             if name not in known:
                 self._tools.layout.forget_job(name)
             else:
