@@ -199,6 +199,28 @@ def test_a_result_that_is_larger_than_the_disk_is_refused_by_the_engine(
     assert caught.value.hint == ROOM
 
 
+def test_what_was_read_from_a_dataset_that_was_deleted_is_not_published(
+    idle: Running, tmp_path: Path
+) -> None:
+    """A chunk that is gone reads as fill values, without an error."""
+    root = tmp_path / "more"
+    shutil.copytree(idle.data / "sst.zarr", root / "a.zarr")
+    resolver = Resolver(idle.store, Layout(idle.settings.data_dir.resolve()), (root,))
+
+    def runner(program: str, dataset: str, **given: Any) -> Any:
+        shutil.rmtree(Path(dataset) / "sst" / "c")
+        result = idle.engine(program, dataset, **given)
+        shutil.rmtree(dataset)
+        return result
+
+    with pytest.raises(DatasetError) as caught:
+        run(idle, "a.zarr", resolver=resolver, runner=runner)
+    assert str(caught.value.message) == "Dataset 'a.zarr' was deleted while it was read."
+    assert caught.value.hint == (
+        "Submit the job again with a dataset that stays until it has ended."
+    )
+
+
 def test_a_job_that_begins_during_a_sweep_keeps_its_files(
     idle: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

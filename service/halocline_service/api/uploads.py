@@ -11,6 +11,7 @@ from halocline_service.api.objects import check_size, meter
 from halocline_service.api.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import Link, UploadInfo, UploadList, timestamp
+from halocline_service.api.usage import refuse_in_use
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
 from halocline_service.jobs.job import Upload
 from halocline_service.store.base import QueueFull
@@ -99,7 +100,8 @@ def upload_info(request: Request, upload: OwnUpload) -> UploadInfo:
 
 @router.delete("/uploads/{upload_id}", status_code=204, summary="Delete an upload")
 def delete_upload(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> None:
-    """Forget an upload and its bytes."""
+    """Forget an upload and its bytes; one that an unfinished job reads is kept."""
+    refuse_in_use(here, f"upload:{upload.id}", owner=owner)
     here.store.uploads.remove(upload.id, owner=owner)
     here.layout.forget_upload(upload.id)
     meter(request).forget(upload.id)

@@ -205,3 +205,31 @@ def test_an_upload_is_deleted_with_its_files(idle: Running) -> None:
     assert idle.client.delete(f"/uploads/{upload}").status_code == 204
     assert idle.client.get(f"/uploads/{upload}").status_code == 404
     assert list((idle.settings.data_dir / "uploads").iterdir()) == []
+
+
+def test_a_dataset_that_a_job_reads_is_not_deleted(idle: Running) -> None:
+    upload, url = start(idle)
+    send(idle, idle.data / "sst.zarr", url)
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+    job = idle.submit(dataset=f"upload:{upload}")
+    refused = idle.client.delete(f"/uploads/{upload}")
+    assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
+    assert refused.json()["detail"] == (
+        f"'upload:{upload}' cannot be deleted: job '{job}' reads it."
+    )
+    assert refused.json()["hint"] == (
+        f"Wait for the job to end, or dismiss it with DELETE /jobs/{job}."
+    )
+    assert idle.client.get(f"{url}/zarr.json").status_code == 200
+    idle.client.delete(f"/jobs/{job}")
+    assert idle.client.delete(f"/uploads/{upload}").status_code == 204
+
+
+def test_a_result_that_a_job_reads_is_not_deleted(service: Running) -> None:
+    first = service.submit()
+    service.wait(first)
+    second = service.submit(dataset=f"job:{first}", scalars={"blocks": 100, "seconds": 0.05})
+    refused = service.client.delete(f"/jobs/{first}")
+    assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
+    service.client.delete(f"/jobs/{second}")
+    assert service.client.delete(f"/jobs/{first}").status_code == 200
