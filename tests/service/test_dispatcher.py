@@ -199,6 +199,22 @@ def test_a_result_that_is_larger_than_the_disk_is_refused_by_the_engine(
     assert caught.value.hint == ROOM
 
 
+def test_a_job_that_is_dismissed_is_no_matter_of_the_log(
+    service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Mock()
+    monkeypatch.setattr("halocline_service.dispatcher.loop._log", log)
+    job = service.submit(scalars={"blocks": 100, "seconds": 0.05})
+    service.wait(job, "running")
+    service.client.delete(f"/jobs/{job}")
+    told = log.bind.return_value
+    end = time.monotonic() + 10
+    while "job ended" not in [call.args[0] for call in told.info.call_args_list]:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert not told.warning.called
+
+
 def test_what_was_read_from_a_dataset_that_was_deleted_is_not_published(
     idle: Running, tmp_path: Path
 ) -> None:

@@ -101,7 +101,8 @@ class Dispatcher:
                 outcome: Outcome = Succeeded(attempt(job, self._tools, keeper.tell, keeper.stopped))
             except Exception as error:
                 outcome = outcome_of(error)
-                log.warning("job did not finish", exc_info=True)
+                if not isinstance(outcome, Stopped):  # else it was asked to
+                    log.warning("job did not finish", exc_info=True)
             if isinstance(outcome, Lost) and job.attempt < job.max_attempts:
                 keeper.wait(self._settings.retry_seconds * 2 ** (job.attempt - 1))
             self._settle(job, outcome, keeper)
