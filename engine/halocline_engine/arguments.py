@@ -7,15 +7,30 @@ with what was expected, what was got, and an example.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
-from numbers import Integral
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from halocline_engine.errors import ArgumentError
 
-__all__ = ["by_name", "names_by_name", "place_of", "sizes_by_name", "source_of", "text"]
+__all__ = [
+    "by_name",
+    "check_flags",
+    "check_functions",
+    "names",
+    "names_by_name",
+    "number",
+    "place_of",
+    "several",
+    "sizes_by_name",
+    "source_of",
+    "text",
+    "whole",
+]
 
 
 def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
@@ -76,6 +91,62 @@ def text(argument: str, given: object, what: str) -> str:
     return given
 
 
+def names(argument: str, given: object, example: str) -> list[str]:
+    """Return several names; a text alone is none, as its letters would be taken for them."""
+    found = None
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)):
+        found = list(cast("Iterable[object]", given))
+    if found is None or not all(isinstance(name, str) for name in found):
+        raise ArgumentError(
+            f"Argument '{argument}' must be a list of names, got {_kind(cast('object', given))}"
+            f" {_shown(cast('object', given))}.",
+            hint=f"Write for example {argument}={example}.",
+        )
+    return [str(name) for name in found]
+
+
+def several(argument: str, given: object, example: str) -> list[str] | None:
+    """Return several names, or None where that was given."""
+    return None if given is None else names(argument, given, example)
+
+
+def whole(argument: str, given: object, least: int) -> int:
+    """Return a whole number that is not too small."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
+        raise ArgumentError(
+            f"Argument '{argument}' must be a whole number from {least}, got {_shown(given)}."
+        )
+    return int(given)
+
+
+def number(argument: str, given: object, what: str) -> float:
+    """Return a number that is not a truth value; `what` says which, and who knows checks it."""
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise ArgumentError(
+            f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}."
+        )
+    return float(given)
+
+
+def check_flags(**given: object) -> None:
+    """Raise unless all are True or False."""
+    for argument, value in given.items():
+        if not isinstance(cast("Any", value), (bool, np.bool)):
+            raise ArgumentError(
+                f"Argument '{argument}' must be True or False, got {_kind(value)} {_shown(value)}."
+            )
+
+
+def check_functions(on_event: object, cancelled: object) -> None:
+    """Raise unless both can be called, or are None."""
+    for argument, value in (("on_event", on_event), ("cancelled", cancelled)):
+        if value is not None and not callable(value):
+            raise ArgumentError(
+                f"Argument '{argument}' must be a function, got {_kind(value)} {_shown(value)}.",
+                hint="Leave it out.",
+            )
+
+
 def place_of(argument: str, given: object) -> Path | None:
     """Return where something is written, as users name it."""
     if given is None:
@@ -86,7 +157,7 @@ def place_of(argument: str, given: object) -> Path | None:
             f"Argument '{argument}' must be a path, got {_kind(given)} {_shown(given)}.",
             hint=f"Write for example {argument}='result.zarr'.",
         )
-    return found.expanduser().absolute()
+    return _at_home(found).absolute()
 
 
 def source_of(given: object) -> Path:
@@ -97,14 +168,23 @@ def source_of(given: object) -> Path:
             f"A dataset must be an xarray.Dataset or a path, got {_kind(given)} {_shown(given)}.",
             hint="A variable becomes a dataset by its method to_dataset(name=...).",
         )
-    return found.expanduser()
+    return _at_home(found)
+
+
+def _at_home(path: Path) -> Path:
+    """Return a path whose "~" is the home directory of whom it means."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ArgumentError(
+            f"The path '{path}' begins at a home directory that is not known.",
+            hint="Write the whole path, or './~...' for a name that begins so.",
+        ) from error
 
 
 def _path(given: object) -> Path | None:
-    if isinstance(given, (str, Path)):
-        return Path(given)
-    found = fspath(cast("PathLike[Any]", given)) if isinstance(given, PathLike) else None
-    return Path(found) if isinstance(found, str) else None
+    found = fspath(cast("PathLike[Any]", given)) if isinstance(given, PathLike) else given
+    return Path(found) if isinstance(found, str) and "\0" not in found else None
 
 
 def _kind(given: object) -> str:

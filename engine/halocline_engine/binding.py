@@ -167,6 +167,11 @@ def _array(field: Field, value: object, target: str) -> Array:
             f"Field '{field.name}' must be a NumPy array, but is a '{type(value).__name__}'.",
             hint="For xarray objects pass '.values', or use halocline_engine.run.",
         )
+    if isinstance(value, np.ma.MaskedArray):
+        raise FieldError(
+            f"Field '{field.name}' is a masked array, whose mask would not be looked at.",
+            hint="Pass '.filled(numpy.nan)', or another value that stands for what is missing.",
+        )
     array = cast("Any", value)
     axes = ", ".join(axis.value for axis in field.axes)
     if array.ndim != len(field.axes):

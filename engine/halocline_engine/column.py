@@ -48,7 +48,14 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from halocline_engine.arguments import by_name, names_by_name, place_of, sizes_by_name, text
+from halocline_engine.arguments import (
+    by_name,
+    check_functions,
+    names_by_name,
+    place_of,
+    sizes_by_name,
+    text,
+)
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.blockwise import run_blockwise
@@ -92,7 +99,7 @@ def column(
         fields=names_by_name("fields", fields, "{'T': 'temperature'}"),
         scalars=by_name("scalars", scalars, "{'K': 0.1}"),
         axis=_axis(axis),
-        heights=heights,
+        heights=_name("heights", heights, "heights"),
         boundary=by_name("boundary", boundary, "{'lev': 'periodic'}"),
         dtype=dtype,
         name=result_name(name),
@@ -129,13 +136,13 @@ def column_matrix(
         fields=names_by_name("fields", fields, "{'T': 'temperature'}"),
         scalars=by_name("scalars", scalars, "{'K': 0.1}"),
         axis=_axis(axis),
-        heights=heights,
+        heights=_name("heights", heights, "heights"),
         boundary=by_name("boundary", boundary, "{'lev': 'periodic'}"),
         dtype=dtype,
         name=result_name(name),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
-        of=of,
+        of=text("of", of, "the name of a variable"),
     )
     return _run(request, dataset, target, mode, cluster, on_event, cancelled, options)
 
@@ -150,11 +157,8 @@ def _run(
     cancelled: Callable[[], bool] | None,
     options: Options | None,
 ) -> xr.Dataset:
-    if mode not in ("auto", "streamed"):
-        raise ArgumentError(
-            f"The mode of a column program must be 'auto' or 'streamed', got {mode!r}.",
-            hint="Leave it out.",
-        )
+    _check_mode(mode)
+    check_functions(on_event, cancelled)
     checked = check_column(request, open_source(dataset))
     with ExitStack() as stack:
         pool, chosen = open_pool(cluster, target, stack, options)
@@ -171,6 +175,18 @@ def _axis(axis: str | Mapping[str, str] | None) -> str | Mapping[str, str] | Non
     if axis is None or isinstance(axis, str):
         return axis
     return names_by_name("axis", axis, "{'centre': 'lev', 'face': 'ilev'}")
+
+
+def _check_mode(mode: object) -> None:
+    if not isinstance(mode, str) or mode not in ("auto", "streamed"):
+        raise ArgumentError(
+            f"The mode of a column program must be 'auto' or 'streamed', got {mode!r}.",
+            hint="Leave it out.",
+        )
+
+
+def _name(argument: str, given: str | None, what: str) -> str | None:
+    return None if given is None else text(argument, given, f"the name of a variable of {what}")
 
 
 def _ignore(event: Event) -> None:

@@ -41,7 +41,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.arguments import place_of, sizes_by_name
+from halocline_engine.arguments import check_functions, number, place_of, sizes_by_name, text, whole
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.provenance import (
@@ -49,7 +49,7 @@ from halocline_engine.datasets.provenance import (
     coordinates_within,
     with_history,
 )
-from halocline_engine.datasets.source import Opened, open_source
+from halocline_engine.datasets.source import Opened, native, open_source
 from halocline_engine.distribute.changes import (
     Change,
     Moving,
@@ -79,6 +79,7 @@ from halocline_engine.kernels.indirect.plan import (
     PlanCache,
     plan_key,
     plan_transfer,
+    plans_of,
 )
 from halocline_engine.kernels.indirect.problem import (
     Direction,
@@ -147,6 +148,7 @@ def gather(
     policy = Policy(
         choice(OutOfRange, "out_of_range", out_of_range), choice(Negative, "negative", negative)
     )
+    _check_names(source, index, dim)
     opened = open_source(dataset)
     found, where = _variable(opened, source), _variable(opened, index)
     dims, named = _dims(found), _dims(where)
@@ -170,13 +172,14 @@ def gather(
         indexed=new,
         sizes={**_sizes(where), **_sizes(found)} | {d: int(where.sizes[d]) for d in new},
         size=int(found.sizes[dim]),
-        dtype=found.dtype.str,
+        dtype=native(found.dtype).str,
         policy=policy,
-        fill=_filling(found.dtype, fill),
+        fill=_filling(native(found.dtype), fill),
         attributes=found.attrs,
     )
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
-    job = _Job(opened, exchange, found, where, sizes, written, plans)
+    kept = None if plans is None else plans_of(plans)
+    job = _Job(opened, exchange, found, where, sizes, written, kept)
     return _run(job, mode, target, cluster, on_event, cancelled, options)
 
 
@@ -208,8 +211,7 @@ def scatter(
         choice(Negative, "negative", negative),
         choice(Duplicates, "duplicates", duplicates),
     )
-    if isinstance(size, bool) or size < 0:
-        raise ArgumentError(f"Argument 'size' must be a whole number from 0, got {size!r}.")
+    _check_names(source, index, dim)
     opened = open_source(dataset)
     found, where = _variable(opened, source), _variable(opened, index)
     dims, named = _dims(found), _dims(where)
@@ -231,14 +233,15 @@ def scatter(
         shared=(),
         indexed=axes.elements,
         sizes=_sizes(found),
-        size=size,
-        dtype=found.dtype.str,
+        size=whole("size", size, 0),
+        dtype=native(found.dtype).str,
         policy=policy,
-        fill=_filling(found.dtype, fill),
+        fill=_filling(native(found.dtype), fill),
         attributes=found.attrs,
     )
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
-    job = _Job(opened, exchange, found, where, sizes, written, plans)
+    kept = None if plans is None else plans_of(plans)
+    job = _Job(opened, exchange, found, where, sizes, written, kept)
     return _run(job, mode, target, cluster, on_event, cancelled, options)
 
 
@@ -255,7 +258,9 @@ def _run(
     exchange = job.exchange
     source, index, name = exchange.names
     check_mode(mode)
-    check_combinable(exchange.policy.duplicates, job.found.dtype)
+    check_functions(on_event, cancelled)
+    _check_movable(source, job.found.dtype)
+    check_combinable(exchange.policy.duplicates, native(job.found.dtype))
     _each_once(exchange.dims, name)
     check_whole(job.where.dtype, index)
     check_storable(exchange.dtype, source, job.output)
@@ -373,6 +378,22 @@ def _sizes(array: xr.DataArray) -> dict[str, int]:
     return {str(dim): int(size) for dim, size in array.sizes.items()}
 
 
+def _check_names(source: object, index: object, dim: object) -> None:
+    for argument, given in (("source", source), ("index", index)):
+        text(argument, given, "the name of a variable")
+    if not text("dim", dim, "the name of a dimension"):
+        raise ArgumentError("Argument 'dim' must be the name of a dimension, got ''.")
+
+
+def _check_movable(name: str, dtype: np.dtype[Any]) -> None:
+    """Raise `FieldError` for values that are not equal numbers of bytes."""
+    if dtype.hasobject or dtype.kind == "T":
+        raise FieldError(
+            f"Variable '{name}' has values of type '{dtype}', which differ in size.",
+            hint="Convert texts with astype('U'), or other objects to numbers.",
+        )
+
+
 def _no_dimension(dim: str, name: str, dims: Sequence[str]) -> FieldError:
     has = ", ".join(f"'{one}'" for one in dims) or "none"
     return FieldError(f"Variable '{name}' has no dimension '{dim}'; it has {has}.")
@@ -400,6 +421,8 @@ def _replaced(rest: Sequence[str], place: int, new: Sequence[str]) -> tuple[str,
 
 def _filling(dtype: np.dtype[Any], fill: float | None) -> Any:
     """Return what stands where nothing is moved."""
+    if fill is not None and not isinstance(fill, (bool, np.bool)):
+        number("fill", fill, f"a value of type '{dtype}'")
     if fill is None:
         if dtype.kind in "mM":
             return np.array("NaT", dtype)
@@ -420,7 +443,7 @@ def _places(job: _Job) -> NDArray[Any]:
     what = f"indices '{exchange.names[1]}'"
     check_room(what, _BYTES_AN_INDEX * int(job.where.size) + exchange.size)
     whole = cast("Any", job.where).transpose(*taken).values
-    return np.ascontiguousarray(whole).reshape(-1)
+    return np.ascontiguousarray(whole, native(whole.dtype)).reshape(-1)
 
 
 def _offset(index: Index, outer: int, size: int) -> NDArray[Any]:

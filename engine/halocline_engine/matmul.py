@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
-from halocline_engine.arguments import place_of, sizes_by_name, text
+from halocline_engine.arguments import check_functions, place_of, sizes_by_name, text
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.provenance import coordinates_within, with_history
@@ -74,6 +74,7 @@ def matmul(
 ) -> xr.Dataset:
     """Return a dataset with the product of two variables over `dim`; see the head of the module."""
     check_mode(mode)
+    check_functions(on_event, cancelled)
     for argument, given in (("left", left), ("right", right)):
         text(argument, given, "the name of a variable")
     text("dim", dim, "the name of a dimension")

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import xarray as xr
 
-from halocline_engine.arguments import place_of, sizes_by_name
+from halocline_engine.arguments import number, place_of, several, sizes_by_name, text
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.mesh import Mesh, Points, read_mesh
 from halocline_engine.datasets.provenance import coordinates_within, with_history
@@ -54,7 +54,7 @@ from halocline_engine.distribute.changes import (
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.options import Options
 from halocline_engine.errors import ArgumentError, FieldError
-from halocline_engine.kernels.indirect.plan import PlanCache, content_key
+from halocline_engine.kernels.indirect.plan import PlanCache, content_key, plans_of
 from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
 from halocline_engine.kernels.indirect.sphere import (
@@ -138,8 +138,8 @@ def neighbours(
     """Return a dataset with an operator applied on a mesh; see the head of the module."""
     operator: _Operator = choice(_Operator, "operation", operation)
     where = _where(operator, location)
-    if radius is not None and not radius > 0:
-        raise ArgumentError(f"Argument 'radius' must be a length in metres, got {radius!r}.")
+    variables = several("variables", variables, "['u', 'v']")
+    _check_kinds(dim, radius)
     if operator is _Operator.DIVERGENCE and (variables is None or len(variables) != 2):
         raise ArgumentError(
             "A divergence needs the eastward and the northward component of a vector, got"
@@ -147,7 +147,7 @@ def neighbours(
             hint="Name both with variables=.",
         )
     opened, known = open_source(dataset), read_mesh(mesh, check_room)
-    kept, size = plans or PlanCache(), radius or known.radius or _EARTH
+    kept, size = plans_of(plans), radius or known.radius or _EARTH
     key = f"{known.key}-{where.value}"
     points = kept.get(key, lambda: _points(known, where))
     chosen = _chosen(opened, points, variables, dim)
@@ -176,6 +176,13 @@ def neighbours(
         what=what,
     )
     return run_changes(request, mode, target, cluster, on_event, cancelled, options)
+
+
+def _check_kinds(dim: object, radius: object) -> None:
+    if dim is not None:
+        text("dim", dim, "the name of a dimension")
+    if radius is not None and not number("radius", radius, "a length in metres") > 0:
+        raise ArgumentError(f"Argument 'radius' must be a length in metres, got {radius!r}.")
 
 
 def _rows(change: Change) -> int:
@@ -263,7 +270,7 @@ def _chosen(
             raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
         array = opened.dataset[name]
         along = _along(array, points, dim)
-        if along is not None and str(array.dtype) in _TYPES:
+        if along is not None and array.dtype.name in _TYPES:
             found[name] = along
         elif variables is not None:
             raise FieldError(
@@ -291,7 +298,11 @@ def _along(array: xr.DataArray, points: Points, dim: str | None) -> str | None:
 def _vector(opened: Opened, chosen: Mapping[str, str], multiplying: Multiplying) -> Change:
     names = tuple(chosen)
     arrays = [opened.dataset[name] for name in names]
-    if len(names) != 2 or arrays[0].dims != arrays[1].dims or arrays[0].dtype != arrays[1].dtype:
+    if (
+        len(names) != 2
+        or arrays[0].dims != arrays[1].dims
+        or arrays[0].dtype.name != arrays[1].dtype.name
+    ):
         described = [f"{array.dtype}{[*array.dims]}" for array in arrays]
         raise FieldError(
             "Both components of a vector must have the same type and dimensions, and be two"

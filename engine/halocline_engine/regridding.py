@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from halocline_engine.arguments import place_of, sizes_by_name
+from halocline_engine.arguments import number, place_of, several, sizes_by_name
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import open_source
@@ -45,7 +45,7 @@ from halocline_engine.distribute.changes import (
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.options import Options
 from halocline_engine.errors import ArgumentError, FieldError
-from halocline_engine.kernels.indirect.plan import PlanCache
+from halocline_engine.kernels.indirect.plan import PlanCache, plans_of
 from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing
 
@@ -78,10 +78,13 @@ def regrid(
 ) -> xr.Dataset:
     """Return a dataset on the target grid of the weights; see the head of the module."""
     rule: Missing = choice(Missing, "missing", missing)
-    if not 0 <= least <= 1:
+    if not 0 <= number("least", least, "a number from 0 to 1") <= 1:
         raise ArgumentError(f"Argument 'least' must be a number from 0 to 1, got {least!r}.")
+    variables = several("variables", variables, "['t', 'u']")
+    dims = several("dims", dims, "['lat', 'lon']")
+    target_dims = several("target_dims", target_dims, "['y', 'x']")
     opened = open_source(dataset)
-    known = read_weights(weights, check_room, plans or PlanCache())
+    known = read_weights(weights, check_room, plans_of(plans))
     chosen = _chosen(opened.dataset, known, variables, dims)
     first = next(iter(chosen.values()))
     named = _target_dims(first, known, target_dims)
@@ -121,7 +124,7 @@ def _chosen(
             raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
         array = dataset[name]
         lying = _on_grid(array, weights, dims)
-        fits = lying is not None and str(array.dtype) in _TYPES
+        fits = lying is not None and array.dtype.name in _TYPES
         if lying is not None and fits:
             found[name] = lying
         elif variables is not None:

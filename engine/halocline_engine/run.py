@@ -45,18 +45,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import xarray as xr
 
-from halocline_engine.arguments import by_name, names_by_name, place_of, sizes_by_name
+from halocline_engine.arguments import (
+    by_name,
+    check_functions,
+    names_by_name,
+    place_of,
+    sizes_by_name,
+    whole,
+)
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.launch import launch
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.options import Options, options_of
 from halocline_engine.distribute.pool import LocalPool, Pool
 from halocline_engine.distribute.prepare import Request, check
 from halocline_engine.errors import ArgumentError
@@ -99,21 +107,23 @@ def run(
     workspace: str | Path | None = None,
     attempt: int = 0,
     cancelled: Callable[[], bool] | None = None,
-    options: Options = Options(),  # noqa: B008 - frozen
+    options: Options | None = None,
 ) -> xr.Dataset:
     """Run a stencil program on a dataset and return the dataset of what it writes."""
     reason = _check_mode(mode)
+    check_functions(on_event, cancelled)
+    options = options_of(options)
     request = Request(
         fields=names_by_name("fields", fields, "{'inp': 'temperature'}"),
         scalars=by_name("scalars", scalars, "{'weight': 0.25}"),
-        axes=axes and names_by_name("axes", axes, "{'I': 'lon', 'J': 'lat'}", none=True),
+        axes=_axes(axes),
         boundary=by_name("boundary", boundary, "{'lon': 'periodic', 'lat': 'edge'}"),
-        steps=_count("steps", steps),
+        steps=whole("steps", steps, 1),
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
         workspace=place_of("workspace", workspace),
-        attempt=attempt,
+        attempt=whole("attempt", attempt, 0),
         order=order,
     )
     opened = open_source(dataset)
@@ -132,7 +142,7 @@ run.__doc__ = __doc__
 
 def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
     """Return the pool of a scheduler that runs already; None where none was named."""
-    if cluster is None or isinstance(cluster, int):
+    if cluster is None or isinstance(cluster, Integral):
         return None
     from halocline_engine.distribute.cluster import connect
 
@@ -141,11 +151,11 @@ def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
 
 def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options) -> Pool:
     """Return this process, or new processes on this machine; the latter end with the stack."""
-    if not isinstance(cluster, int):
+    if not isinstance(cluster, Integral):
         return LocalPool() if options.threads is None else LocalPool(threads=options.threads)
     from halocline_engine.distribute.cluster import start
 
-    return stack.enter_context(start(_count("cluster", cluster), target))
+    return stack.enter_context(start(whole("cluster", cluster, 1), target))
 
 
 def _compile(
@@ -179,24 +189,23 @@ def _compile(
     )
 
 
-def _check_mode(mode: str) -> str:
+def _check_mode(mode: object) -> str:
     """Return why the streamed mode is used."""
-    if mode == "resident":
-        raise ArgumentError(
-            "The mode 'resident' is not available yet.", hint="Use mode='streamed' or 'auto'."
-        )
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise ArgumentError(
             f"The mode must be 'auto', 'streamed' or 'resident', got {mode!r}.",
             hint="Leave it out.",
         )
+    if mode == "resident":
+        raise ArgumentError(
+            "The mode 'resident' is not available yet.", hint="Use mode='streamed' or 'auto'."
+        )
     return "asked for" if mode == "streamed" else "the only mode that is available yet"
 
 
-def _count(argument: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ArgumentError(f"Argument '{argument}' must be a whole number from 1, got {value!r}.")
-    return value
+def _axes(given: object) -> Mapping[str, str | None] | None:
+    example = "{'I': 'lon', 'J': 'lat'}"
+    return None if given is None else names_by_name("axes", given, example, none=True)
 
 
 def _ignore(event: Event) -> None:

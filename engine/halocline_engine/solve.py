@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from halocline_engine.arguments import place_of, sizes_by_name
+from halocline_engine.arguments import check_flags, check_functions, names, place_of, sizes_by_name
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.blockwise import run_blockwise
@@ -113,6 +113,8 @@ def tridiagonal(
 ) -> xr.Dataset:
     """Solve tridiagonal systems along a dimension; see the head of the module."""
     _check_mode(mode)
+    check_functions(on_event, cancelled)
+    check_flags(periodic=periodic, pivoting=pivoting, residual=residual)
     request = BandedRequest(
         variables=(lower, diagonal, upper, rhs),
         dim=dim,
@@ -155,6 +157,8 @@ def pentadiagonal(
 ) -> xr.Dataset:
     """Solve pentadiagonal systems along a dimension; see the head of the module."""
     _check_mode(mode)
+    check_functions(on_event, cancelled)
+    check_flags(pivoting=pivoting, residual=residual)
     request = BandedRequest(
         variables=(second_lower, lower, diagonal, upper, second_upper, rhs),
         dim=dim,
@@ -191,6 +195,8 @@ def factor(
 ) -> xr.Dataset:
     """Eliminate tridiagonal matrices once, for `solve`; see the head of the module."""
     _check_mode(mode)
+    check_functions(on_event, cancelled)
+    check_flags(periodic=periodic)
     request = FactorRequest(
         variables=(lower, upper, diagonal),
         dim=dim,
@@ -222,10 +228,13 @@ def solve(
 ) -> xr.Dataset:
     """Solve tridiagonal systems whose matrices `factor` eliminated; see the head of the module."""
     _check_mode(mode)
-    name, several = result_name(name), [] if isinstance(rhs, str) else list(rhs)
-    names = {rhs: name} if isinstance(rhs, str) else {one: f"{one}_{name}" for one in several}
+    check_functions(on_event, cancelled)
+    name = result_name(name)
+    given = {rhs: name} if isinstance(rhs, str) else {}
+    several = () if given else names("rhs", rhs, "'b', or several: rhs=['b', 'c']")
+    given |= {one: f"{one}_{name}" for one in several}
     request = SolveRequest(
-        names=names, chunks=sizes_by_name("chunks", chunks), output=place_of("output", output)
+        names=given, chunks=sizes_by_name("chunks", chunks), output=place_of("output", output)
     )
     checked = check_solve(request, open_source(dataset), open_source(factors))
     with ExitStack() as stack:
@@ -255,6 +264,7 @@ def tree(
 ) -> xr.Dataset:
     """Solve systems on trees; see the head of the module."""
     _check_mode(mode)
+    check_functions(on_event, cancelled)
     request = TreeRequest(
         variables=(diagonal, upper, rhs),
         parent=parent,
@@ -270,8 +280,8 @@ def tree(
         return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
 
 
-def _check_mode(mode: str) -> None:
-    if mode not in ("auto", "streamed"):
+def _check_mode(mode: object) -> None:
+    if not isinstance(mode, str) or mode not in ("auto", "streamed"):
         raise ArgumentError(
             f"The mode of a solve must be 'auto' or 'streamed', got {mode!r}.", hint="Leave it out."
         )

@@ -210,8 +210,9 @@ class Stencil:
         """Return the program as it is after one stage of the compiler, as text.
 
         On "cuda" the schedule says how kernels are cut, for each kind of call that was made, and
-        whether that is as usual or as it was measured, with the gain. On "cpu" it draws in which
-        order loops go through points that others read again, and what a cache holds on the way.
+        whether that is as usual or as it was measured, with the gain. On both it draws in which
+        order loops or blocks go through points that others read again, where there is more of them
+        than caches hold, and what a cache holds on the way.
         """
         if stage == "ir":
             return show(self.compiled.program)

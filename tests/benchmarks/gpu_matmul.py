@@ -60,6 +60,8 @@ SHAPES = (
 )
 ROUNDS = 5
 CHUNK = 2048
+#: Rounds of a stage by itself, of which the best counts: the first one finds cold memory.
+_RATE_ROUNDS = 4
 
 
 class Bench:
@@ -396,13 +398,14 @@ def _rates(bench: Bench, store: Path) -> dict[str, float]:
     ):
         crew = Crew(threads, system_calls(), out=name == "write", name=name)
         copies = [(lent, there, size) for lent in lents]
-        crew.put(copies[:threads], stream, event).result(60)
-        for file in made:
-            file.unlink(missing_ok=True)
-        started = time.perf_counter()
-        nbytes = crew.put(copies, stream, event).result(60)
-        stream.synchronize()
-        found[name] = nbytes / (time.perf_counter() - started)
+        for _ in range(_RATE_ROUNDS):
+            for file in made:
+                file.unlink(missing_ok=True)
+            started = time.perf_counter()
+            nbytes = crew.put(copies, stream, event).result(60)
+            stream.synchronize()
+            rate = nbytes / (time.perf_counter() - started)
+            found[name] = max(rate, found.get(name, 0.0))
         crew.close()
     for file in made:
         file.unlink()

@@ -229,6 +229,15 @@ def test_a_read_only_array_is_not_written(blend: he.Stencil) -> None:
     assert str(caught.value) == "Field 'b' is written, but its array is read-only. Pass a copy."
 
 
+def test_a_mask_is_not_left_out(blend: he.Stencil) -> None:
+    with pytest.raises(he.FieldError) as caught:
+        blend(**arguments(a=np.ma.masked_greater(np.ones(SHAPE), 0.5)))
+    assert str(caught.value) == (
+        "Field 'a' is a masked array, whose mask would not be looked at. Pass"
+        " '.filled(numpy.nan)', or another value that stands for what is missing."
+    )
+
+
 def test_dimensions_with_other_names(blend: he.Stencil) -> None:
     class Other(np.ndarray):
         __gt_dims__ = ("I", "K")

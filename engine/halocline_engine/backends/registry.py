@@ -31,9 +31,9 @@ def resolve(target: str) -> str:
 
     Raises `ArgumentError` for a name that is unknown.
     """
-    if target == AUTO:
+    if text("target", target, "the name of a target") == AUTO:
         return "cuda" if probe.device_count() > 0 else "cpu"
-    if text("target", target, "the name of a target") not in _BACKENDS:
+    if target not in _BACKENDS:
         near = get_close_matches(target, (AUTO, *_BACKENDS), n=1)
         meant = f"Did you mean '{near[0]}'? " if near else ""
         names = ", ".join(f"'{name}'" for name in (AUTO, *_BACKENDS))

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.arguments import text
 from halocline_engine.errors import FieldError
 
 __all__ = ["CELL", "NODE", "Ragged", "ragged_of", "row_size_attributes"]
@@ -42,7 +43,7 @@ def ragged_of(dataset: xr.Dataset, row_size: str, samples: str | None = None) ->
     `samples` is the dimension where the count variable does not name it. Raises `FieldError` where
     the variable is no count of what that dimension has.
     """
-    if row_size not in dataset.variables:
+    if text("row_size", row_size, "the name of a variable") not in dataset.variables:
         raise FieldError(
             f"There is no variable '{row_size}' that says how many nodes each row has.",
             hint="A contiguous ragged array has one, with the attribute 'sample_dimension'.",

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.match import FieldUse, Grid, Role
+from halocline_engine.datasets.trial import not_storable
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset
-from halocline_engine.errors import OutputError
+from halocline_engine.errors import DatasetError, HaloclineError
 
 __all__ = [
     "assemble",
@@ -82,13 +83,16 @@ def assemble(
     uses: Sequence[FieldUse],
     arrays: Mapping[str, NDArray[Any]],
 ) -> xr.Dataset:
-    """Return the result with its values in memory; `arrays` are named as the variables."""
+    """Return the result with its values in memory; `arrays` are named as the variables.
+
+    Coordinates are read, as a result must not change or go when its input does.
+    """
     results = {
         use.variable: (use.dims, arrays[use.variable], attributes_of(dataset, use, uses))
         for use in uses
         if use.result
     }
-    return frame.assign(results)
+    return _read(frame).assign(results)
 
 
 def create_result(
@@ -119,17 +123,14 @@ def create_result(
         for use in results
     }
     # Only the results come later: what Dask holds of the coordinates is computed now.
-    clean = cast(Any, _clean(frame)).compute().assign(lazy)
+    clean = _clean(_read(frame)).assign(lazy)
     with full_disk(path), warnings.catch_warnings():
         # Zarr warns of what its third format has no word for yet: strings, consolidated metadata.
         warnings.simplefilter("ignore")
         try:
             store_dataset(clean, path, compute=False, encoding=encoding)
-        except (TypeError, ValueError) as error:
-            raise OutputError(
-                f"The coordinates and attributes cannot be stored as Zarr: {error}.",
-                hint="Drop or convert them before the run.",
-            ) from error
+        except (NotImplementedError, TypeError, ValueError) as error:
+            raise not_storable(error) from error
 
 
 def consolidate(path: Path) -> None:
@@ -150,6 +151,20 @@ def in_memory_copy(result: xr.Dataset) -> xr.Dataset:
     """Return a result that needs its store no more."""
     with result:
         return cast(Any, result).load()
+
+
+def _read(frame: xr.Dataset) -> xr.Dataset:
+    """Return the same with all values in memory; raises `DatasetError` where one cannot be read."""
+    try:
+        return cast(Any, frame).compute()
+    except (HaloclineError, MemoryError):
+        raise
+    except Exception as error:  # readers raise whatever their libraries do
+        raise DatasetError(
+            f"The coordinates of the result cannot be read: {type(error).__name__}:"
+            f" {str(error).rstrip('. ')}.",
+            hint="Mend the input, or leave them out with drop_vars.",
+        ) from error
 
 
 def _no_values(use: FieldUse, grid: Grid) -> Any:

@@ -37,6 +37,7 @@ __all__ = [
     "Source",
     "ZarrStore",
     "array_in",
+    "native",
     "open_source",
     "spool",
 ]
@@ -45,6 +46,15 @@ __all__ = [
 _METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
 
 Region = tuple[slice, ...]
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type in the byte order of this machine, as sources give values.
+
+    >>> native(np.dtype(">f8")) == np.dtype("float64")
+    True
+    """
+    return dtype.newbyteorder("=")
 
 
 class Source(Protocol):
@@ -88,11 +98,12 @@ class InMemory:
     dataset: xr.Dataset
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
-        """Return the values of a region."""
+        """Return the values of a region, in the byte order of this machine."""
         data = variable_data(self.dataset, name)[region].data
         if hasattr(data, "dask"):
             data = data.compute(scheduler="synchronous")
-        return np.asarray(data)
+        values = np.asarray(data)
+        return values.astype(native(values.dtype), copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +142,15 @@ class Opened:
     path: Path | None
     identity: str
 
+    @property
+    def place(self) -> Path | None:
+        """Where the files are, without links; xarray tells of those that it opened itself."""
+        if self.path is not None:
+            return self.path
+        told: object = self.dataset.encoding.get("source")
+        found = Path(told) if isinstance(told, str) else None
+        return found.resolve() if found is not None and found.exists() else None
+
 
 def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     """Open a dataset: an xarray one, or the path of a Zarr store or a NetCDF file.
@@ -138,9 +158,16 @@ def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     Raises `DatasetError` where it does not exist, cannot be read, or points outside of itself.
     """
     if isinstance(dataset, xr.Dataset):
+        for dim in dataset.dims:
+            if not isinstance(dim, str):
+                raise DatasetError(
+                    f"The dimension {dim!r} of the dataset must have a text as its name.",
+                    hint=f"Write dataset.rename({{{dim!r}: '...'}}).",
+                )
         return Opened(dataset, InMemory(dataset), None, "")
     path = source_of(dataset)
-    if not path.exists():
+    # A name that is too long is no error here.
+    if not os.path.exists(path):
         raise DatasetError(
             f"Dataset '{path}' does not exist.",
             hint="Expected an xarray.Dataset, or the path of a Zarr store or a NetCDF file.",
@@ -168,23 +195,24 @@ def _stamp(path: Path) -> str:
     Of a store these are times and sizes of its metadata, and times of its folders: a chunk that is
     written anew takes the place of the old one, which its folder tells.
     """
-    if path.is_file():
-        stats = [path.stat()]
-    else:
-        folders = list(_folders(path))
-        places = [folder / name for folder in folders for name in _METADATA]
-        stats = [place.stat() for place in (*folders, *places) if place.exists()]
+    places = _telling(str(path)) if path.is_dir() else (str(path),)
+    stats = [os.stat(place) for place in places]
     text = "-".join(f"{stat.st_mtime_ns:x}.{stat.st_size:x}" for stat in stats)
     return hashlib.blake2s(text.encode(), digest_size=16).hexdigest()
 
 
-def _folders(path: Path) -> Iterator[Path]:
-    """Yield a folder and those in it, in an order that stays the same."""
-    yield path
-    with os.scandir(path) as entries:
-        inner = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    for name in inner:
-        yield from _folders(path / name)
+def _telling(folder: str) -> Iterator[str]:
+    """Yield a folder, its metadata, and the same of those in it, in an order that stays the same.
+
+    There may be very many chunks, so names are all that is asked for.
+    """
+    yield folder
+    with os.scandir(folder) as entries:
+        every = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, _ in sorted(one for one in every if one[0] in _METADATA):
+        yield f"{folder}/{name}"
+    for name, _ in sorted(one for one in every if one[1]):
+        yield from _telling(f"{folder}/{name}")
 
 
 @functools.lru_cache(maxsize=8)
@@ -231,7 +259,7 @@ def array_in(source: Source, name: str) -> NDArray[Any] | None:
     if not all(type(part) is np.ndarray and part.size for part in parts):
         return None
     one, other = (part.__array_interface__["data"] for part in parts)
-    if one != other:
+    if one != other or not parts[0].dtype.isnative:
         return None
     found: NDArray[Any] = variable[(slice(None),) * variable.ndim].data
     return found

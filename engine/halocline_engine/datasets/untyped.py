@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, cast
 
 import numcodecs  # pyright: ignore[reportMissingTypeStubs] - it has none
@@ -21,7 +20,10 @@ def variable_data(dataset: xr.Dataset, name: str) -> Any:
     return cast(Any, dataset[name].variable)
 
 
-def store_dataset(dataset: xr.Dataset, path: Path, **options: Any) -> None:
-    """Write a dataset to a new Zarr store of the third format, without consolidated metadata."""
+def store_dataset(dataset: xr.Dataset, path: Any, **options: Any) -> None:
+    """Write a dataset to a new Zarr store of the third format, without consolidated metadata.
+
+    `path` is one, or a store of Zarr's.
+    """
     write = cast(Any, dataset).to_zarr
     write(path, mode="w-", zarr_format=3, consolidated=False, **options)

@@ -30,6 +30,7 @@ from halocline_engine.datasets.result import (
 )
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink, create_arrays
 from halocline_engine.datasets.source import InMemory, Opened, Source, spool
+from halocline_engine.datasets.trial import check_frame
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.distribute.events import (
     BlockFinished,
@@ -231,13 +232,16 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
     """Raise `OutputError` or `CapacityError` where the result of a job has no place.
 
     Raises `FieldError` where its variables cannot be called so.
+    Coordinates and attributes that cannot be stored are refused as well.
     """
     dims = {dim for output in job.outputs for dim in output.dims}
     taken = dims | {str(name) for name in _frame(job).coords}
     check_results([output.name for output in job.outputs], taken)
     size = field_bytes(job.uses, job.grid)
+    if job.output is not None or pool.remote:
+        check_frame(_frame(job), [output.attributes for output in job.outputs])
     if job.output is not None:
-        check_output(job.output, job.opened.path)
+        check_output(job.output, job.opened.place)
     held = _held(job, pool)
     if held > pool.memory:
         raise CapacityError(

@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.arguments import check_functions
 from halocline_engine.backends.transfers import transfers_on
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Opened, Source
@@ -221,6 +222,7 @@ def run_changes(
 ) -> xr.Dataset:
     """Make all changes, and return the result; arguments are those of `run`."""
     check_mode(mode)
+    check_functions(on_event, cancelled)
     with ExitStack() as stack:
         pool, chosen = open_pool(cluster, target, stack, options)
         return changes_on(pool, chosen, request, on_event, cancelled)
@@ -240,9 +242,9 @@ def changes_on(
     return run_blockwise(job, pool, on_event or ignore, cancelled, "there is one pass")
 
 
-def check_mode(mode: str) -> None:
+def check_mode(mode: object) -> None:
     """Raise `ArgumentError` for a mode that a job of one pass does not have."""
-    if mode not in ("auto", "streamed"):
+    if not isinstance(mode, str) or mode not in ("auto", "streamed"):
         raise ArgumentError(
             f"The mode of one pass must be 'auto' or 'streamed', got {mode!r}.",
             hint="Leave it out.",

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from halocline_engine.datasets.disk import full_disk
+from halocline_engine.errors import OutputError
 
 __all__ = ["FinishedPass", "begin_pass", "finish_pass", "newest_pass", "prune"]
 
@@ -41,8 +42,16 @@ def newest_pass(workspace: Path, fingerprint: str) -> FinishedPass | None:
 
 
 def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
-    """Return an empty place for the store of a pass; an unfinished one there is removed."""
+    """Return an empty place for the store of a pass; an unfinished one there is removed.
+
+    Raises `OutputError` where a link leads out of the workspace.
+    """
     path = workspace / f"attempt-{attempt}" / f"pass-{steps_done:06d}"
+    if path.parent.is_symlink():
+        raise OutputError(
+            f"The folder '{path.parent}' of the workspace is a link to another place.",
+            hint="Remove it, or choose another workspace.",
+        )
     _remove(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -91,4 +100,6 @@ def _read(manifest: Path) -> dict[str, Any]:
 def _remove(path: Path) -> None:
     """Remove a pass, its manifest first, so that no half of it is ever taken for complete."""
     path.with_name(f"{path.name}.json").unlink(missing_ok=True)
+    if path.is_symlink():
+        path.unlink()
     shutil.rmtree(path, ignore_errors=True)

@@ -198,12 +198,12 @@ def _checked(
 
 
 def _is_periodic(boundary: Mapping[str, Any]) -> bool:
-    return "periodic" in boundary.values()
+    return any(isinstance(kind, str) and kind == "periodic" for kind in boundary.values())
 
 
 def _check_boundary(boundary: Mapping[str, Any], dims: ColumnDims) -> None:
     for dim, kind in boundary.items():
-        if dim not in (dims.centre, dims.face) or kind != "periodic":
+        if dim not in (dims.centre, dims.face) or not _is_periodic({dim: kind}):
             raise ArgumentError(
                 "Argument 'boundary' must be left out, or say that the column is periodic, got"
                 f" {dim!r}: {kind!r}.",
@@ -237,7 +237,7 @@ def _place(dataset: xr.Dataset, variable: str, dims: ColumnDims) -> At:
 def _float_type(asked: str | None, known: Any) -> DType:
     """Return the type in which everything is computed: by default float32 if all floats are."""
     if asked is not None:
-        if asked not in _FLOATS:
+        if not isinstance(cast("object", asked), str) or asked not in _FLOATS:
             raise ArgumentError(
                 f"Argument 'dtype' must be 'float32' or 'float64', got {asked!r}.",
                 hint="Leave it out for that of the variables.",

@@ -188,7 +188,7 @@ def check_solve(request: SolveRequest, opened: Opened, factors: Opened) -> Check
                     f"Variable '{band.name}' (rhs) must have {held.sizes[name]} points along"
                     f" '{name}', as the factors do, got {got}."
                 )
-        if array.dtype != held.dtype:
+        if array.dtype.name != held.dtype.name:
             raise FieldError(
                 f"Variable '{band.name}' (rhs) must be {held.dtype.name}, as the factors are, got"
                 f" {array.dtype.name}.",

@@ -8,13 +8,15 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from halocline_engine.datasets.packed import ALL, CHECKED, decoding_bytes, packed_array
-from halocline_engine.datasets.result import in_memory_copy
+from halocline_engine.datasets.result import attributes_of, in_memory_copy
 from halocline_engine.datasets.source import InMemory, Source, ZarrStore, spool
+from halocline_engine.datasets.trial import check_frame
 from halocline_engine.device.codecs import find_nvcomp
 from halocline_engine.device.lent import ring_bytes
 from halocline_engine.distribute.belt import turns
@@ -69,6 +71,9 @@ def launch(
     reason: str,
 ) -> xr.Dataset:
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
+    frame = checked.frame()
+    if checked.request.output is not None or pool.remote:
+        check_frame(frame, _attributes(checked))
     sizes = _sizes(checked)
     memory = pool.memory if options.memory is None else min(pool.memory, options.memory)
     in_memory = _passes_in_memory(checked, pool, sizes, memory)
@@ -80,7 +85,7 @@ def launch(
         job = Job(
             dataset=checked.opened.dataset,
             source=_source(checked, pool, places),
-            frame=checked.frame(),
+            frame=frame,
             code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
             scalars=checked.scalars,
             plan=plan,
@@ -95,6 +100,11 @@ def launch(
         )
         result = stream(job, pool, tell, asked)
         return result if checked.request.output or not pool.remote else in_memory_copy(result)
+
+
+def _attributes(checked: Checked) -> list[dict[str, Any]]:
+    uses = checked.match.uses
+    return [attributes_of(checked.opened.dataset, use, uses) for use in uses if use.result]
 
 
 def _sizes(checked: Checked) -> _Bytes:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from halocline_engine.errors import ArgumentError
 
-__all__ = ["Options"]
+__all__ = ["Options", "options_of"]
 
 #: Of the options that are whole numbers, the least one.
 _LEAST = {
@@ -46,12 +50,31 @@ class Options:
     unpacked: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no whole number, or too small."""
+        """Refuse what is no whole number, or too small, and what is neither True nor False."""
         for name, least in _LEAST.items():
-            given = getattr(self, name)
-            whole = isinstance(given, int) and not isinstance(given, bool)
+            given: Any = getattr(self, name)
+            whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
             if given is not None and not (whole and given >= least):
                 raise ArgumentError(
                     f"Option '{name}' must be a whole number from {least}, got {given!r}.",
                     hint="Leave it out.",
                 )
+        for name in ("compressed", "filed", "unpacked"):
+            given = getattr(self, name)
+            if not (isinstance(given, bool) or (given is None and name != "compressed")):
+                raise ArgumentError(
+                    f"Option '{name}' must be True or False, got {given!r}.", hint="Leave it out."
+                )
+
+
+def options_of(given: object) -> Options:
+    """Return the argument `options`; raises `ArgumentError` where it is something else."""
+    if given is None:
+        return Options()
+    if not isinstance(given, Options):
+        raise ArgumentError(
+            f"Argument 'options' must be Options, got the {type(given).__name__}"
+            f" {reprlib.repr(given)}.",
+            hint="Write for example options=Options(memory=2**30).",
+        )
+    return given

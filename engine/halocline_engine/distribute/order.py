@@ -100,9 +100,9 @@ class BlockGrid:
         return Work(self.unit, Reads(self.reads[along], self.reads[1 - along]), self.active)
 
 
-def check_order(order: str) -> None:
+def check_order(order: object) -> None:
     """Raise `ArgumentError` where there is no such order."""
-    if order not in ORDERS:
+    if not isinstance(order, str) or order not in ORDERS:
         raise ArgumentError(
             f"The order must be {', '.join(map(repr, ORDERS[:-1]))} or {ORDERS[-1]!r}, got"
             f" {order!r}.",

@@ -20,15 +20,27 @@ import numpy as np
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.errors import OutputError
 
-__all__ = ["check_output", "check_space", "field_bytes", "published"]
+__all__ = ["check_output", "check_space", "check_workspace", "field_bytes", "published"]
+
+#: Bytes of the name of a result: while it is written, more is put around it.
+_LONGEST = 160
 
 
 def check_output(output: Path, source: Path | None) -> None:
-    """Raise `OutputError` unless a new store can stand at `output`, apart from the input."""
-    if source is not None and (output == source or output.is_relative_to(source)):
+    """Raise `OutputError` unless a new store can stand at `output`, apart from the input.
+
+    It is looked at where links lead, and `source` has none.
+    """
+    real = _without_links(output)
+    if source is not None and real.is_relative_to(source):
         raise OutputError(
             f"The output '{output}' lies on the input '{source}'.",
             hint="Choose a place outside of the input.",
+        )
+    if len(os.fsencode(output.name)) > _LONGEST:
+        raise OutputError(
+            f"The name of the output '{output}' is longer than {_LONGEST} bytes.",
+            hint="Choose a shorter one.",
         )
     if output.exists() or output.is_symlink():
         raise OutputError(
@@ -40,6 +52,40 @@ def check_output(output: Path, source: Path | None) -> None:
         )
     if not os.access(output.parent, os.W_OK):
         raise OutputError(f"The output's directory '{output.parent}' cannot be written to.")
+
+
+def check_workspace(workspace: Path, output: Path | None, source: Path | None) -> None:
+    """Raise `OutputError` unless passes can be kept in `workspace`, apart from the input.
+
+    A workspace that is not there yet is made. The output may lie in it, but not around it.
+    """
+    real = _without_links(workspace)
+    if source is not None and real.is_relative_to(source):
+        raise OutputError(
+            f"The workspace '{workspace}' lies on the input '{source}'.",
+            hint="Choose a place outside of the input.",
+        )
+    if output is not None and real.is_relative_to(_without_links(output)):
+        raise OutputError(
+            f"The workspace '{workspace}' lies on the output '{output}'.",
+            hint="Choose a place outside of the output.",
+        )
+    there = next(path for path in (workspace, *workspace.parents) if os.path.lexists(path))
+    if not there.is_dir():
+        raise OutputError(
+            f"The workspace '{workspace}' cannot be made, as '{there}' is no directory.",
+            hint="Choose another place.",
+        )
+    if not os.access(there, os.W_OK):
+        raise OutputError(
+            f"The workspace '{workspace}' cannot be made, as '{there}' cannot be written to.",
+            hint="Choose another place.",
+        )
+
+
+def _without_links(path: Path) -> Path:
+    """Return where a path leads; links that lead nowhere stay."""
+    return Path(os.path.realpath(path))
 
 
 def check_space(needs: Sequence[tuple[Path, int]]) -> None:

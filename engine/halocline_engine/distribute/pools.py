@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING
 
+from halocline_engine.arguments import whole
 from halocline_engine.backends.registry import resolve
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.options import Options, options_of
 from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.pool import Done, LocalPool, Pool
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import BlockWork
-from halocline_engine.errors import ArgumentError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -74,8 +75,9 @@ def open_pool(
     `cluster` is None for this process, a number of processes to start on this machine, the address
     of a Dask scheduler, or a client of one. `options` may grant less memory than there is.
     """
+    options = options_of(options)
     pool, chosen = _opened(cluster, target, stack)
-    if options is None or options.memory is options.device_memory is None:
+    if options.memory is options.device_memory is None:
         return pool, chosen
     return _Granted(pool, options), chosen
 
@@ -83,15 +85,12 @@ def open_pool(
 def _opened(cluster: int | str | Client | None, target: str, stack: ExitStack) -> tuple[Pool, str]:
     if cluster is None:
         return LocalPool(), resolve(target)
-    if isinstance(cluster, int):
-        if isinstance(cluster, bool) or cluster < 1:
-            raise ArgumentError(
-                f"Argument 'cluster' must be a whole number from 1, got {cluster!r}."
-            )
+    if isinstance(cluster, Integral):
+        count = whole("cluster", cluster, 1)
         from halocline_engine.distribute.cluster import start
 
         chosen = resolve(target)
-        return stack.enter_context(start(cluster, chosen)), chosen
+        return stack.enter_context(start(count, chosen)), chosen
     from halocline_engine.distribute.cluster import connect
 
     pool = stack.enter_context(connect(cluster))

@@ -23,7 +23,7 @@ from halocline_engine.distribute.conditions import lines_of
 from halocline_engine.distribute.layout import Layout, reaches_of
 from halocline_engine.distribute.memory import Temporaries
 from halocline_engine.distribute.order import check_order
-from halocline_engine.distribute.places import check_output
+from halocline_engine.distribute.places import check_output, check_workspace
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Program
@@ -76,7 +76,9 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     """
     check_order(request.order)
     if request.output is not None:
-        check_output(request.output, opened.path)
+        check_output(request.output, opened.place)
+    if request.workspace is not None:
+        check_workspace(request.workspace, request.output, opened.place)
     scalars = scalars_of(compiled.program, request.scalars)
     program = compiled.program
     opened, fields, axes = with_columns(opened, program, request.fields, request.axes)

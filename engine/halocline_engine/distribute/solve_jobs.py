@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from halocline_engine.arguments import text
 from halocline_engine.datasets.match import near
 from halocline_engine.datasets.ragged import Ragged, ragged_of
 from halocline_engine.datasets.sink import Sink
@@ -349,6 +350,7 @@ def bands_of(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Ban
 
     Raises `FieldError` where they do not fit together.
     """
+    text("dim", dim, "the name of a dimension")
     arrays = {name: _variable(opened, name, variable) for name, variable in arguments.items()}
     last = list(arguments)[-1]
     whole = "right-hand side" if last == "rhs" else last
@@ -368,7 +370,7 @@ def bands_of(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Ban
                 f" {whole} '{arguments[last]}' does not have.",
                 hint=f"It has {_names(tuple(str(d) for d in rhs.dims))}.",
             )
-        if array.dtype.name not in _KINDS or array.dtype != rhs.dtype:
+        if array.dtype.name not in _KINDS or array.dtype.name != rhs.dtype.name:
             raise FieldError(
                 f"Variable '{variable}' ({name}) must be float32 or float64, as"
                 f" '{arguments[last]}' is ({rhs.dtype.name}), got {array.dtype.name}.",
@@ -378,6 +380,7 @@ def bands_of(opened: Opened, arguments: Mapping[str, str], dim: str) -> list[Ban
 
 
 def _variable(opened: Opened, argument: str, name: str) -> Any:
+    text(argument, name, "the name of a variable")
     if name not in opened.dataset.variables:
         raise FieldError(
             f"There is no variable '{name}', which '{argument}' names.",

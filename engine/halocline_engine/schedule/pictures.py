@@ -14,15 +14,17 @@ from typing import Literal, TypeAlias
 
 from halocline_engine.errors import InternalError
 from halocline_engine.schedule.column import ColumnOrder, tile_order
-from halocline_engine.schedule.column_model import Reads
+from halocline_engine.schedule.column_model import Reads, Work, working_set
 from halocline_engine.schedule.recency import Recent
 
-__all__ = ["Picture", "Scene", "Stay", "Trace", "draw_svg", "draw_text", "traced"]
+__all__ = ["Picture", "Scene", "Stay", "Trace", "draw_svg", "draw_text", "sketch", "traced"]
 
 #: The forms that a picture may have.
 Picture: TypeAlias = Literal["text", "svg"]
 
 _MOST_CELLS = 400
+#: Rows and columns of a sketch, and twice as many cells in a row, at most.
+_SKETCHED = 12
 _CELL, _LEFT, _TOP, _GAP = 22, 14, 44, 40
 _HELD, _FETCHED, _WORK, _PATH = "#9ecae1", "#e6550d", "#a50f15", "#555"
 
@@ -89,6 +91,19 @@ class Trace:
     def fetched(self, step: int) -> frozenset[int]:
         """Return what is fetched for a step."""
         return frozenset(s.cell for s in self.stays if s.first == step)
+
+
+def sketch(name: str, reads: Reads) -> Scene:
+    """Return a small grid of cells that are read so, and a cache that holds a column of it.
+
+    >>> sketch("column", Reads((1, 1), (1, 1))).cache
+    18
+    """
+    (above, below), (before, after) = reads.rows, reads.cells
+    width, rows = max(4, before + after), max(above + below + 3, 6)
+    cache = working_set(Work(1, reads), width)
+    rows, length = min(rows, _SKETCHED), min(3 * width, 2 * _SKETCHED)
+    return Scene(name, rows, length, width, rows, reads, cache)
 
 
 def traced(scene: Scene) -> Trace:

@@ -129,16 +129,18 @@ _HINT = "Name a file under a configured folder, 'upload:<id>' or 'job:<id>'."
 
 
 def _path_of(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
-        raise DatasetRefused(
-            f"A file URL must have the form 'file:///path', got '{url}'.", hint=_HINT
-        )
+    refused = DatasetRefused(
+        f"A file URL must have the form 'file:///path', got '{url}'.", hint=_HINT
+    )
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # brackets that hold no address
+        raise refused from error
     path = unquote(parts.path)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        raise refused
     if not os.path.isabs(path) or not path.isprintable():
-        raise DatasetRefused(
-            f"A file URL must have the form 'file:///path', got '{url}'.", hint=_HINT
-        )
+        raise refused
     return path
 
 

@@ -132,6 +132,7 @@ _PARTS = st.sampled_from(
 
 @given(st.lists(_PARTS, max_size=8), st.sampled_from(["", "/", "file://", "file:", "upload:"]))
 @example(["..", "secret"], "")
+@example(["[", "secret"], "file://")
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -11,16 +11,15 @@ from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.columns import cut, reuse_of
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import accesses_of
-from halocline_engine.schedule.column_model import Reads, Work, working_set
+from halocline_engine.schedule.column_model import Reads
 from halocline_engine.schedule.nodes import Kernel, Schedule
-from halocline_engine.schedule.pictures import Scene, draw_text
+from halocline_engine.schedule.pictures import Scene, draw_text, sketch
 from halocline_engine.schedule.temporaries import kernels_of
 
 __all__ = ["walk_lines"]
 
 #: A row that no cache holds, and many of them.
 _LONG, _MANY = 1 << 24, 1 << 10
-_SHOWN = 12
 
 
 def walk_lines(schedule: Schedule) -> Iterator[str]:
@@ -51,8 +50,4 @@ def _scene(kernel: Kernel, schedule: Schedule) -> Scene:
         (max(0, -min(at[axis] for at in away)), max(0, *(at[axis] for at in away)))
         for axis in (0, 1)
     )
-    reads = Reads((above, below), (before, after))
-    width, rows = max(4, before + after), max(6, reads.height + 2)
-    cache = working_set(Work(1, reads), width)
-    rows, length = min(rows, _SHOWN), min(3 * width, 2 * _SHOWN)
-    return Scene(schedule.walk.order, rows, length, width, rows, reads, cache)
+    return sketch(schedule.walk.order, Reads((above, below), (before, after)))

@@ -9,6 +9,7 @@ from pathlib import Path
 from halocline_engine.backends.base import TuneMode
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.entries import entries_of
+from halocline_engine.backends.cuda.show import walk_lines
 from halocline_engine.backends.cuda.tiles import tiles_of
 from halocline_engine.backends.cuda.tiling import Domain
 from halocline_engine.backends.cuda.tuned import TunedExecutable
@@ -66,6 +67,10 @@ class CudaArtifact:
             "measure": "as measured, which begins with the first call",
         }
         return (f"tiles are chosen when it is called, {ways[self.tune]}",)
+
+    def walks(self) -> tuple[str, ...]:
+        """Return how blocks go through a large domain; see `backends.base.Drawable`."""
+        return tuple(walk_lines(self.schedule))
 
 
 @dataclass(frozen=True, slots=True)

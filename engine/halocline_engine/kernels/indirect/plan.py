@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.indirect.grouping import Grouped, grouped
 from halocline_engine.kernels.indirect.indices import (
     LEFT_OUT,
@@ -50,6 +51,7 @@ __all__ = [
     "inverted",
     "plan_key",
     "plan_transfer",
+    "plans_of",
 ]
 
 #: Bytes from which indices that lie far apart miss a device's cache.
@@ -262,6 +264,18 @@ class Kept(Protocol):
 
 
 _Kept = TypeVar("_Kept", bound=Kept)
+
+
+def plans_of(given: object) -> PlanCache:
+    """Return the argument `plans`, or one that is forgotten; raises `ArgumentError` for others."""
+    if given is None:
+        return PlanCache()
+    if not isinstance(given, PlanCache):
+        raise ArgumentError(
+            f"Argument 'plans' must be a PlanCache, got the {type(given).__name__}.",
+            hint="Leave it out, or keep one for several calls: plans=PlanCache().",
+        )
+    return given
 
 
 class PlanCache:

@@ -169,7 +169,7 @@ def check_transfer(transfer: Transfer, source: Bytes, target: Bytes, index: Inde
 def choice(kind: type[Enum], argument: str, value: object) -> Any:
     """Return the member of an enumeration that a user named; raises `ArgumentError`."""
     for member in kind:
-        if member.value == value:
+        if isinstance(value, str) and member.value == value:
             return member
     names = ", ".join(f"'{member.value}'" for member in kind)
     raise ArgumentError(

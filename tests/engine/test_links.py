@@ -1,0 +1,147 @@
+"""Where results and passes go, by whatever name it is given."""
+
+# xarray's own annotations are partial.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline_engine as he
+from halocline_engine.distribute.checkpoint import begin_pass
+
+DOUBLED = """
+def doubled(inp: Field[float], out: Field[float]):
+    with computation(PARALLEL), interval(...):
+        out = 2.0 * inp
+"""
+STEPS: dict[str, Any] = {"steps": 3, "feedback": {"out": "inp"}, "target": "reference"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "in.zarr"
+    values = ("y", "x"), np.ones((4, 6))
+    data = xr.Dataset({"inp": values, "index": ("point", np.array([3, 1]))})
+    data.to_zarr(path, zarr_format=3, consolidated=False)
+    return path
+
+
+def everything(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
+
+
+def refused(folder: Path, **given: Any) -> str:
+    """Return what a run says that must change nothing."""
+    before = everything(folder)
+    source = given.pop("source")
+    with pytest.raises(he.OutputError) as caught:
+        he.run(DOUBLED, source, **STEPS, **given)
+    assert everything(folder) == before
+    return str(caught.value)
+
+
+def test_no_output_through_a_link_to_the_input(store: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(store)
+    output = link / "out.zarr"
+    said = (
+        f"The output '{output}' lies on the input '{store}'. Choose a place outside of the input."
+    )
+    assert refused(tmp_path, source=store, output=output) == said
+    assert refused(tmp_path, source=link, output=output) == said
+    with pytest.raises(he.OutputError, match="lies on the input"):
+        he.gather(store, source="inp", index="index", dim="x", target="cpu", output=output)
+
+
+def test_no_output_in_what_xarray_opened(store: Path, tmp_path: Path) -> None:
+    opened = xr.open_zarr(store, consolidated=False)
+    said = refused(tmp_path, source=opened, output=store / "out.zarr")
+    assert said.startswith(f"The output '{store}/out.zarr' lies on the input '{store}'.")
+
+
+def test_no_workspace_on_the_input(store: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(store)
+    for place in (store, store / "passes", link):
+        assert refused(tmp_path, source=store, workspace=place) == (
+            f"The workspace '{place}' lies on the input '{store}'. Choose a place outside of the"
+            " input."
+        )
+
+
+def test_no_workspace_on_the_output(store: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.zarr"
+    assert refused(tmp_path, source=store, output=output, workspace=output / "passes") == (
+        f"The workspace '{output}/passes' lies on the output '{output}'. Choose a place outside of"
+        " the output."
+    )
+
+
+def test_a_workspace_that_cannot_be_made(store: Path, tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("precious")
+    link.symlink_to(tmp_path / "nowhere")
+    for place in (file, link):
+        assert refused(tmp_path, source=store, workspace=place / "passes") == (
+            f"The workspace '{place}/passes' cannot be made, as '{place}' is no directory. Choose"
+            " another place."
+        )
+
+
+def test_a_workspace_that_may_not_be_written(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(_path: object, _mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", forbidden)
+    assert refused(tmp_path, source=store, workspace=tmp_path / "passes") == (
+        f"The workspace '{tmp_path}/passes' cannot be made, as '{tmp_path}' cannot be written to."
+        " Choose another place."
+    )
+
+
+def test_passes_stay_in_the_workspace(tmp_path: Path) -> None:
+    elsewhere, workspace = tmp_path / "elsewhere", tmp_path / "work"
+    (elsewhere / "pass-000001").mkdir(parents=True)
+    precious = elsewhere / "pass-000001" / "precious"
+    precious.write_text("kept")
+    workspace.mkdir()
+    (workspace / "attempt-0").symlink_to(elsewhere)
+    with pytest.raises(he.OutputError) as caught:
+        begin_pass(workspace, 0, 1)
+    assert str(caught.value) == (
+        f"The folder '{workspace}/attempt-0' of the workspace is a link to another place. Remove"
+        " it, or choose another workspace."
+    )
+    (workspace / "attempt-1").mkdir()
+    (workspace / "attempt-1" / "pass-000001").symlink_to(elsewhere / "pass-000001")
+    assert not os.path.lexists(begin_pass(workspace, 1, 1))
+    assert precious.read_text() == "kept"
+
+
+def test_names_that_are_too_long(store: Path, tmp_path: Path) -> None:
+    output = tmp_path / ("a" * 161)
+    assert refused(tmp_path, source=store, output=output) == (
+        f"The name of the output '{output}' is longer than 160 bytes. Choose a shorter one."
+    )
+    with pytest.raises(he.DatasetError, match="does not exist"):
+        he.run(DOUBLED, "a" * 300, target="reference")
+
+
+def test_no_home_and_no_path(store: Path) -> None:
+    with pytest.raises(he.ArgumentError) as caught:
+        he.run(DOUBLED, store, target="reference", output="~nobody-of-that-name/out.zarr")
+    assert str(caught.value) == (
+        "The path '~nobody-of-that-name/out.zarr' begins at a home directory that is not known."
+        " Write the whole path, or './~...' for a name that begins so."
+    )
+    with pytest.raises(he.ArgumentError) as caught:
+        he.run(DOUBLED, store, target="reference", output="out\0.zarr")
+    assert str(caught.value).startswith("Argument 'output' must be a path, got the str 'out")

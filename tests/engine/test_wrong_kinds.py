@@ -1,0 +1,280 @@
+"""Every keyword argument of every function, given what it is not: one of our errors, at once."""
+
+# xarray's own annotations are partial.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline_engine as he
+
+DOUBLED = """
+def doubled(inp: Field[float], out: Field[float]):
+    with computation(PARALLEL), interval(...):
+        out = 2.0 * inp
+"""
+SHARED = ("target", "mode", "chunks", "cluster", "output", "on_event", "cancelled", "options")
+BANDS: dict[str, Any] = {"lower": "inp", "diagonal": "own", "upper": "inp", "rhs": "inp"}
+SCATTERED: dict[str, Any] = {"source": "s", "index": "i", "dim": "c", "size": 4}
+LEVELS: dict[str, Any] = {"axis": {"centre": "x", "face": "xf"}, "heights": "h"}
+TREES: dict[str, Any] = {
+    "diagonal": "nodes",
+    "upper": "nodes",
+    "rhs": "nodes",
+    "parent": "parent",
+    "row_size": "count",
+}
+
+
+def data() -> xr.Dataset:
+    random = np.random.default_rng(9)
+    return xr.Dataset(
+        {
+            "inp": (("y", "x"), random.random((4, 6))),
+            "own": (("y", "x"), random.random((4, 6)) + 5.0),
+            "turned": (("x", "z"), random.random((6, 3))),
+            "s": (("y", "p"), random.random((4, 2))),
+            "i": ("p", np.array([1, 0])),
+            "h": ("xf", np.arange(7.0)),
+            "nodes": ("node", np.ones(3)),
+            "parent": ("node", np.array([-1, 0, 1])),
+            "count": ("cell", np.array([3]), {"sample_dimension": "node"}),
+        }
+    )
+
+
+def weights() -> xr.Dataset:
+    places = np.arange(1, 25)
+    return xr.Dataset(
+        {
+            "row": ("n_s", places),
+            "col": ("n_s", places),
+            "S": ("n_s", np.ones(24)),
+            "src_grid_dims": ("a", np.array([6, 4])),
+            "dst_grid_dims": ("b", np.array([6, 4])),
+        }
+    )
+
+
+class Call:
+    """A function with arguments that have sense, and those that are given wrongly."""
+
+    def __init__(
+        self, function: Callable[..., object], wrong: str, /, *positional: Any, **named: Any
+    ) -> None:
+        self.function = partial(function, *positional)
+        self.wrong = (*wrong.split(), *SHARED)
+        self.named = {"target": "reference", **named}
+
+
+CALLS = {
+    "run": Call(
+        he.run,
+        "fields scalars externals dtypes name axes boundary steps feedback order workspace attempt",
+        DOUBLED,
+        data(),
+    ),
+    "tridiagonal": Call(
+        he.tridiagonal,
+        "lower diagonal upper rhs dim periodic pivoting residual name",
+        data(),
+        dim="x",
+        **BANDS,
+    ),
+    "pentadiagonal": Call(
+        he.pentadiagonal,
+        "second_lower second_upper pivoting residual dim",
+        data(),
+        dim="x",
+        second_lower="inp",
+        second_upper="inp",
+        **BANDS,
+    ),
+    "factor": Call(
+        he.factor, "lower dim periodic", data(), lower="inp", diagonal="own", upper="inp", dim="x"
+    ),
+    "solve": Call(
+        he.solve,
+        "rhs name",
+        data(),
+        he.factor(data(), lower="inp", diagonal="own", upper="inp", dim="x", target="cpu"),
+        rhs="inp",
+    ),
+    "tree": Call(he.tree, "diagonal upper parent rhs row_size name", data(), **TREES),
+    "gather": Call(
+        he.gather,
+        "source index dim name out_of_range negative fill plans",
+        data(),
+        source="inp",
+        index="i",
+        dim="x",
+    ),
+    "scatter": Call(
+        he.scatter, "source index dim size name duplicates fill plans", data(), **SCATTERED
+    ),
+    "matmul": Call(he.matmul, "left right dim name", data(), left="inp", right="turned", dim="x"),
+    "regrid": Call(
+        he.regrid,
+        "variables dims target_dims missing least plans",
+        data()[["inp"]],
+        weights(),
+    ),
+    "column": Call(
+        he.column, "fields scalars axis heights boundary dtype name", "2.0 * inp", data(), **LEVELS
+    ),
+    "column_matrix": Call(he.column_matrix, "of", "2.0 * inp", data(), of="inp", **LEVELS),
+}
+#: What no argument is.
+NOTHING: dict[str, Any] = {
+    "float": 2.5,
+    "not a number": float("nan"),
+    "bytes": b"x",
+    "object": object(),
+    "array": np.array([1, 2]),
+    "dataset": data(),
+    "variable": data()["inp"],
+    "complex": 1j,
+    "none of a list": [None],
+    "names by number": {1: 2},
+    "slice": slice(2),
+}
+#: Where one of these has sense after all.
+MEANT = {
+    ("fill", "float"),
+    ("fill", "not a number"),
+    *((name, "dataset") for name in ("externals", "dtypes")),
+}
+
+
+@pytest.mark.parametrize("kind", NOTHING)
+@pytest.mark.parametrize("call", CALLS)
+def test_what_has_no_sense_is_refused(call: str, kind: str, tmp_path: Path) -> None:
+    given = CALLS[call]
+    for argument in given.wrong:
+        if (argument, kind) in MEANT:
+            continue
+        with pytest.raises(he.HaloclineError):
+            given.function(**{**given.named, argument: NOTHING[kind]})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "value", "message"),
+    [
+        (
+            "regrid",
+            "variables",
+            "inp",
+            "Argument 'variables' must be a list of names, got the str 'inp'. Write for example"
+            " variables=['t', 'u'].",
+        ),
+        (
+            "solve",
+            "rhs",
+            3,
+            "Argument 'rhs' must be a list of names, got the int 3. Write for example rhs='b', or"
+            " several: rhs=['b', 'c'].",
+        ),
+        (
+            "tridiagonal",
+            "lower",
+            None,
+            "Argument 'lower' must be the name of a variable, got the NoneType None.",
+        ),
+        (
+            "tridiagonal",
+            "periodic",
+            "no",
+            "Argument 'periodic' must be True or False, got the str 'no'.",
+        ),
+        ("scatter", "size", 2.5, "Argument 'size' must be a whole number from 0, got 2.5."),
+        ("scatter", "dim", "", "Argument 'dim' must be the name of a dimension, got ''."),
+        (
+            "gather",
+            "fill",
+            "nan",
+            "Argument 'fill' must be a value of type 'float64', got the str 'nan'.",
+        ),
+        (
+            "gather",
+            "plans",
+            {},
+            "Argument 'plans' must be a PlanCache, got the dict. Leave it out, or keep one for"
+            " several calls: plans=PlanCache().",
+        ),
+        ("run", "attempt", -1, "Argument 'attempt' must be a whole number from 0, got -1."),
+        (
+            "run",
+            "on_event",
+            True,
+            "Argument 'on_event' must be a function, got the bool True. Leave it out.",
+        ),
+        (
+            "matmul",
+            "options",
+            {"memory": 3},
+            "Argument 'options' must be Options, got the dict {'memory': 3}. Write for example"
+            " options=Options(memory=2**30).",
+        ),
+        (
+            "regrid",
+            "least",
+            "half",
+            "Argument 'least' must be a number from 0 to 1, got the str 'half'.",
+        ),
+        (
+            "column",
+            "heights",
+            3,
+            "Argument 'heights' must be the name of a variable of heights, got the int 3.",
+        ),
+    ],
+)
+def test_what_is_said(call: str, argument: str, value: Any, message: str) -> None:
+    given = CALLS[call]
+    with pytest.raises(he.ArgumentError) as caught:
+        given.function(**{**given.named, argument: value})
+    assert str(caught.value) == message
+
+
+def test_options_are_true_or_false() -> None:
+    with pytest.raises(he.ArgumentError) as caught:
+        he.Options(compressed="no")  # pyright: ignore[reportArgumentType] - that is the point
+    assert str(caught.value) == "Option 'compressed' must be True or False, got 'no'. Leave it out."
+
+
+def test_numbers_and_flags_of_numpy() -> None:
+    whole: Any = np.int64(2)
+    options = he.Options(memory=np.int64(2**30))  # pyright: ignore[reportArgumentType]
+    result = he.run(
+        DOUBLED, data(), steps=whole, feedback={"out": "inp"}, target="cpu", options=options
+    )
+    np.testing.assert_array_equal(result["out"], 4.0 * data()["inp"])
+    solved: Any = CALLS["tridiagonal"].function(
+        **CALLS["tridiagonal"].named | {"periodic": np.True_}
+    )
+    assert solved["solution"].dims == ("y", "x")
+
+
+def test_options_may_be_none() -> None:
+    assert "out" in he.run(DOUBLED, data(), target="reference", options=None)
+
+
+def test_objects_are_not_moved() -> None:
+    texts = data().assign(t=("x", np.array(list("abcdef"), object)))
+    with pytest.raises(he.FieldError) as caught:
+        he.gather(texts, source="t", index="i", dim="x", target="cpu")
+    assert str(caught.value) == (
+        "Variable 't' has values of type 'object', which differ in size. Convert texts with"
+        " astype('U'), or other objects to numbers."
+    )
+    same = texts.assign(t=texts["t"].astype("U1"))
+    found = he.gather(same, source="t", index="i", dim="x", target="cpu")
+    assert found["gathered"].values.tolist() == ["b", "a"]
