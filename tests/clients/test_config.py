@@ -58,6 +58,34 @@ def test_an_address_that_is_not_http_is_refused() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a:99999",
+        "http://a:port",
+        "http://a:0",
+        "http://a b",
+        "http://:8000",
+        "http://[::1",
+        "http://me:secret@a",
+        "http://a/?x=1",
+        "http://a/#x",
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        load(url, environment={})
+    assert str(caught.value) == (
+        f"The address of the service must have a host and perhaps a port, got '{url}'. "
+        "Write 'http://127.0.0.1:8000' or 'https://halocline.example/path'."
+    )
+
+
+@pytest.mark.parametrize("url", ["http://a/b/c", "https://[::1]:8000", "http://a.b:1"])
+def test_an_address_may_have_a_path(url: str) -> None:
+    assert load(f"{url}/", environment={}).url == url
+
+
 def test_a_broken_file_is_named(home: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".config/halocline/config.toml").write_text("url = [")
     with pytest.raises(ArgumentError, match=r"The settings in '.*config.toml' cannot be read: "):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from email.utils import formatdate
 
 import httpx2
 import pytest
@@ -14,8 +16,8 @@ from halocline.errors import (
     AuthenticationError,
     BusyError,
     ConnectionFailed,
-    InternalError,
     NotFoundError,
+    ServiceError,
 )
 
 Answer = httpx2.Response | Exception
@@ -128,9 +130,13 @@ def test_a_problem_is_raised_as_its_class() -> None:
     [
         (
             httpx2.Response(404, text="Not here\nmore"),
-            "The service answered '404 Not Found': Not here.",
+            "The service answered '404 Not Found': Not here. "
+            "Is there a Halocline service at this address?",
         ),
-        (httpx2.Response(404, html="<html>"), "The service answered '404 Not Found'."),
+        (
+            httpx2.Response(404, html="<html>"),
+            "The service answered '404 Not Found'. Is there a Halocline service at this address?",
+        ),
         (httpx2.Response(404, json=["x"]), "The service answered with status 404."),
     ],
 )
@@ -148,6 +154,75 @@ def test_what_json_does_not_know_is_refused_before_it_is_sent(value: object) -> 
     assert service.requests == []
 
 
-def test_a_success_that_is_no_json_is_a_fault() -> None:
-    with pytest.raises(InternalError, match=r"^The service's answer to 'GET /jobs' is not JSON\."):
-        Service([httpx2.Response(200, text="hello")]).connection().get("/jobs")
+@pytest.mark.parametrize(
+    ("response", "what"),
+    [
+        (httpx2.Response(200, text="hello"), "is 'text/plain' and not JSON"),
+        (httpx2.Response(200, html="<h1>Welcome</h1>"), "is 'text/html' and not JSON"),
+        (httpx2.Response(200), "is 'nothing' and not JSON"),
+        (httpx2.Response(200, json=[1]), "is no JSON object"),
+        (httpx2.Response(200, content=b"null"), "is no JSON object"),
+        (httpx2.Response(200, json={"hello": 1}), "has no member 'jobs'"),
+        (httpx2.Response(302, headers={"Location": "/login"}), "leads to '/login'"),
+    ],
+)
+def test_a_server_that_is_not_halocline_is_told_so(response: httpx2.Response, what: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        Service([response]).connection().get("/jobs", needs=("jobs",))
+    assert type(caught.value) is ServiceError
+    assert str(caught.value) == (
+        f"The answer to 'GET /jobs' of 'http://service' {what}. "
+        "Is there a Halocline service at this address?"
+    )
+
+
+@pytest.mark.parametrize("lost", [httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.ReadTimeout])
+def test_a_connection_that_is_lost_each_time(lost: type[httpx2.TransportError]) -> None:
+    with pytest.raises(ConnectionFailed) as caught:
+        Service([lost("cut")]).connection().get("/jobs")
+    assert str(caught.value) == (
+        f"The service at 'http://service' took the request and did not answer it ({lost.__name__}: "
+        "cut). Try again; if it comes again, look at the service's log, and whether the address is "
+        "right."
+    )
+
+
+def test_a_link_to_where_nobody_is_names_that_address() -> None:
+    """As a service gives that does not know under which address it is reached."""
+
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("refused", request=request)
+
+    with pytest.raises(ConnectionFailed, match=r"^No service answers at 'http://inner:8000' "):
+        Service([refuse]).connection().send("PUT", "http://inner:8000/uploads/1.zarr/zarr.json")
+
+
+def test_a_server_that_hangs_is_not_waited_for_again_and_again() -> None:
+    """Six times a minute would be too long."""
+    service = Service([httpx2.ReadTimeout("timed out")])
+    clock = iter(range(0, 10_000, 60))
+    transport = httpx2.MockTransport(service)
+    connection = Connection(
+        Settings("http://service", None),
+        transport,
+        sleep=service.slept.append,
+        now=lambda: next(clock),
+    )
+    with pytest.raises(ConnectionFailed):
+        connection.get("/jobs")
+    assert len(service.requests) == 3
+
+
+def test_retry_after_may_be_a_date() -> None:
+    later = formatdate(time.time() + 20, usegmt=True)
+    service = Service(
+        [
+            httpx2.Response(503, headers={"Retry-After": later}),
+            httpx2.Response(503, headers={"Retry-After": "Mon, 01 Jan 2001 00:00:00 GMT"}),
+            httpx2.Response(503, headers={"Retry-After": "soon"}),
+            good(),
+        ]
+    )
+    service.connection().get("/jobs")
+    assert 15 < service.slept[0] < 21
+    assert all(seconds < 2 for seconds in service.slept[1:])

@@ -199,6 +199,73 @@ def test_a_result_that_is_larger_than_the_disk_is_refused_by_the_engine(
     assert caught.value.hint == ROOM
 
 
+def test_a_job_that_is_dismissed_is_no_matter_of_the_log(
+    service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Mock()
+    monkeypatch.setattr("halocline_service.dispatcher.loop._log", log)
+    job = service.submit(scalars={"blocks": 100, "seconds": 0.05})
+    service.wait(job, "running")
+    service.client.delete(f"/jobs/{job}")
+    told = log.bind.return_value
+    end = time.monotonic() + 10
+    while "job ended" not in [call.args[0] for call in told.info.call_args_list]:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert not told.warning.called
+
+
+def test_what_was_read_from_a_dataset_that_was_deleted_is_not_published(
+    idle: Running, tmp_path: Path
+) -> None:
+    """A chunk that is gone reads as fill values, without an error."""
+    root = tmp_path / "more"
+    shutil.copytree(idle.data / "sst.zarr", root / "a.zarr")
+    resolver = Resolver(idle.store, Layout(idle.settings.data_dir.resolve()), (root,))
+
+    def runner(program: str, dataset: str, **given: Any) -> Any:
+        shutil.rmtree(Path(dataset) / "sst" / "c")
+        result = idle.engine(program, dataset, **given)
+        shutil.rmtree(dataset)
+        return result
+
+    with pytest.raises(DatasetError) as caught:
+        run(idle, "a.zarr", resolver=resolver, runner=runner)
+    assert str(caught.value.message) == "Dataset 'a.zarr' was deleted while it was read."
+    assert caught.value.hint == (
+        "Submit the job again with a dataset that stays until it has ended."
+    )
+
+
+def test_a_job_that_begins_during_a_sweep_keeps_its_files(
+    idle: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(idle.settings.data_dir.resolve())
+    known = idle.store.jobs.known
+    begun: list[Path] = []
+
+    def slow() -> frozenset[str]:
+        before = known()
+        if not begun:
+            begun.append(layout.work(claimed(idle, "sst.zarr").id))
+            begun[0].mkdir(parents=True)
+        return before
+
+    monkeypatch.setattr(idle.store.jobs, "known", slow)
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=Dispatcher(idle.settings, idle.store, tools(idle)).run, args=(stop,)
+    )
+    thread.start()
+    end = time.monotonic() + 10
+    while not begun:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    stop.set()
+    thread.join()
+    assert begun[0].exists()
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_disk_that_fills_up_ends_the_job_and_leaves_nothing(
     service: Running, monkeypatch: pytest.MonkeyPatch, code: int

@@ -78,3 +78,9 @@ def test_other_databases_are_refused_without_showing_the_password(url: str, sche
 def test_a_database_may_be_named() -> None:
     for url in ("postgresql://me:secret@host/db", "sqlite:////tmp/x.sqlite3"):
         assert Settings(database_url=url).database == url
+
+
+def test_a_database_that_is_left_empty_is_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where Compose passes on a variable that is not set."""
+    monkeypatch.setenv("HALOCLINE_DATABASE_URL", "")
+    assert Settings(data_dir=Path("/x")).database == "sqlite:////x/halocline.sqlite3"

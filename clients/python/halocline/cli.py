@@ -3,7 +3,8 @@
 Every command takes `--url` and `--json`; the key comes from HALOCLINE_KEY or the settings file, so
 that it stands in no list of processes. The exit status is 0 when all went well, 2 for a wrong
 command line, 3 when the program or the request must be mended, 4 when the job failed or was
-dismissed, 5 when the service does not answer, 130 after Ctrl-C, and 1 for everything else.
+dismissed, 5 when the service does not answer or has no room now, 130 after Ctrl-C, and 1 for
+everything else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import typer
 
 from halocline.client import Client
 from halocline.errors import (
+    BusyError,
     CancelledError,
     ConnectionFailed,
     HaloclineError,
@@ -277,7 +279,7 @@ def _exit_status(error: HaloclineError) -> int:
             return 3
         case JobFailed() | CancelledError():
             return 4
-        case ConnectionFailed():
+        case ConnectionFailed() | BusyError():
             return 5
         case _:
             return 1

@@ -466,8 +466,8 @@ class Client:
         """Start a process of the service with inputs as JSON; return its first status document."""
         body = {"inputs": dict(inputs)}
         headers = {"Prefer": "respond-async"}
-        answer = self._connection.post(f"/processes/{process}/execution", body, headers)
-        return cast("dict[str, Any]", answer)
+        path = f"/processes/{process}/execution"
+        return self._connection.post(path, body, headers, needs=("jobID", "status"))
 
     def upload(self, dataset: Any) -> str:
         """Upload an xarray Dataset and return `upload:<id>`, to be used by several jobs."""
@@ -485,5 +485,5 @@ class Client:
 
     def documents(self, limit: int = 100) -> list[dict[str, Any]]:
         """Return the status documents of the newest jobs, the newest first."""
-        answer = self._connection.get("/jobs", limit=limit)
+        answer = self._connection.get("/jobs", needs=("jobs",), limit=limit)
         return cast("list[dict[str, Any]]", answer["jobs"])

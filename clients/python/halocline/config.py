@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from halocline.errors import ArgumentError
 
@@ -46,10 +47,25 @@ def load(
         raise ArgumentError(
             f"The address of the service must start with 'http://' or 'https://', got '{chosen}'."
         )
+    if not _is_address(chosen):
+        raise ArgumentError(
+            f"The address of the service must have a host and perhaps a port, got '{chosen}'.",
+            hint="Write 'http://127.0.0.1:8000' or 'https://halocline.example/path'.",
+        )
     found = key or variables.get("HALOCLINE_KEY")
     if not found and stored.get("url", DEFAULT_URL).rstrip("/") == chosen:
         found = stored.get("key")
     return Settings(chosen, found or None)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        known = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    plain = not (parts.query or parts.fragment or parts.username)
+    return known and plain and not any(sign.isspace() for sign in url)
 
 
 def _stored(variables: Mapping[str, str]) -> Mapping[str, str]:

@@ -362,6 +362,7 @@ CODES: Mapping[str, type[HaloclineError]] = {
     "gone": NotFoundError,
     "idempotency": ConflictError,
     "upload": ConflictError,
+    "in-use": ConflictError,
     "body-too-large": TooLargeError,
     "queue-full": BusyError,
     "not-yet": BusyError,

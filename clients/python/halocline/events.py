@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 import httpx2
 
 from halocline.connection import Connection
-from halocline.errors import ConnectionFailed, InternalError, ServiceError, WaitTimeout
+from halocline.errors import BusyError, ConnectionFailed, InternalError, ServiceError, WaitTimeout
 
 __all__ = ["ENDED", "Event", "Status", "follow"]
 
@@ -50,8 +50,8 @@ def follow(connection: Connection, job_id: str, timeout: float | None = None) ->
 
     A stream that breaks is opened again after the last event that came. Where there is no stream,
     the status is asked for, more and more rarely, and told as events of the kind "status". Raises
-    WaitTimeout when `timeout` seconds are over, and ConnectionFailed when the service is away for
-    five minutes.
+    WaitTimeout when `timeout` seconds are over, and ConnectionFailed or BusyError when the service
+    is away for five minutes.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     last = ""
@@ -79,8 +79,8 @@ def _status(connection: Connection, job_id: str, deadline: float | None) -> dict
     patience = time.monotonic() + _PATIENCE
     while True:
         try:
-            return cast("dict[str, Any]", connection.get(f"/jobs/{job_id}"))
-        except ConnectionFailed:
+            return connection.get(f"/jobs/{job_id}", needs=("status",))
+        except (ConnectionFailed, BusyError):
             if time.monotonic() > patience:
                 raise
             connection.sleep(min(_LONGEST_PAUSE, _left(deadline, job_id)))

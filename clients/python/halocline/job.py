@@ -69,7 +69,7 @@ class Job:
 
     def document(self) -> dict[str, Any]:
         """Return the job's status document (OGC API Processes `statusInfo`)."""
-        return cast("dict[str, Any]", self._connection.get(f"/jobs/{self.id}"))
+        return self._connection.get(f"/jobs/{self.id}", needs=("jobID", "status"))
 
     def events(self, timeout: float | None = None) -> Iterator[Event]:
         """Yield what happened and happens to the job until it has ended.
@@ -123,7 +123,7 @@ class Job:
             raise JobFailed(self.id, error) from error
         if status == "dismissed":
             raise CancelledError(f"Job '{self.id}' was dismissed and has no result.")
-        document = self._connection.get(f"/jobs/{self.id}/results")
+        document = self._connection.get(f"/jobs/{self.id}/results", needs=("result",))
         return str(document["result"]["href"])
 
     def cancel(self) -> Status:
@@ -144,7 +144,7 @@ class Job:
 
     def plan(self) -> dict[str, Any]:
         """Return how the job is cut up and run, once it has been planned."""
-        return cast("dict[str, Any]", self._connection.get(f"/jobs/{self.id}/plan"))
+        return self._connection.get(f"/jobs/{self.id}/plan")
 
     def picture(self) -> str:
         """Return a drawing of the order of work as lines of text, once it has been planned.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -15,7 +16,7 @@ from urllib.parse import quote
 import numpy as np
 
 from halocline.connection import Connection
-from halocline.errors import DatasetError, FieldError
+from halocline.errors import DatasetError, FieldError, HaloclineError
 from halocline.job import Job
 
 if TYPE_CHECKING:
@@ -71,12 +72,25 @@ def upload(
     with tempfile.TemporaryDirectory(prefix="halocline-") as folder:
         root = Path(folder) / "data.zarr"
         _write(chosen, root)
-        opened = connection.post("/uploads", {})
-        puts = _Puts(connection, root, str(opened["href"]))
-        with ThreadPoolExecutor(_WORKERS) as pool:
-            list(pool.map(puts.send, (path for path in root.rglob("*") if path.is_file())))
-        connection.post(f"/uploads/{opened['id']}/complete", {})
+        opened = connection.post("/uploads", {}, needs=("id", "href", "reference"))
+        try:
+            _send(connection, root, opened)
+        except BaseException:
+            with suppress(HaloclineError):  # the first error is the one to tell
+                connection.send("DELETE", f"/uploads/{opened['id']}")
+            raise
     return str(opened["reference"])
+
+
+def _send(connection: Connection, root: Path, opened: Mapping[str, Any]) -> None:
+    """Send all files of a store, and freeze the upload."""
+    puts = _Puts(connection, root, str(opened["href"]))
+    pool = ThreadPoolExecutor(_WORKERS)
+    try:
+        list(pool.map(puts.send, (path for path in root.rglob("*") if path.is_file())))
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error the rest need not be sent
+    connection.post(f"/uploads/{opened['id']}/complete", {})
 
 
 @dataclass(frozen=True)

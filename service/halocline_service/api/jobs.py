@@ -16,6 +16,7 @@ from halocline_service.api.pictures import scene_of
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import JobList, StatusInfo
 from halocline_service.api.status import event_line, status_info
+from halocline_service.api.usage import refuse_in_use
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import State, ogc_status
 from halocline_service.store.base import JobQuery, JobStore
@@ -152,6 +153,7 @@ def dismiss(
         stopped = here.store.jobs.get(job.id, owner=owner)
     if stopped is not None:
         return status_info(stopped, base)
+    refuse_in_use(here, f"job:{job.id}", owner=owner)
     removed = here.store.jobs.remove(job.id, owner=owner)
     if removed is None:
         raise ProblemError("no-such-job", f"There is no job '{job.id}'.")

@@ -134,8 +134,10 @@ def _accept(
     if shutil.disk_usage(here.layout.root).free < here.settings.disk_headroom_bytes:
         raise ProblemError("output", "The object cannot be stored: the disk is full.")
     try:
-        os.stat(sent)  # the folders below may be made, but not this one
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = sent  # the folders below may be made, but not this one
+        for name in target.relative_to(sent).parts[:-1]:
+            folder /= name
+            folder.mkdir(mode=0o700, exist_ok=True)
         os.replace(part, target)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError):
         raise ProblemError(

@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.status import HTTP_405_METHOD_NOT_ALLOWED as METHOD_NOT_ALLOWED
 
@@ -76,6 +77,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "method-not-allowed": 405,
     "idempotency": 409,
     "upload": 409,
+    "in-use": 409,
     "gone": 410,
     "body-too-large": 413,
     "range": 416,
@@ -119,6 +121,7 @@ TITLES: Mapping[str, str] = {
     "method-not-allowed": "This method is not allowed here",
     "idempotency": "The idempotency key was used for another request",
     "upload": "The upload cannot be changed so",
+    "in-use": "The dataset is in use",
     "gone": "There is no result and there will be none",
     "body-too-large": "The request is too large",
     "range": "The range is not satisfiable",
@@ -272,6 +275,10 @@ def install(app: FastAPI) -> None:
         )
         return problem_response(request, problem)
 
+    def of_disconnect(request: Request, _error: Exception) -> Response:
+        detail = "The connection was closed before the end of the body."
+        return problem_response(request, ProblemError("request", detail))  # for the figures only
+
     def of_fault(request: Request, _error: Exception) -> Response:
         detail = "The server met an error that it did not expect; its log has the details."
         # It is written around all that adds headers to other responses.
@@ -282,6 +289,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, of_body)
     app.add_exception_handler(HTTPException, of_http)
     app.add_exception_handler(StoreAway, of_store)
+    app.add_exception_handler(ClientDisconnect, of_disconnect)
     app.add_exception_handler(Exception, of_fault)
 
 

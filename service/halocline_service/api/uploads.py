@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from fastapi import APIRouter, Request, Response
 
@@ -11,6 +16,7 @@ from halocline_service.api.objects import check_size, meter
 from halocline_service.api.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import Link, UploadInfo, UploadList, timestamp
+from halocline_service.api.usage import refuse_in_use
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
 from halocline_service.jobs.job import Upload
 from halocline_service.store.base import QueueFull
@@ -18,6 +24,9 @@ from halocline_service.store.base import QueueFull
 __all__ = ["router"]
 
 router = APIRouter(tags=["Uploads"])
+
+_TURN_SECONDS = 20.0
+_LOOK_SECONDS = 0.05
 
 
 @router.post(
@@ -99,9 +108,11 @@ def upload_info(request: Request, upload: OwnUpload) -> UploadInfo:
 
 @router.delete("/uploads/{upload_id}", status_code=204, summary="Delete an upload")
 def delete_upload(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> None:
-    """Forget an upload and its bytes."""
-    here.store.uploads.remove(upload.id, owner=owner)
-    here.layout.forget_upload(upload.id)
+    """Forget an upload and its bytes; one that an unfinished job reads is kept."""
+    refuse_in_use(here, f"upload:{upload.id}", owner=owner)
+    with _alone(here, upload):
+        here.store.uploads.remove(upload.id, owner=owner)
+        here.layout.forget_upload(upload.id)
     meter(request).forget(upload.id)
 
 
@@ -113,26 +124,62 @@ def delete_upload(request: Request, upload: OwnUpload, here: Here, owner: Owner)
 )
 def complete(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> UploadInfo:
     """Check the metadata, write it consolidated, and freeze the upload; then jobs may read it."""
-    if upload.is_complete:
-        return _info(upload, base_url(request))
-    census = _freeze(here, upload)
-    done = here.store.uploads.complete(upload.id, owner=owner, keys=census.keys, size=census.bytes)
-    if done is None:
-        raise ProblemError("upload", f"Upload '{upload.id}' was changed by another request.")
+    with _alone(here, upload):
+        uploads = here.store.uploads
+        done = uploads.get(upload.id, owner=owner)
+        if done is not None and not done.is_complete:
+            census = _freeze(here, upload)
+            done = uploads.complete(upload.id, owner=owner, keys=census.keys, size=census.bytes)
+        if done is None:
+            raise ProblemError("upload", f"Upload '{upload.id}' was deleted by another request.")
+        shutil.rmtree(here.layout.upload_parts(upload.id), ignore_errors=True)
     meter(request).forget(upload.id)
-    shutil.rmtree(here.layout.upload_parts(upload.id), ignore_errors=True)
     return _info(done, base_url(request))
+
+
+@contextmanager
+def _alone(here: Context, upload: Upload) -> Generator[None]:
+    """Complete or delete an upload while no other request does; a process that dies lets go of it.
+
+    A request whose connection was lost may still be at work when it is sent again: that one waits.
+    """
+    try:
+        folder = os.open(here.layout.upload_parts(upload.id), os.O_RDONLY)
+    except FileNotFoundError:  # it was complete, or deleted
+        yield
+        return
+    try:
+        _lock(folder, upload)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _lock(folder: int, upload: Upload) -> None:
+    deadline = time.monotonic() + _TURN_SECONDS
+    while True:
+        try:
+            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ProblemError(
+                    "upload",
+                    f"Upload '{upload.id}' is being completed by another request.",
+                    hint="Look at it with GET, or send the request again later.",
+                ) from None
+        time.sleep(_LOOK_SECONDS)
 
 
 def _freeze(here: Context, upload: Upload) -> Census:
     """Take the store away from its writers and check it; give it back if it is not good."""
     sent, frozen = here.layout.open_upload(upload.id), here.layout.upload(upload.id)
-    try:
-        sent.rename(frozen)
-    except OSError:
-        raise ProblemError(
-            "upload", f"Upload '{upload.id}' is being completed by another request."
-        ) from None
+    if not frozen.exists():  # else an earlier request came this far and no further
+        try:
+            sent.rename(frozen)
+        except FileNotFoundError:
+            raise ProblemError(
+                "upload", f"Upload '{upload.id}' was deleted by another request."
+            ) from None
     try:
         consolidate(frozen, check_tree(frozen, largest_chunk=here.settings.chunk_bytes))
         census = count(frozen)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from halocline_engine.errors import InternalError, OutputError
+from halocline_engine.errors import DatasetError, InternalError, OutputError
 from halocline_service.datasets.layout import Layout
-from halocline_service.datasets.references import Resolver
+from halocline_service.datasets.references import DatasetRefused, Resolver
 from halocline_service.datasets.tree import check_tree, is_zarr, parse_root
 from halocline_service.jobs.job import Job, JsonObject
 from halocline_service.processes.base import DatasetInputs, Inputs, Process
@@ -138,6 +138,7 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
     if hasattr(result, "close"):
         result.close()
     _check_result(output)
+    _check_still_there(job, inputs, tools)
     return {"zarr": {"result": f"{folder.name}/{output.name}"}}
 
 
@@ -184,6 +185,18 @@ def _check_dataset(dataset: Path, tools: Tools) -> None:
         check_tree(dataset, largest_chunk=tools.largest_chunk)
     else:
         tools.scan(dataset)
+
+
+def _check_still_there(job: Job, inputs: DatasetInputs, tools: Tools) -> None:
+    """Refuse what was read from a dataset that was deleted: chunks that are gone read as fill."""
+    for reference in inputs.references().values():
+        try:
+            tools.resolver.resolve(reference, owner=job.owner)
+        except DatasetRefused as error:
+            raise DatasetError(
+                f"Dataset '{reference}' was deleted while it was read.",
+                hint="Submit the job again with a dataset that stays until it has ended.",
+            ) from error
 
 
 def _check_result(output: Path) -> None:

@@ -101,7 +101,8 @@ class Dispatcher:
                 outcome: Outcome = Succeeded(attempt(job, self._tools, keeper.tell, keeper.stopped))
             except Exception as error:
                 outcome = outcome_of(error)
-                log.warning("job did not finish", exc_info=True)
+                if not isinstance(outcome, Stopped):  # else it was asked to
+                    log.warning("job did not finish", exc_info=True)
             if isinstance(outcome, Lost) and job.attempt < job.max_attempts:
                 keeper.wait(self._settings.retry_seconds * 2 ** (job.attempt - 1))
             self._settle(job, outcome, keeper)
@@ -157,9 +158,10 @@ class Dispatcher:
             self._tools.layout.prune(job)
 
     def _sweep(self) -> None:
-        folder = self._tools.layout.jobs
+        # The folders first: one that is made after the jobs were read belongs to a new job.
+        names = sorted(os.listdir(self._tools.layout.jobs))
         known = self._store.jobs.known()
-        for name in sorted(os.listdir(folder)):
+        for name in names:
             if name not in known:
                 self._tools.layout.forget_job(name)
             else:

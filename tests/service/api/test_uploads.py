@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import shutil
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
+
+from halocline_service.api import uploads
+from halocline_service.datasets.layout import Layout
+from halocline_service.store.base import StoreAway
 
 if TYPE_CHECKING:
     from tests.service.conftest import ClientOf, Running
@@ -205,3 +217,148 @@ def test_an_upload_is_deleted_with_its_files(idle: Running) -> None:
     assert idle.client.delete(f"/uploads/{upload}").status_code == 204
     assert idle.client.get(f"/uploads/{upload}").status_code == 404
     assert list((idle.settings.data_dir / "uploads").iterdir()) == []
+
+
+def test_a_dataset_that_a_job_reads_is_not_deleted(idle: Running) -> None:
+    upload, url = start(idle)
+    send(idle, idle.data / "sst.zarr", url)
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+    job = idle.submit(dataset=f"upload:{upload}")
+    refused = idle.client.delete(f"/uploads/{upload}")
+    assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
+    assert refused.json()["detail"] == (
+        f"'upload:{upload}' cannot be deleted: job '{job}' reads it."
+    )
+    assert refused.json()["hint"] == (
+        f"Wait for the job to end, or dismiss it with DELETE /jobs/{job}."
+    )
+    assert idle.client.get(f"{url}/zarr.json").status_code == 200
+    idle.client.delete(f"/jobs/{job}")
+    assert idle.client.delete(f"/uploads/{upload}").status_code == 204
+
+
+def test_a_result_that_a_job_reads_is_not_deleted(service: Running) -> None:
+    first = service.submit()
+    service.wait(first)
+    second = service.submit(dataset=f"job:{first}", scalars={"blocks": 100, "seconds": 0.05})
+    refused = service.client.delete(f"/jobs/{first}")
+    assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
+    service.client.delete(f"/jobs/{second}")
+    assert service.client.delete(f"/jobs/{first}").status_code == 200
+
+
+def filled(idle: Running) -> tuple[str, str]:
+    """Open an upload and send a small store."""
+    upload, url = start(idle)
+    put(idle, f"{url}/zarr.json", GROUP)
+    put(idle, f"{url}/a/zarr.json", ARRAY)
+    return upload, url
+
+
+def test_completing_goes_on_where_a_process_died(
+    idle: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the database went away, after the store was taken from its writers."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreAway("The database does not answer.")
+
+    upload, _ = filled(idle)
+    with monkeypatch.context() as patch:
+        patch.setattr(idle.store.uploads, "complete", fail)
+        assert idle.client.post(f"/uploads/{upload}/complete").status_code == 503
+    assert idle.client.get(f"/uploads/{upload}").json()["status"] == "open"
+    done = idle.client.post(f"/uploads/{upload}/complete")
+    assert (done.status_code, done.json()["status"]) == (200, "complete")
+
+
+def test_requests_to_complete_wait_for_each_other(
+    idle: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is repeated because its connection was lost."""
+    complete = idle.store.uploads.complete
+
+    def slow(*given: Any, **named: Any) -> Any:
+        time.sleep(0.3)
+        return complete(*given, **named)
+
+    monkeypatch.setattr(idle.store.uploads, "complete", slow)
+    upload, _ = filled(idle)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(idle.client.post, f"/uploads/{upload}/complete") for _ in range(4)]
+        answers = [each.result() for each in asked]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert len({answer.text for answer in answers}) == 1
+
+
+def test_deleting_waits_for_completing(idle: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload, _ = filled(idle)
+    complete = idle.store.uploads.complete
+    begun = threading.Event()
+
+    def slow(*given: Any, **named: Any) -> Any:
+        begun.set()
+        time.sleep(0.3)
+        return complete(*given, **named)
+
+    monkeypatch.setattr(idle.store.uploads, "complete", slow)
+    with ThreadPoolExecutor(1) as pool:
+        completed = pool.submit(idle.client.post, f"/uploads/{upload}/complete")
+        begun.wait(10)
+        assert idle.client.delete(f"/uploads/{upload}").status_code == 204
+        assert completed.result().status_code == 200
+    assert list((idle.settings.data_dir / "uploads").iterdir()) == []
+
+
+def test_one_that_takes_too_long_is_told(idle: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "_TURN_SECONDS", 0.1)
+    upload, _ = filled(idle)
+    folder = os.open(idle.settings.data_dir / "uploads" / f"{upload}.parts", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    answer = idle.client.post(f"/uploads/{upload}/complete")
+    os.close(folder)
+    assert (answer.status_code, answer.json()["code"]) == (409, "upload")
+    assert answer.json()["detail"] == (f"Upload '{upload}' is being completed by another request.")
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+
+
+def test_a_late_object_makes_no_new_store(idle: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was received while the upload was open, and comes when it is not."""
+    upload, url = filled(idle)
+    usage = shutil.disk_usage
+
+    def late(path: Path) -> Any:
+        assert idle.store.uploads.remove(upload, owner="local")
+        Layout(idle.settings.data_dir.resolve()).forget_upload(upload)
+        return usage(path)
+
+    monkeypatch.setattr("halocline_service.api.objects.shutil.disk_usage", late)
+    answer = put(idle, f"{url}/a/c/0", b"x" * 16)
+    assert (answer.status_code, answer.json()["code"]) == (409, "upload")
+    assert list((idle.settings.data_dir / "uploads").iterdir()) == []
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_an_object_that_is_cut_off_is_not_stored(
+    live: str, service: Running, chunked: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upload, url = start(service)
+    host = urlsplit(live)
+    head = "Transfer-Encoding: chunked" if chunked else "Content-Length: 1000"
+    body = b"64\r\n" + b"x" * 100 if chunked else b"x" * 100
+    with socket.create_connection((str(host.hostname), int(host.port or 0))) as connection:
+        connection.sendall(
+            f"PUT {url}/a/c/0 HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode()
+        )
+        connection.sendall(body)
+        time.sleep(0.2)
+    folder = service.settings.data_dir / "uploads"
+    end = time.monotonic() + 10
+    while list((folder / f"{upload}.parts").iterdir()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert list((folder / f"{upload}.open").iterdir()) == []
+    assert service.client.get(f"{url}/a/c/0").status_code == 404
+    text = service.client.get("/metrics").text
+    assert 'status="500"' not in text
+    assert "Exception" not in capsys.readouterr().err
