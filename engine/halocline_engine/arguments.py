@@ -131,7 +131,7 @@ def number(argument: str, given: object, what: str) -> float:
     try:
         return float(given)
     except OverflowError:
-        return math.inf if given > 0 else -math.inf
+        return math.inf if cast("Any", given) > 0 else -math.inf
 
 
 def check_flags(**given: object) -> None:
