@@ -6,8 +6,10 @@ with what was expected, what was got, and an example.
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from numbers import Integral, Real
 from os import PathLike, fspath
 from pathlib import Path
@@ -94,8 +96,9 @@ def text(argument: str, given: object, what: str) -> str:
 def names(argument: str, given: object, example: str) -> list[str]:
     """Return several names; a text alone is none, as its letters would be taken for them."""
     found = None
-    if isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)):
-        found = list(cast("Iterable[object]", given))
+    if not isinstance(given, (str, bytes, Mapping)):
+        with suppress(TypeError):
+            found = list(cast("Iterable[object]", given))
     if found is None or not all(isinstance(name, str) for name in found):
         raise ArgumentError(
             f"Argument '{argument}' must be a list of names, got {_kind(cast('object', given))}"
@@ -125,7 +128,10 @@ def number(argument: str, given: object, what: str) -> float:
         raise ArgumentError(
             f"Argument '{argument}' must be {what}, got {_kind(given)} {_shown(given)}."
         )
-    return float(given)
+    try:
+        return float(given)
+    except OverflowError:
+        return math.inf if cast("Any", given) > 0 else -math.inf
 
 
 def check_flags(**given: object) -> None:

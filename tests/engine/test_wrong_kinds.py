@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
+from halocline_engine.datasets.swc import read_swc
 
 DOUBLED = """
 def doubled(inp: Field[float], out: Field[float]):
@@ -318,3 +319,31 @@ def test_messages_of_calls_on_arrays() -> None:
         "Scalar 'c' has 1329 bits, which are more than a float holds. Give it as a number of"
         " another magnitude."
     )
+
+
+@pytest.mark.parametrize("most", [None, -1, 2.5, "all", b"x"])
+def test_a_plan_cache_is_of_a_size(most: Any) -> None:
+    with pytest.raises(he.ArgumentError, match="'most' must be a whole number from 0"):
+        he.PlanCache(most)
+
+
+@pytest.mark.parametrize("paths", [None, 3, b"a.swc", [None]])
+def test_morphologies_are_in_files(paths: Any) -> None:
+    with pytest.raises(he.ArgumentError) as caught:
+        read_swc(paths)
+    assert str(caught.value) == (
+        f"Argument 'paths' must be a path or a list of paths, got the {type(paths).__name__}."
+        " Write for example paths=['a.swc', 'b.swc']."
+    )
+
+
+def test_numbers_that_are_far_too_large() -> None:
+    text = DOUBLED.replace("    with", "    from __externals__ import E\n    with", 1)
+    with pytest.raises(he.HaloclineError):
+        he.run(text.replace("2.0", "E"), data(), externals={"E": 10**400}, target="cpu")
+    given = CALLS["regrid"]
+    for wrong in (10**400, -(10**400)):
+        with pytest.raises(he.ArgumentError, match="from 0 to 1"):
+            given.function(**{**given.named, "least": wrong})
+    with pytest.raises(he.ArgumentError, match="must be a list of names"):
+        given.function(**{**given.named, "variables": np.array(3)})

@@ -7,14 +7,16 @@ before their children.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine import arguments
 from halocline_engine.datasets.ragged import CELL, NODE, row_size_attributes
 from halocline_engine.errors import ArgumentError, DatasetError
 
@@ -56,8 +58,8 @@ def read_swc(
     is a truncated cone, half of whose side belongs to each; from a soma, which is a sphere, it is a
     cylinder with the node's own radius. Raises `DatasetError` with the line that is wrong.
     """
-    files = [paths] if isinstance(paths, str | Path) else list(paths)
-    if not files or resistivity <= 0:
+    files = _files(paths)
+    if not files or not arguments.number("resistivity", resistivity, "a positive number") > 0:
         raise ArgumentError("Expected at least one SWC file and a positive resistivity.")
     names = [Path(file).stem for file in files]
     units = [
@@ -91,6 +93,19 @@ def read_swc(
         coords={CELL: (CELL, np.array(names))},
         attrs={"featureType": "cell", "Conventions": "CF-1.11"},
     )
+
+
+def _files(paths: object) -> list[Path]:
+    """Return the paths of one file or of several."""
+    found, kind = [paths], type(paths).__name__
+    if isinstance(paths, Iterable) and not isinstance(paths, str):
+        found = list(cast("Iterable[object]", paths))
+    if not all(isinstance(path, str | Path) for path in found):
+        raise ArgumentError(
+            f"Argument 'paths' must be a path or a list of paths, got the {kind}.",
+            hint="Write for example paths=['a.swc', 'b.swc'].",
+        )
+    return [Path(cast("str | Path", path)) for path in found]
 
 
 def _read(path: Path, unit: float) -> _Cell:

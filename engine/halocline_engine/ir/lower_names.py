@@ -105,7 +105,7 @@ class Names:
                 )
                 message = f"The external '{name}' is used as a number, but it is {kind}."
                 raise ArgumentError(message, hint="Give a number, a bool or an axis index.")
-            if not isinstance(value, Level) and not math.isfinite(value):
+            if isinstance(value, float) and not math.isfinite(value):
                 raise ArgumentError(f"The external '{name}' must be finite, but it is {value}.")
             return value
         match self.definitions.get(name):

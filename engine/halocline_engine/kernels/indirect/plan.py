@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.arguments import whole
 from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.indirect.grouping import Grouped, grouped
 from halocline_engine.kernels.indirect.indices import (
@@ -281,11 +282,12 @@ def plans_of(given: object) -> PlanCache:
 class PlanCache:
     """Plans by `plan_key`, and other things by `content_key`.
 
-    Those used longest ago go first when all hold more than `most` bytes.
+    Those used longest ago go first when all hold more than `most` bytes. Raises `ArgumentError`
+    where that is no whole number.
     """
 
     def __init__(self, most: int = 2**30) -> None:
-        self._most = most
+        self._most = whole("most", most, 0)
         self._plans: OrderedDict[str, Kept] = OrderedDict()
         self._lock = threading.Lock()
 
