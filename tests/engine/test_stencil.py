@@ -214,7 +214,7 @@ def test_tuning_is_for_cuda() -> None:
     assert isinstance(artifact, CudaArtifact)
     assert (artifact.tune, artifact.seconds) == ("measure", 3.0)
     cuda = he.stencil(CROSS, target="cuda", tune="off")
-    assert cuda.show("schedule") == (
+    assert cuda.show("schedule").startswith(
         stencil.show("schedule") + "tiles are chosen when it is called, by the cost model\n"
     )
     usual = he.stencil(CROSS, target="cuda").compiled.artifact
