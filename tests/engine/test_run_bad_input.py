@@ -223,6 +223,19 @@ CASES = {
         lambda: data(dtype=np.int64),
         arguments={"boundary": {"x": {"constant": 0.5}}},
     ),
+    "constant beyond an integer": Bad(
+        BoundaryError,
+        "Field 'inp' is int64, which has no value 1000000000000000000000 for the boundary of 'x'.",
+        COUNTS,
+        lambda: data(dtype=np.int64),
+        arguments={"boundary": {"x": {"constant": 10**21}}},
+    ),
+    "constant beyond a float": Bad(
+        BoundaryError,
+        "Field 'inp' is float64, which has no value 100000000000000000...0000000000000000000 for"
+        " the boundary of 'x'.",
+        arguments={"boundary": {"x": {"constant": 10**400}}},
+    ),
     "missing scalar": Bad(
         ArgumentError,
         "Scalar 'factor' needs a value, got none. Give it: scalars={'factor': ...}.",

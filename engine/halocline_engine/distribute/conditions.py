@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -135,13 +136,23 @@ def _check_type(dim: str, use: FieldUse, side: Side) -> None:
             f"Field '{use.name}' is {use.dtype}, so it cannot be extrapolated along '{dim}'.",
             hint="Use 'edge'.",
         )
-    if side.kind is Kind.CONSTANT and dtype.kind != "f":
-        fits = math.isfinite(side.value) and dtype.type(side.value) == side.value
-        if not fits:
-            raise BoundaryError(
-                f"Field '{use.name}' is {use.dtype}, which has no value {side.value!r} for the"
-                f" boundary of '{dim}'."
-            )
+    if side.kind is Kind.CONSTANT and not _holds(dtype, side.value):
+        raise BoundaryError(
+            f"Field '{use.name}' is {use.dtype}, which has no value {reprlib.repr(side.value)} for"
+            f" the boundary of '{dim}'."
+        )
+
+
+def _holds(dtype: np.dtype[Any], value: float) -> bool:
+    """Whether a type has a value; one of floats may be rounded, but not to something infinite."""
+    try:
+        with np.errstate(over="ignore"):
+            made = dtype.type(value)
+    except (OverflowError, ValueError):
+        return False
+    if dtype.kind == "f":
+        return bool(np.isfinite(made)) or not math.isfinite(value)
+    return bool(made == value)
 
 
 def _known(grid: Grid) -> str:
