@@ -60,8 +60,11 @@ class Variant:
         with ExitStack() as stack:
             stack.enter_context(patch.object(pipeline, "AT_ONCE", self.at_once))
             if self.threads:
-                stack.enter_context(patch.object(belts, "turns", lambda _cores: self.threads))
+                stack.enter_context(patch.object(belts, "turns", self._turns))
             yield
+
+    def _turns(self, _cores: int) -> tuple[int, ...]:
+        return self.threads
 
 
 def cases(
