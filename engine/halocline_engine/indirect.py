@@ -14,8 +14,8 @@ Indices count from 0. `out_of_range` says what is done with those that name no e
 (the first is named), "clip" (the nearest element is meant), "wrap" (elements repeat periodically)
 or "mask" (nothing is moved: a gathered element holds `fill`). `negative` is "out_of_range", or
 "from_end" as in Python. `duplicates` says what is done where several elements are scattered to one
-place: "error", "last" (in the order of the indices), "sum", "min" or "max", in that order, so that
-results are the same bit for bit on every target.
+place: "error", "last" (in the order of the indices, as the dimensions of `source` put them), "sum",
+"min" or "max", in that order, so that results are the same bit for bit on every target.
 
 Values are moved as they are, whatever their type, for all other dimensions by one analysis of the
 indices, which `plans` keeps for later calls with the same ones. `target`, `chunks`, `cluster`,

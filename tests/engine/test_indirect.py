@@ -246,3 +246,23 @@ def test_indices_are_analysed_once(dataset: xr.Dataset) -> None:
     found = he.gather(dataset, source="t", index="index", dim="cell", target="cpu", plans=plans)
     assert plans.made == 3
     same(found["gathered"].variable, dataset["t"].isel(cell=dataset["index"]).variable)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_dimensions_of_the_source_order_what_is_scattered(target: str) -> None:
+    """The last of the elements 0 1 2 / 3 4 is 4, and in the order of the index's own it is 2."""
+    source = xr.DataArray(np.arange(6.0).reshape(2, 3), dims=("y", "x"))
+    index = xr.DataArray([[0, 0], [0, 0], [0, 1]], dims=("x", "y"))
+    data = xr.Dataset({"source": source, "index": index})
+    for chunks in (None, {"x": 2, "y": 1}):
+        result = he.scatter(
+            data,
+            source="source",
+            index="index",
+            dim="place",
+            size=2,
+            duplicates="last",
+            target=target,
+            chunks=chunks,
+        )
+        assert result["scattered"].values.tolist() == [4.0, 5.0]

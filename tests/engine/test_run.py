@@ -34,6 +34,18 @@ def column(rho: Field[float], total: Field[IJ, float], depth: Field[K, float]):
         with interval(1, None):
             total = total + rho * depth
 """
+ADDED = """
+def added(inp: Field[float], out: Field[float]):
+    with computation(PARALLEL), interval(0, 1):
+        out = inp
+    with computation(PARALLEL), interval(...):
+        out = out + 1.0
+"""
+GATHERED = """
+def gathered(inp: Field[float], out: Field[float]):
+    with computation(PARALLEL), interval(...):
+        out = out + inp[1, 0, 0]
+"""
 COUNT = """
 def count(inp: Field[int], out: Field[int]):
     with computation(PARALLEL), interval(...):
@@ -139,6 +151,24 @@ def test_masked_writes_keep_old_values(plane: xr.Dataset) -> None:
     assert changed["out"].attrs == {"units": "m"}
     fed = run(MASKED, plane, target="reference", feedback={"out": "inp"}, steps=2)
     np.testing.assert_array_equal(fed["out"], np.where(inp > 0, 4 * inp, inp))
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_what_is_read_before_it_is_written_begins_as_told(target: str) -> None:
+    """A created field begins as NaN and one that feeds an input as that, not as old memory."""
+    values = np.arange(1.0, 9.0).reshape(4, 2)
+    data = xr.Dataset({"inp": (("x", "z"), values)})
+    axes = {"I": "x", "J": None, "K": "z"}
+    options: dict[str, Any] = {"target": target, "axes": axes}
+    for chunks in (None, {"x": 2}):
+        created = run(ADDED, data, chunks=chunks, **options)
+        np.testing.assert_array_equal(created["out"][:, 0], values[:, 0] + 1)
+        assert np.isnan(created["out"][:, 1]).all()
+        begun, wanted = {"feedback": {"out": "inp"}, "boundary": {"x": "periodic"}}, values
+        for steps in (1, 2, 3):
+            wanted = wanted + np.roll(wanted, -1, 0)
+            fed = run(GATHERED, data, chunks=chunks, steps=steps, **begun, **options)
+            np.testing.assert_array_equal(fed["out"], wanted)
 
 
 def test_integers_have_no_nan() -> None:

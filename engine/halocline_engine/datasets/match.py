@@ -259,14 +259,16 @@ def _read_first(program: Program, name: str) -> bool:
 
 
 def _complete(program: Program, name: str) -> bool:
-    """Whether one assignment to a field, under no condition, covers all levels."""
+    """Whether a field is assigned on all levels, under no condition, before anything reads it."""
     for computation in program.computations:
         for block in computation.blocks:
             start, end = block.interval.start, block.interval.end
             whole = (start.from_end, start.offset, end.from_end, end.offset) == (False, 0, True, 0)
-            plain = [item for item in block.body if not isinstance(item, If)]
-            if whole and any(item.target == name for item in plain):
-                return True
+            for item in block.body:
+                if any(read.name == name for read in reads((item,))):
+                    return False
+                if whole and not isinstance(item, If) and item.target == name:
+                    return True
     return False
 
 
