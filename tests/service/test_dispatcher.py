@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import json
+import os
 import re
 import shutil
 import threading
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
+from sqlalchemy import update
 
 import halocline_engine
 from halocline_engine.errors import (
@@ -27,11 +29,15 @@ from halocline_engine.errors import (
 from halocline_engine.run import run as run_stencil
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
+from halocline_service.datasets.turns import alone
 from halocline_service.dispatcher.attempt import ROOM, Tools, attempt
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Failed, Lost, Stopped, outcome_of
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.processes.table import PROCESSES
+from halocline_service.store.base import Page
+from halocline_service.store.database import connect, writing
+from halocline_service.store.tables import upload as upload_table
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -319,3 +325,49 @@ def test_files_that_belong_to_no_job_are_swept(idle: Running) -> None:
     stop.set()
     thread.join()
     assert layout.work(writing.id).exists()
+
+
+def test_uploads_that_were_left_expire(idle: Running) -> None:
+    layout = Layout(idle.settings.data_dir.resolve())
+    settings = idle.settings.model_copy(update={"upload_open_seconds": 3600.0})
+
+    def opened(*, idle_seconds: float) -> str:
+        upload = idle.client.post("/uploads").json()["id"]
+        assert idle.client.put(f"/uploads/{upload}.zarr/a", content=b"x").status_code == 204
+        age(layout.upload_parts(upload), idle_seconds)
+        return upload
+
+    def age(path: Path, seconds: float) -> None:
+        os.utime(path, (time.time() - seconds,) * 2)
+
+    left, lately, coming, held = (opened(idle_seconds=each) for each in (7200, 60, 7200, 7200))
+    (layout.upload_parts(coming) / "part").write_bytes(b"x")
+    age(layout.upload_parts(coming), 7200)
+    lost = idle.store.uploads.add("local", limit=9).id  # its process died before it made a folder
+    young = idle.store.uploads.add("local", limit=9).id
+    engine = connect(settings.database)
+    with writing(engine) as db:
+        old = upload_table.c.id != young
+        db.execute(update(upload_table).where(old).values(created=time.time() - 7200))
+    engine.dispose()
+    with alone(layout.upload_parts(held), seconds=1.0):
+        Dispatcher(settings, idle.store, tools(idle))._sweep()
+    kept = {each.id for each in idle.store.uploads.list("local", Page())}
+    assert kept == {lately, coming, held, young}
+    names = {path.name for path in (layout.root / "uploads").iterdir()}
+    assert names == {
+        f"{each}.{kind}" for each in (lately, coming, held) for kind in ("open", "parts")
+    }
+    answer = idle.client.put(f"/uploads/{left}.zarr/a", content=b"x")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
+    assert idle.client.get(f"/uploads/{lost}").status_code == 404
+
+
+def test_a_complete_upload_does_not_expire(idle: Running) -> None:
+    upload = idle.client.post("/uploads").json()["id"]
+    group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    idle.client.put(f"/uploads/{upload}.zarr/zarr.json", content=json.dumps(group))
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+    settings = idle.settings.model_copy(update={"upload_open_seconds": 1e-6})
+    Dispatcher(settings, idle.store, tools(idle))._sweep()
+    assert idle.client.get(f"/uploads/{upload}.zarr/zarr.json").status_code == 200

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -18,6 +15,7 @@ from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import Link, UploadInfo, UploadList, timestamp
 from halocline_service.api.usage import refuse_in_use
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
+from halocline_service.datasets.turns import BusyError, alone
 from halocline_service.jobs.job import Upload
 from halocline_service.store.base import QueueFull
 
@@ -26,7 +24,6 @@ __all__ = ["router"]
 router = APIRouter(tags=["Uploads"])
 
 _TURN_SECONDS = 20.0
-_LOOK_SECONDS = 0.05
 
 
 @router.post(
@@ -144,30 +141,14 @@ def _alone(here: Context, upload: Upload) -> Generator[None]:
     A request whose connection was lost may still be at work when it is sent again: that one waits.
     """
     try:
-        folder = os.open(here.layout.upload_parts(upload.id), os.O_RDONLY)
-    except FileNotFoundError:  # it was complete, or deleted
-        yield
-        return
-    try:
-        _lock(folder, upload)
-        yield
-    finally:
-        os.close(folder)
-
-
-def _lock(folder: int, upload: Upload) -> None:
-    deadline = time.monotonic() + _TURN_SECONDS
-    while True:
-        try:
-            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ProblemError(
-                    "upload",
-                    f"Upload '{upload.id}' is being completed by another request.",
-                    hint="Look at it with GET, or send the request again later.",
-                ) from None
-        time.sleep(_LOOK_SECONDS)
+        with alone(here.layout.upload_parts(upload.id), seconds=_TURN_SECONDS):
+            yield
+    except BusyError:
+        raise ProblemError(
+            "upload",
+            f"Upload '{upload.id}' is being completed by another request.",
+            hint="Look at it with GET, or send the request again later.",
+        ) from None
 
 
 def _freeze(here: Context, upload: Upload) -> Census:

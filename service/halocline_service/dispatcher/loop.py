@@ -11,6 +11,7 @@ from typing import assert_never
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from halocline_service.datasets.turns import BusyError, alone, last_touched
 from halocline_service.dispatcher.attempt import Tools, attempt
 from halocline_service.dispatcher.keeper import Keeper
 from halocline_service.dispatcher.outcome import (
@@ -166,6 +167,25 @@ class Dispatcher:
                 self._tools.layout.forget_job(name)
             else:
                 self._tidy(name)
+        self._expire()
+
+    def _expire(self) -> None:
+        """Forget uploads that were opened and left."""
+        uploads, layout = self._store.uploads, self._tools.layout
+        before = time.time() - self._settings.upload_open_seconds
+        for upload in uploads.unfinished(before=before):
+            parts = layout.upload_parts(upload.id)
+            try:
+                with alone(parts, seconds=0.0):
+                    found = uploads.get(upload.id, owner=None)
+                    if found is None or found.is_complete or last_touched(parts) >= before:
+                        continue
+                    # The files first: a row without files is found again, files without one not.
+                    layout.forget_upload(upload.id)
+                    uploads.remove(upload.id, owner=upload.owner)
+            except BusyError:
+                continue
+            _log.info("upload expired", upload_id=upload.id, owner=upload.owner)
 
     def _close(self) -> None:
         self._closing = True

@@ -199,6 +199,10 @@ class UploadStore(Protocol):
         """Give an owner's uploads, newest first."""
         ...
 
+    def unfinished(self, *, before: float) -> Sequence[Upload]:
+        """Give everyone's open uploads that were opened before a time, oldest first."""
+        ...
+
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:
         """Freeze an open upload; None where it is not open."""
         ...

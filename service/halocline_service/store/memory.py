@@ -341,6 +341,16 @@ class MemoryUploads:
             mine = [each for each in self._uploads.values() if each.owner == owner]
         return _paged(mine, page)
 
+    def unfinished(self, *, before: float) -> Sequence[Upload]:
+        """Give everyone's open uploads that were opened before a time; see `UploadStore`."""
+        with self._lock:
+            left = [
+                each
+                for each in self._uploads.values()
+                if not each.is_complete and each.created < before
+            ]
+        return sorted(left, key=lambda each: each.id)
+
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:
         """Freeze an open upload; see `UploadStore`."""
         found = self.get(upload_id, owner=owner)

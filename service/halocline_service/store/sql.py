@@ -74,6 +74,12 @@ class SqlUploads:
             mine = select(upload).where(upload.c.owner == owner)
             return [Upload(**row) for row in paged(db, mine, upload.c.id, page)]
 
+    def unfinished(self, *, before: float) -> Sequence[Upload]:
+        """Give everyone's open uploads that were opened before a time; see `UploadStore`."""
+        left = select(upload).where(upload.c.completed.is_(None), upload.c.created < before)
+        with reading(self._engine) as db:
+            return [Upload(**row) for row in db.execute(left.order_by(upload.c.id)).mappings()]
+
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:
         """Freeze an open upload; see `UploadStore`."""
         statement = (

@@ -197,6 +197,40 @@ def test_sizes_are_bounded(idle: Running) -> None:
     assert idle.client.get(f"{url}/c").status_code == 404
 
 
+def test_a_key_that_is_sent_again_counts_once(idle: Running, client_of: ClientOf) -> None:
+    _, url = start(idle)
+    for _ in range(4):  # twice the bytes that one upload may have
+        assert put(idle, f"{url}/a", b"x" * 2**19).status_code == 204
+    assert put(idle, f"{url}/a", b"x" * 100).status_code == 204
+    assert put(idle, f"{url}/b", b"x" * 2**19).status_code == 204
+    client = client_of(idle.settings.model_copy(update={"upload_keys": 1}))
+    few = f"/uploads/{client.post('/uploads').json()['id']}.zarr"
+    assert [client.put(f"{few}/a", content=b"x").status_code for _ in range(2)] == [204, 204]
+    assert client.put(f"{few}/b", content=b"x").status_code == 413
+
+
+def test_what_is_refused_is_not_counted(idle: Running) -> None:
+    _, url = start(idle)
+    assert put(idle, f"{url}/a", b"x" * 2**19).status_code == 204
+    for _ in range(3):
+        assert put(idle, f"{url}/a/b", b"x" * 2**19).status_code == 409
+    assert put(idle, f"{url}/b", b"x" * 2**19).status_code == 204
+    for _ in range(3):
+        assert put(idle, f"{url}/c", b"x").status_code == 413
+    assert put(idle, f"{url}/b", b"").status_code == 204
+    assert put(idle, f"{url}/c", b"x").status_code == 204
+
+
+def test_a_key_that_is_sent_many_times_at_once_counts_once(idle: Running) -> None:
+    _, url = start(idle)
+    with ThreadPoolExecutor(4) as pool:
+        sent = [pool.submit(put, idle, f"{url}/a", b"x" * 2**18) for _ in range(8)]
+        assert {each.result().status_code for each in sent} == {204}
+    assert put(idle, f"{url}/b", b"x" * 2**19).status_code == 204
+    assert put(idle, f"{url}/c", b"x" * 2**18).status_code == 204
+    assert put(idle, f"{url}/d", b"x").status_code == 413
+
+
 def test_the_number_of_uploads_is_bounded(idle: Running, client_of: ClientOf) -> None:
     client = client_of(idle.settings.model_copy(update={"uploads_per_owner": 1}))
     assert client.post("/uploads").status_code == 201

@@ -280,6 +280,15 @@ def test_an_upload_is_frozen_once(store: Store, clock: Clock) -> None:
     assert store.uploads.get(upload.id, owner="ann") is None
 
 
+def test_uploads_that_were_left_are_found(store: Store, clock: Clock) -> None:
+    first, done, second = (store.uploads.add(owner, limit=9) for owner in ("ann", "ann", "bob"))
+    store.uploads.complete(done.id, owner="ann", keys=1, size=1)
+    clock.now += 10.0
+    store.uploads.add("ann", limit=9)
+    assert list(store.uploads.unfinished(before=clock.now)) == [first, second]
+    assert list(store.uploads.unfinished(before=first.created)) == []
+
+
 def test_uploads_are_listed_in_pages(store: Store) -> None:
     first, second, third = (store.uploads.add("ann", limit=9) for _ in range(3))
     store.uploads.add("bob", limit=9)
