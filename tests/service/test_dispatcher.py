@@ -338,7 +338,8 @@ def test_uploads_that_were_left_expire(idle: Running) -> None:
         return upload
 
     def age(path: Path, seconds: float) -> None:
-        os.utime(path, (time.time() - seconds,) * 2)
+        then = time.time() - seconds
+        os.utime(path, (then, then))
 
     left, lately, coming, held = (opened(idle_seconds=each) for each in (7200, 60, 7200, 7200))
     (layout.upload_parts(coming) / "part").write_bytes(b"x")
@@ -351,7 +352,7 @@ def test_uploads_that_were_left_expire(idle: Running) -> None:
         db.execute(update(upload_table).where(old).values(created=time.time() - 7200))
     engine.dispose()
     with alone(layout.upload_parts(held), seconds=1.0):
-        Dispatcher(settings, idle.store, tools(idle))._sweep()
+        Dispatcher(settings, idle.store, tools(idle)).sweep()
     kept = {each.id for each in idle.store.uploads.list("local", Page())}
     assert kept == {lately, coming, held, young}
     names = {path.name for path in (layout.root / "uploads").iterdir()}
@@ -365,9 +366,9 @@ def test_uploads_that_were_left_expire(idle: Running) -> None:
 
 def test_a_complete_upload_does_not_expire(idle: Running) -> None:
     upload = idle.client.post("/uploads").json()["id"]
-    group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    group: dict[str, Any] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
     idle.client.put(f"/uploads/{upload}.zarr/zarr.json", content=json.dumps(group))
     assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
     settings = idle.settings.model_copy(update={"upload_open_seconds": 1e-6})
-    Dispatcher(settings, idle.store, tools(idle))._sweep()
+    Dispatcher(settings, idle.store, tools(idle)).sweep()
     assert idle.client.get(f"/uploads/{upload}.zarr/zarr.json").status_code == 200

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from halocline_service.api.problems import ProblemError
@@ -24,6 +24,7 @@ __all__ = [
     "AskedProcess",
     "Context",
     "Here",
+    "IdempotencyKey",
     "OwnJob",
     "OwnUpload",
     "Owner",
@@ -58,6 +59,14 @@ def _context(request: Request) -> Context:
 
 
 Here = Annotated[Context, Depends(_context)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=255,
+        description="The same key gives the same job, or upload, again.",
+    ),
+]
 
 _bearer = HTTPBearer(bearerFormat="hc_<id>_<secret>", description="An API key.", auto_error=False)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from fastapi import APIRouter, Request, Response
 
-from halocline_service.api.context import Context, Here, Owner, OwnUpload, base_url
+from halocline_service.api.context import Context, Here, IdempotencyKey, Owner, OwnUpload, base_url
 from halocline_service.api.objects import check_size, meter
 from halocline_service.api.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.problems import ProblemError
@@ -33,18 +33,26 @@ _TURN_SECONDS = 20.0
     response_model_exclude_none=True,
     summary="Open an upload",
 )
-def open_upload(request: Request, response: Response, here: Here, owner: Owner) -> UploadInfo:
+def open_upload(
+    request: Request,
+    response: Response,
+    here: Here,
+    owner: Owner,
+    idempotency_key: IdempotencyKey = None,
+) -> UploadInfo:
     """Make room for a dataset; its Zarr keys are then PUT below `href`."""
     try:
-        made = here.store.uploads.add(owner, limit=here.settings.uploads_per_owner)
+        made = here.store.uploads.add(
+            owner, limit=here.settings.uploads_per_owner, idempotency_key=idempotency_key
+        )
     except QueueFull:
         raise ProblemError(
             "queue-full",
             f"You have {here.settings.uploads_per_owner} uploads, and no more are allowed.",
             hint="GET /uploads lists them; delete some with DELETE /uploads/{id}.",
         ) from None
-    here.layout.open_upload(made.id).mkdir(mode=0o700, parents=True)
-    here.layout.upload_parts(made.id).mkdir(mode=0o700)
+    if not made.is_complete:
+        here.layout.make_upload(made.id)
     info = _info(made, base_url(request))
     response.headers["Location"] = f"{base_url(request)}/uploads/{made.id}"
     return info

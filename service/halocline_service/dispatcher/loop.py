@@ -67,6 +67,18 @@ class Dispatcher:
             stop.wait(self._settings.poll_seconds)
         self._close()
 
+    def sweep(self) -> None:
+        """Delete what nothing needs: files of no job, and uploads that were opened and left."""
+        # The folders first: one that is made after the jobs were read belongs to a new job.
+        names = sorted(os.listdir(self._tools.layout.jobs))
+        known = self._store.jobs.known()
+        for name in names:
+            if name not in known:
+                self._tools.layout.forget_job(name)
+            else:
+                self._tidy(name)
+        self._expire()
+
     def _turn(self) -> None:
         now = time.monotonic()
         if now - self._beaten >= self._settings.heartbeat_seconds:
@@ -76,7 +88,7 @@ class Dispatcher:
             for job_id in self._store.jobs.recover():
                 _log.warning("job recovered from a lost worker", job_id=job_id)
         if now - self._swept >= _SWEEP_SECONDS:
-            self._sweep()
+            self.sweep()
             self._swept = now
         self._running = {
             thread: keep for thread, keep in self._running.items() if thread.is_alive()
@@ -157,17 +169,6 @@ class Dispatcher:
             self._tools.layout.forget_job(job_id)
         elif job.is_final and (job.lease_until is None or job.lease_until < time.time()):
             self._tools.layout.prune(job)
-
-    def _sweep(self) -> None:
-        # The folders first: one that is made after the jobs were read belongs to a new job.
-        names = sorted(os.listdir(self._tools.layout.jobs))
-        known = self._store.jobs.known()
-        for name in names:
-            if name not in known:
-                self._tools.layout.forget_job(name)
-            else:
-                self._tidy(name)
-        self._expire()
 
     def _expire(self) -> None:
         """Forget uploads that were opened and left."""

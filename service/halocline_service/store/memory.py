@@ -318,13 +318,23 @@ class MemoryUploads:
         self._lock = threading.Lock()
         self._uploads: dict[str, Upload] = {}
 
-    def add(self, owner: str, *, limit: int) -> Upload:
+    def add(self, owner: str, *, limit: int, idempotency_key: str | None = None) -> Upload:
         """Open an upload; see `UploadStore`."""
         with self._lock:
-            if sum(each.owner == owner for each in self._uploads.values()) >= limit:
+            mine = [each for each in self._uploads.values() if each.owner == owner]
+            for each in mine:
+                if idempotency_key is not None and each.idempotency_key == idempotency_key:
+                    return each
+            if len(mine) >= limit:
                 raise QueueFull
             made = Upload(
-                id=new_id(), owner=owner, created=self._now(), completed=None, keys=0, bytes=0
+                id=new_id(),
+                owner=owner,
+                created=self._now(),
+                completed=None,
+                keys=0,
+                bytes=0,
+                idempotency_key=idempotency_key,
             )
             self._uploads[made.id] = made
             return made
