@@ -27,6 +27,7 @@ from halocline_engine.errors import (
     OutputError,
 )
 from halocline_engine.run import run as run_stencil
+from halocline_service.datasets import links
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
 from halocline_service.datasets.turns import alone
@@ -124,6 +125,69 @@ def test_metadata_is_checked_before_anything_is_opened(idle: Running, tmp_path: 
     with pytest.raises(DatasetError, match=r"has data type '\|O', which is not read"):
         run(idle, "bad.zarr", resolver=resolver)
     assert idle.engine.calls == []
+
+
+@pytest.mark.parametrize("seconds", [0.25, -1.0])
+@pytest.mark.parametrize("place", ["sst/c/0/0/0", "sst/c/1", "x/zarr.json"])
+def test_links_that_lead_out_of_the_roots_are_refused(
+    idle: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, seconds: float
+) -> None:
+    """Before anything is read; or, where there is much to look at, before a result is shown."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    shutil.copytree(idle.data / "sst.zarr", root / "linked.zarr")
+    outside.mkdir()
+    (root / "linked.zarr" / place).rename(outside / "secret")
+    (root / "linked.zarr" / place).symlink_to(outside / "secret")
+    monkeypatch.setattr(links.Links.begin, "__kwdefaults__", {"seconds": seconds})
+    resolver = Resolver(idle.store, Layout(idle.settings.data_dir.resolve()), (root,))
+    with pytest.raises(DatasetError) as caught:
+        run(idle, "linked.zarr", resolver=resolver)
+    assert caught.value.message == (
+        f"In dataset 'linked.zarr', '{place}' is a link that leads out of the folders that may be "
+        "read."
+    )
+    assert len(idle.engine.calls) == (0 if seconds > 0 else 1)
+
+
+def test_links_within_the_roots_are_followed(idle: Running, tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    shutil.copytree(idle.data / "sst.zarr", root / "linked.zarr")
+    other.mkdir()
+    chunks = root / "linked.zarr" / "sst" / "c" / "1"
+    chunks.rename(other / "chunks")
+    chunks.symlink_to(other / "chunks")
+    (root / "linked.zarr" / "sst" / "c" / "again").symlink_to(root / "linked.zarr" / "sst")
+    layout = Layout(idle.settings.data_dir.resolve())
+    assert run(idle, "linked.zarr", resolver=Resolver(idle.store, layout, (root, other)))
+    (other / "chunks" / "0" / "1").symlink_to("/etc/hostname")
+    with pytest.raises(DatasetError, match="leads out of the folders"):
+        run(idle, "linked.zarr", resolver=Resolver(idle.store, layout, (root, other)))
+
+
+def test_folders_that_cannot_be_listed_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links in them could be followed all the same."""
+    (tmp_path / "a.zarr" / "c").mkdir(parents=True)
+    scan = os.scandir
+
+    def refuse(folder: str) -> Any:
+        if folder.endswith("c"):
+            raise PermissionError
+        return scan(folder)
+
+    monkeypatch.setattr("halocline_service.datasets.links.os.scandir", refuse)
+    with pytest.raises(DatasetError) as caught:
+        links.Links("a.zarr", tmp_path / "a.zarr", [tmp_path]).begin()
+    assert caught.value.message == "In dataset 'a.zarr', 'c' cannot be listed."
+
+
+def test_folders_that_go_meanwhile_have_no_links(tmp_path: Path) -> None:
+    (tmp_path / "a.zarr" / "c").mkdir(parents=True)
+    looked = links.Links("a.zarr", tmp_path / "a.zarr", [tmp_path])
+    looked.begin(seconds=-1.0)
+    (tmp_path / "a.zarr" / "c").rmdir()
+    looked.finish()
 
 
 def test_files_are_scanned_before_anything_is_opened(idle: Running, tmp_path: Path) -> None:
