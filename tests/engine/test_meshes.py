@@ -343,6 +343,18 @@ def test_wrong_requests() -> None:
     )
 
 
+def test_no_output_in_the_mesh(tmp_path: Path) -> None:
+    mesh, place = cubed_sphere(4), tmp_path / "mesh.zarr"
+    known = fields(middles(mesh))
+    mesh.to_zarr(place, zarr_format=3, consolidated=False)
+    with pytest.raises(he.OutputError) as caught:
+        he.neighbours(known, place, "mean", target="cpu", output=place / "out.zarr")
+    assert str(caught.value).startswith(
+        f"The output '{place}/out.zarr' lies on the mesh '{place}'."
+    )
+    assert not (place / "out.zarr").exists()
+
+
 def test_a_mesh_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fits: list[float] = []
 
