@@ -167,7 +167,7 @@ def factors_of(folder: Path) -> Path:
     values = {"l": 1.0, "d": 4.0, "u": 1.0}
     bands = {name: (("y", "x"), np.full((4, 6), value)) for name, value in values.items()}
     place = folder / "factors.zarr"
-    names = {"lower": "l", "diagonal": "d", "upper": "u"}
+    names: dict[str, Any] = {"lower": "l", "diagonal": "d", "upper": "u"}
     he.factor(xr.Dataset(bands), **names, dim="x", target="cpu", output=place)
     return place
 
