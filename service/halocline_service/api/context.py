@@ -81,8 +81,8 @@ def _owner(
         raise ProblemError(
             "unauthorized",
             "This request needs a valid API key.",
-            hint="Send 'Authorization: Bearer hc_...'; an operator makes keys with "
-            "'halocline-server key create'.",
+            hint="Send 'Authorization: Bearer hc_...', as the client does with the key in "
+            "HALOCLINE_KEY; an operator makes keys with 'halocline-server key create'.",
             headers={"WWW-Authenticate": 'Bearer realm="halocline"'},
         )
     return owner
