@@ -53,6 +53,7 @@ from halocline_engine.distribute.changes import (
 )
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.places import open_beside
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key, plans_of
 from halocline_engine.kernels.indirect.problem import choice
@@ -146,7 +147,7 @@ def neighbours(
             f" variables={variables!r}.",
             hint="Name both with variables=.",
         )
-    opened, known = open_source(dataset), read_mesh(mesh, check_room)
+    opened, known = open_source(dataset), read_mesh(open_beside(mesh, "mesh", output), check_room)
     kept, size = plans_of(plans), radius or known.radius or _EARTH
     key = f"{known.key}-{where.value}"
     points = kept.get(key, lambda: _points(known, where))

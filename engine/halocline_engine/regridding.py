@@ -44,6 +44,7 @@ from halocline_engine.distribute.changes import (
 )
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.places import open_beside
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.indirect.plan import PlanCache, plans_of
 from halocline_engine.kernels.indirect.problem import choice
@@ -84,7 +85,7 @@ def regrid(
     dims = several("dims", dims, "['lat', 'lon']")
     target_dims = several("target_dims", target_dims, "['y', 'x']")
     opened = open_source(dataset)
-    known = read_weights(weights, check_room, plans_of(plans))
+    known = read_weights(open_beside(weights, "weights", output), check_room, plans_of(plans))
     chosen = _chosen(opened.dataset, known, variables, dims)
     first = next(iter(chosen.values()))
     named = _target_dims(first, known, target_dims)

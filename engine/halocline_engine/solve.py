@@ -69,6 +69,7 @@ from halocline_engine.distribute.factor_jobs import (
     factored_job,
 )
 from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.places import open_beside
 from halocline_engine.distribute.pools import open_pool
 from halocline_engine.distribute.solve_across import solve_job
 from halocline_engine.distribute.solve_jobs import (
@@ -236,7 +237,8 @@ def solve(
     request = SolveRequest(
         names=given, chunks=sizes_by_name("chunks", chunks), output=place_of("output", output)
     )
-    checked = check_solve(request, open_source(dataset), open_source(factors))
+    beside = open_beside(factors, "factors", output)
+    checked = check_solve(request, open_source(dataset), beside)
     with ExitStack() as stack:
         pool, chosen = open_pool(cluster, target, stack, options)
         job = factored_job(checked, pool, chosen)

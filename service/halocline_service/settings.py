@@ -136,6 +136,11 @@ class Settings(BaseSettings):
     upload_bytes: int = Field(default=64 * _GIBIBYTE, ge=1024, description="Largest upload.")
     upload_keys: int = Field(default=1_000_000, ge=1, description="Most objects of an upload.")
     uploads_per_owner: int = Field(default=100, ge=1)
+    upload_open_seconds: float = Field(
+        default=7 * 86_400.0,
+        gt=0,
+        description="How long an upload that is not completed is kept after its last object.",
+    )
     chunk_bytes: int = Field(
         default=2 * _GIBIBYTE, ge=1024, description="Largest chunk of a dataset, decoded."
     )

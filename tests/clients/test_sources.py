@@ -334,7 +334,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "text"),
     [
-        ("missing.py", "The program 'missing.py' cannot be read: "),
+        ("missing.py", "The program 'missing.py' cannot be read: No such file or directory."),
         (
             "x = 1",
             "A program must be text with line breaks, a '.py' file or a function, got 'x = 1'.",

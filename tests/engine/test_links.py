@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,50 @@ def test_no_home_and_no_path(store: Path) -> None:
     with pytest.raises(he.ArgumentError) as caught:
         he.run(DOUBLED, store, target="reference", output="out\0.zarr")
     assert str(caught.value).startswith("Argument 'output' must be a path, got the str 'out")
+
+
+def weights_file(folder: Path) -> Path:
+    places = np.arange(1, 25)
+    made = xr.Dataset(
+        {
+            "row": ("n_s", places),
+            "col": ("n_s", places),
+            "S": ("n_s", np.ones(24)),
+            "src_grid_dims": ("a", np.array([6, 4])),
+            "dst_grid_dims": ("b", np.array([6, 4])),
+        }
+    )
+    made.to_zarr(folder / "weights.zarr", zarr_format=3, consolidated=False)
+    return folder / "weights.zarr"
+
+
+def factors_of(folder: Path) -> Path:
+    values = {"l": 1.0, "d": 4.0, "u": 1.0}
+    bands = {name: (("y", "x"), np.full((4, 6), value)) for name, value in values.items()}
+    place = folder / "factors.zarr"
+    names: dict[str, Any] = {"lower": "l", "diagonal": "d", "upper": "u"}
+    he.factor(xr.Dataset(bands), **names, dim="x", target="cpu", output=place)
+    return place
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("what", ["weights", "factors"])
+def test_no_output_in_what_is_read_beside_the_input(
+    what: str, opened: bool, store: Path, tmp_path: Path
+) -> None:
+    place = weights_file(tmp_path) if what == "weights" else factors_of(tmp_path)
+    (tmp_path / "link").symlink_to(place)
+    output = tmp_path / "link" / "out.zarr"
+    beside = xr.open_zarr(place, consolidated=False) if opened else place
+    before = everything(tmp_path)
+    call = (
+        partial(he.regrid, store, beside, variables=["inp"])
+        if what == "weights"
+        else partial(he.solve, store, factors=beside, rhs="inp")
+    )
+    with pytest.raises(he.OutputError) as caught:
+        call(target="cpu", output=output)
+    assert str(caught.value) == (
+        f"The output '{output}' lies on the {what} '{place}'. Choose a place outside of the {what}."
+    )
+    assert everything(tmp_path) == before

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import halocline_engine as he
 from halocline_engine import meshes
-from halocline_engine.datasets.untyped import XARRAY
+from halocline_engine.datasets.untyped import XARRAY, store_dataset
 from halocline_engine.kernels.indirect.sphere import gradient
 
 MESHES = Path(__file__).parents[3] / "shared/data/meshes"
@@ -341,6 +341,18 @@ def test_wrong_requests() -> None:
         "The coordinates ['lon', 'lat'] of the mesh are not a longitude and a latitude. They need"
         " the units 'degrees_east' and 'degrees_north'."
     )
+
+
+def test_no_output_in_the_mesh(tmp_path: Path) -> None:
+    mesh, place = cubed_sphere(4), tmp_path / "mesh.zarr"
+    known = fields(middles(mesh))
+    store_dataset(mesh, place)
+    with pytest.raises(he.OutputError) as caught:
+        he.neighbours(known, place, "mean", target="cpu", output=place / "out.zarr")
+    assert str(caught.value).startswith(
+        f"The output '{place}/out.zarr' lies on the mesh '{place}'."
+    )
+    assert not (place / "out.zarr").exists()
 
 
 def test_a_mesh_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:

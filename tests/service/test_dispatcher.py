@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import json
+import os
 import re
 import shutil
 import threading
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
+from sqlalchemy import update
 
 import halocline_engine
 from halocline_engine.errors import (
@@ -25,13 +27,18 @@ from halocline_engine.errors import (
     OutputError,
 )
 from halocline_engine.run import run as run_stencil
+from halocline_service.datasets import links
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
+from halocline_service.datasets.turns import alone
 from halocline_service.dispatcher.attempt import ROOM, Tools, attempt
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Failed, Lost, Stopped, outcome_of
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.processes.table import PROCESSES
+from halocline_service.store.base import Page
+from halocline_service.store.database import connect, writing
+from halocline_service.store.tables import upload as upload_table
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -118,6 +125,69 @@ def test_metadata_is_checked_before_anything_is_opened(idle: Running, tmp_path: 
     with pytest.raises(DatasetError, match=r"has data type '\|O', which is not read"):
         run(idle, "bad.zarr", resolver=resolver)
     assert idle.engine.calls == []
+
+
+@pytest.mark.parametrize("seconds", [0.25, -1.0])
+@pytest.mark.parametrize("place", ["sst/c/0/0/0", "sst/c/1", "x/zarr.json"])
+def test_links_that_lead_out_of_the_roots_are_refused(
+    idle: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, seconds: float
+) -> None:
+    """Before anything is read; or, where there is much to look at, before a result is shown."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    shutil.copytree(idle.data / "sst.zarr", root / "linked.zarr")
+    outside.mkdir()
+    (root / "linked.zarr" / place).rename(outside / "secret")
+    (root / "linked.zarr" / place).symlink_to(outside / "secret")
+    monkeypatch.setattr(links.Links.begin, "__kwdefaults__", {"seconds": seconds})
+    resolver = Resolver(idle.store, Layout(idle.settings.data_dir.resolve()), (root,))
+    with pytest.raises(DatasetError) as caught:
+        run(idle, "linked.zarr", resolver=resolver)
+    assert caught.value.message == (
+        f"In dataset 'linked.zarr', '{place}' is a link that leads out of the folders that may be "
+        "read."
+    )
+    assert len(idle.engine.calls) == (0 if seconds > 0 else 1)
+
+
+def test_links_within_the_roots_are_followed(idle: Running, tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    shutil.copytree(idle.data / "sst.zarr", root / "linked.zarr")
+    other.mkdir()
+    chunks = root / "linked.zarr" / "sst" / "c" / "1"
+    chunks.rename(other / "chunks")
+    chunks.symlink_to(other / "chunks")
+    (root / "linked.zarr" / "sst" / "c" / "again").symlink_to(root / "linked.zarr" / "sst")
+    layout = Layout(idle.settings.data_dir.resolve())
+    assert run(idle, "linked.zarr", resolver=Resolver(idle.store, layout, (root, other)))
+    (other / "chunks" / "0" / "1").symlink_to("/etc/hostname")
+    with pytest.raises(DatasetError, match="leads out of the folders"):
+        run(idle, "linked.zarr", resolver=Resolver(idle.store, layout, (root, other)))
+
+
+def test_folders_that_cannot_be_listed_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links in them could be followed all the same."""
+    (tmp_path / "a.zarr" / "c").mkdir(parents=True)
+    scan = os.scandir
+
+    def refuse(folder: str) -> Any:
+        if folder.endswith("c"):
+            raise PermissionError
+        return scan(folder)
+
+    monkeypatch.setattr("halocline_service.datasets.links.os.scandir", refuse)
+    with pytest.raises(DatasetError) as caught:
+        links.Links("a.zarr", tmp_path / "a.zarr", [tmp_path]).begin()
+    assert caught.value.message == "In dataset 'a.zarr', 'c' cannot be listed."
+
+
+def test_folders_that_go_meanwhile_have_no_links(tmp_path: Path) -> None:
+    (tmp_path / "a.zarr" / "c").mkdir(parents=True)
+    looked = links.Links("a.zarr", tmp_path / "a.zarr", [tmp_path])
+    looked.begin(seconds=-1.0)
+    (tmp_path / "a.zarr" / "c").rmdir()
+    looked.finish()
 
 
 def test_files_are_scanned_before_anything_is_opened(idle: Running, tmp_path: Path) -> None:
@@ -319,3 +389,50 @@ def test_files_that_belong_to_no_job_are_swept(idle: Running) -> None:
     stop.set()
     thread.join()
     assert layout.work(writing.id).exists()
+
+
+def test_uploads_that_were_left_expire(idle: Running) -> None:
+    layout = Layout(idle.settings.data_dir.resolve())
+    settings = idle.settings.model_copy(update={"upload_open_seconds": 3600.0})
+
+    def opened(*, idle_seconds: float) -> str:
+        upload = idle.client.post("/uploads").json()["id"]
+        assert idle.client.put(f"/uploads/{upload}.zarr/a", content=b"x").status_code == 204
+        age(layout.upload_parts(upload), idle_seconds)
+        return upload
+
+    def age(path: Path, seconds: float) -> None:
+        then = time.time() - seconds
+        os.utime(path, (then, then))
+
+    left, lately, coming, held = (opened(idle_seconds=each) for each in (7200, 60, 7200, 7200))
+    (layout.upload_parts(coming) / "part").write_bytes(b"x")
+    age(layout.upload_parts(coming), 7200)
+    lost = idle.store.uploads.add("local", limit=9).id  # its process died before it made a folder
+    young = idle.store.uploads.add("local", limit=9).id
+    engine = connect(settings.database)
+    with writing(engine) as db:
+        old = upload_table.c.id != young
+        db.execute(update(upload_table).where(old).values(created=time.time() - 7200))
+    engine.dispose()
+    with alone(layout.upload_parts(held), seconds=1.0):
+        Dispatcher(settings, idle.store, tools(idle)).sweep()
+    kept = {each.id for each in idle.store.uploads.list("local", Page())}
+    assert kept == {lately, coming, held, young}
+    names = {path.name for path in (layout.root / "uploads").iterdir()}
+    assert names == {
+        f"{each}.{kind}" for each in (lately, coming, held) for kind in ("open", "parts")
+    }
+    answer = idle.client.put(f"/uploads/{left}.zarr/a", content=b"x")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
+    assert idle.client.get(f"/uploads/{lost}").status_code == 404
+
+
+def test_a_complete_upload_does_not_expire(idle: Running) -> None:
+    upload = idle.client.post("/uploads").json()["id"]
+    group: dict[str, Any] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    idle.client.put(f"/uploads/{upload}.zarr/zarr.json", content=json.dumps(group))
+    assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
+    settings = idle.settings.model_copy(update={"upload_open_seconds": 1e-6})
+    Dispatcher(settings, idle.store, tools(idle)).sweep()
+    assert idle.client.get(f"/uploads/{upload}.zarr/zarr.json").status_code == 200

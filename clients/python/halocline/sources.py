@@ -98,7 +98,10 @@ def _file(path: Path) -> Source:
         )
     try:
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SourceError(f"The program '{path}' cannot be read: {reason}.") from error
+    except UnicodeDecodeError as error:
         raise SourceError(f"The program '{path}' cannot be read: {error}.") from error
     return Source(text, None, (Span(1, text.count("\n") + 1, str(path), 1),))
 

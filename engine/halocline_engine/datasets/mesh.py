@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.source import Opened
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.indirect.plan import content_key
 from halocline_engine.kernels.indirect.sphere import Around, around
@@ -117,12 +116,12 @@ class Mesh:
         return self.edges
 
 
-def read_mesh(mesh: xr.Dataset | str | Path, check: Callable[[str, int], None]) -> Mesh:
+def read_mesh(opened: Opened, check: Callable[[str, int], None]) -> Mesh:
     """Read a mesh from a dataset or a file; raises `DatasetError` where it makes no sense.
 
     `check` is told what needs how many bytes before anything is read, and may raise.
     """
-    dataset = open_source(mesh).dataset
+    dataset = opened.dataset
     if all(name in dataset.variables for name in _MPAS):
         return _mpas(dataset, check)
     for name, variable in dataset.variables.items():

@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.source import Opened
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key
 from halocline_engine.kernels.indirect.sparse import Sparse, sparse
@@ -58,15 +57,12 @@ class Weights:
     longitude: NDArray[np.float64] | None
 
 
-def read_weights(
-    weights: xr.Dataset | str | Path, check: Callable[[str, int], None], plans: PlanCache
-) -> Weights:
+def read_weights(opened: Opened, check: Callable[[str, int], None], plans: PlanCache) -> Weights:
     """Read weights from a dataset or a file; raises `DatasetError` where they make no sense.
 
     `check` is told what needs how many bytes before anything is read, and may raise. Equal weights
     have one matrix in `plans`.
     """
-    opened = open_source(weights)
     dataset = opened.dataset
     names = next((n for n in (_ESMF, _SCRIP) if all(v in dataset.variables for v in n[:3])), None)
     if names is None:

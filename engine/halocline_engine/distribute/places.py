@@ -18,8 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import xarray as xr
 
+from halocline_engine.arguments import place_of
 from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.source import Opened, open_source
 from halocline_engine.errors import OutputError
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "check_space",
     "check_workspace",
     "field_bytes",
+    "open_beside",
     "published",
     "temporary_folder",
 ]
@@ -40,14 +44,9 @@ _WAITS = (0.0, 0.1, 0.5, 2.0)
 def check_output(output: Path, source: Path | None) -> None:
     """Raise `OutputError` unless a new store can stand at `output`, apart from the input.
 
-    It is looked at where links lead, and `source` has none.
+    It is looked at where links lead, and `source` has none. See also `open_beside`.
     """
-    real = _without_links(output)
-    if source is not None and real.is_relative_to(source):
-        raise OutputError(
-            f"The output '{output}' lies on the input '{source}'.",
-            hint="Choose a place outside of the input.",
-        )
+    _check_apart(output, source, "input")
     if len(os.fsencode(output.name)) > _LONGEST:
         raise OutputError(
             f"The name of the output '{output}' is longer than {_LONGEST} bytes.",
@@ -63,6 +62,25 @@ def check_output(output: Path, source: Path | None) -> None:
         )
     if not os.access(output.parent, os.W_OK):
         raise OutputError(f"The output's directory '{output.parent}' cannot be written to.")
+
+
+def open_beside(dataset: xr.Dataset | str | Path, what: str, output: str | Path | None) -> Opened:
+    """Open what is read beside the input, which is called `what`.
+
+    Raises `DatasetError`, and `OutputError` where the output lies in it.
+    """
+    opened, place = open_source(dataset), place_of("output", output)
+    if place is not None:
+        _check_apart(place, opened.place, what)
+    return opened
+
+
+def _check_apart(output: Path, source: Path | None, what: str) -> None:
+    if source is not None and _without_links(output).is_relative_to(source):
+        raise OutputError(
+            f"The output '{output}' lies on the {what} '{source}'.",
+            hint=f"Choose a place outside of the {what}.",
+        )
 
 
 def check_workspace(workspace: Path, output: Path | None, source: Path | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from halocline_service.api.problems import ProblemError
@@ -24,6 +24,7 @@ __all__ = [
     "AskedProcess",
     "Context",
     "Here",
+    "IdempotencyKey",
     "OwnJob",
     "OwnUpload",
     "Owner",
@@ -58,6 +59,14 @@ def _context(request: Request) -> Context:
 
 
 Here = Annotated[Context, Depends(_context)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=255,
+        description="The same key gives the same job, or upload, again.",
+    ),
+]
 
 _bearer = HTTPBearer(bearerFormat="hc_<id>_<secret>", description="An API key.", auto_error=False)
 
@@ -72,8 +81,8 @@ def _owner(
         raise ProblemError(
             "unauthorized",
             "This request needs a valid API key.",
-            hint="Send 'Authorization: Bearer hc_...'; an operator makes keys with "
-            "'halocline-server key create'.",
+            hint="Send 'Authorization: Bearer hc_...', as the client does with the key in "
+            "HALOCLINE_KEY; an operator makes keys with 'halocline-server key create'.",
             headers={"WWW-Authenticate": 'Bearer realm="halocline"'},
         )
     return owner

@@ -50,7 +50,8 @@ def check(here: Context, process: Process, body: Execute, owner: str) -> Asked:
     try:
         inputs = process.inputs.model_validate(_unqualified(process, body.inputs))
     except ValidationError as error:
-        raise inputs_problem(error, what="Input") from None
+        known = tuple(process.inputs.model_fields)
+        raise inputs_problem(error, what="Input", known=known) from None
     wanted = tuple(process.outputs) if body.outputs is None else tuple(body.outputs)
     for name in wanted:
         if name not in process.outputs:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -40,17 +41,42 @@ class Meter:
         self._lock = Lock()
         self._seen: dict[str, Census] = {}
 
-    def add(self, upload_id: str, size: int, first: Callable[[], Census]) -> Census:
-        """Count one more object, after `first` told what is there already."""
+    def store(
+        self,
+        upload_id: str,
+        target: Path,
+        size: int,
+        *,
+        first: Callable[[], Census],
+        check: Callable[[Census], None],
+        move: Callable[[], None],
+    ) -> None:
+        """Let `move` put an object at `target` and count it; one that was there counts no more.
+
+        `first` tells what is there where nothing was counted yet. What `check` refuses or `move`
+        cannot store is not counted.
+        """
         with self._lock:
             before = self._seen.get(upload_id) or first()
-            self._seen[upload_id] = Census(before.keys + 1, before.bytes + size)
-            return self._seen[upload_id]
+            self._seen[upload_id] = before
+            old = _stored(target)
+            after = Census(before.keys + 1 - old.keys, before.bytes + size - old.bytes)
+            check(after)
+            move()
+            self._seen[upload_id] = after
 
     def forget(self, upload_id: str) -> None:
         """Stop counting an upload."""
         with self._lock:
             self._seen.pop(upload_id, None)
+
+
+def _stored(target: Path) -> Census:
+    try:
+        found = os.lstat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        return Census(0, 0)
+    return Census(1, found.st_size) if stat.S_ISREG(found.st_mode) else Census(0, 0)
 
 
 def check_size(here: Context, census: Census) -> None:
@@ -130,9 +156,19 @@ def _accept(
     here: Context, request: Request, upload: Upload, part: Path, target: Path, size: int
 ) -> None:
     sent = here.layout.open_upload(upload.id)
-    check_size(here, meter(request).add(upload.id, size, lambda: count(sent)))
     if shutil.disk_usage(here.layout.root).free < here.settings.disk_headroom_bytes:
         raise ProblemError("output", "The object cannot be stored: the disk is full.")
+    meter(request).store(
+        upload.id,
+        target,
+        size,
+        first=lambda: count(sent),
+        check=lambda census: check_size(here, census),
+        move=lambda: _move(part, sent, target),
+    )
+
+
+def _move(part: Path, sent: Path, target: Path) -> None:
     try:
         folder = sent  # the folders below may be made, but not this one
         for name in target.relative_to(sent).parts[:-1]:

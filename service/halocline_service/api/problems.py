@@ -7,7 +7,8 @@ plain `application/json` where the request accepts that only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import structlog
@@ -187,13 +188,20 @@ def stored_problem(error: Mapping[str, Any]) -> ProblemError:
     )
 
 
+_LONGEST_NAME = 100
 _PLACES = {"query": "Parameter", "header": "Header", "path": "Part of the path", "body": "Part"}
 
 
 def inputs_problem(
-    error: ValidationError | RequestValidationError, *, what: str = "Part"
+    error: ValidationError | RequestValidationError,
+    *,
+    what: str = "Part",
+    known: Sequence[str] = (),
 ) -> ProblemError:
-    """Make the problem of a request that its model refuses; the first fault is its detail."""
+    """Make the problem of a request that its model refuses; the first fault is its detail.
+
+    `known` are the names that one that is not known was meant to be of.
+    """
     faults = error.errors()
     first = faults[0]
     parts = [str(part) for part in first["loc"]]
@@ -207,7 +215,18 @@ def inputs_problem(
         {"location": [str(part) for part in each["loc"]], "message": str(each["msg"])}
         for each in faults[:20]
     ]
-    return ProblemError("argument", detail, fields={"errors": errors})
+    hint = ""
+    if first["type"] == "extra_forbidden":
+        detail = f"{subject} of the request is unknown."
+        hint = _meant(parts[0], known) if len(parts) == 1 else ""
+    return ProblemError("argument", detail, hint=hint, fields={"errors": errors})
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name[:_LONGEST_NAME], known, n=1)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return f"There are {', '.join(known)}." if known else ""
 
 
 def problem_response(request: Request, error: ProblemError) -> Response:

@@ -9,7 +9,7 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from halocline_service.api.context import AskedProcess, Here, Owner, base_url
+from halocline_service.api.context import AskedProcess, Here, IdempotencyKey, Owner, base_url
 from halocline_service.api.execution import Asked, check, preference, submit
 from halocline_service.api.paging import Limit, Offset, counted
 from halocline_service.api.problems import ProblemError
@@ -29,10 +29,6 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["Processes"])
 
-_IdempotencyKey = Annotated[
-    str | None,
-    Header(min_length=1, max_length=255, description="The same key gives the same job again."),
-]
 _EXECUTE = "http://www.opengis.net/def/rel/ogc/1.0/execute"
 
 
@@ -102,7 +98,7 @@ async def execute(
     here: Here,
     owner: Owner,
     prefer: Annotated[str | None, Header()] = None,
-    idempotency_key: _IdempotencyKey = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Check the request and make a job of it, or answer at once where the process may."""
     asked = await anyio.to_thread.run_sync(check, here, process, body, owner)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from fastapi import APIRouter, Request, Response
 
-from halocline_service.api.context import Context, Here, Owner, OwnUpload, base_url
+from halocline_service.api.context import Context, Here, IdempotencyKey, Owner, OwnUpload, base_url
 from halocline_service.api.objects import check_size, meter
 from halocline_service.api.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import Link, UploadInfo, UploadList, timestamp
 from halocline_service.api.usage import refuse_in_use
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
+from halocline_service.datasets.turns import BusyError, alone
 from halocline_service.jobs.job import Upload
 from halocline_service.store.base import QueueFull
 
@@ -26,7 +24,6 @@ __all__ = ["router"]
 router = APIRouter(tags=["Uploads"])
 
 _TURN_SECONDS = 20.0
-_LOOK_SECONDS = 0.05
 
 
 @router.post(
@@ -36,18 +33,26 @@ _LOOK_SECONDS = 0.05
     response_model_exclude_none=True,
     summary="Open an upload",
 )
-def open_upload(request: Request, response: Response, here: Here, owner: Owner) -> UploadInfo:
+def open_upload(
+    request: Request,
+    response: Response,
+    here: Here,
+    owner: Owner,
+    idempotency_key: IdempotencyKey = None,
+) -> UploadInfo:
     """Make room for a dataset; its Zarr keys are then PUT below `href`."""
     try:
-        made = here.store.uploads.add(owner, limit=here.settings.uploads_per_owner)
+        made = here.store.uploads.add(
+            owner, limit=here.settings.uploads_per_owner, idempotency_key=idempotency_key
+        )
     except QueueFull:
         raise ProblemError(
             "queue-full",
             f"You have {here.settings.uploads_per_owner} uploads, and no more are allowed.",
             hint="GET /uploads lists them; delete some with DELETE /uploads/{id}.",
         ) from None
-    here.layout.open_upload(made.id).mkdir(mode=0o700, parents=True)
-    here.layout.upload_parts(made.id).mkdir(mode=0o700)
+    if not made.is_complete:
+        here.layout.make_upload(made.id)
     info = _info(made, base_url(request))
     response.headers["Location"] = f"{base_url(request)}/uploads/{made.id}"
     return info
@@ -144,30 +149,14 @@ def _alone(here: Context, upload: Upload) -> Generator[None]:
     A request whose connection was lost may still be at work when it is sent again: that one waits.
     """
     try:
-        folder = os.open(here.layout.upload_parts(upload.id), os.O_RDONLY)
-    except FileNotFoundError:  # it was complete, or deleted
-        yield
-        return
-    try:
-        _lock(folder, upload)
-        yield
-    finally:
-        os.close(folder)
-
-
-def _lock(folder: int, upload: Upload) -> None:
-    deadline = time.monotonic() + _TURN_SECONDS
-    while True:
-        try:
-            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ProblemError(
-                    "upload",
-                    f"Upload '{upload.id}' is being completed by another request.",
-                    hint="Look at it with GET, or send the request again later.",
-                ) from None
-        time.sleep(_LOOK_SECONDS)
+        with alone(here.layout.upload_parts(upload.id), seconds=_TURN_SECONDS):
+            yield
+    except BusyError:
+        raise ProblemError(
+            "upload",
+            f"Upload '{upload.id}' is being completed by another request.",
+            hint="Look at it with GET, or send the request again later.",
+        ) from None
 
 
 def _freeze(here: Context, upload: Upload) -> Census:

@@ -67,6 +67,16 @@ class Layout:
         for folder in (self.root, self.jobs, self.root / "uploads"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def make_upload(self, upload_id: str) -> None:
+        """Make the folders of an upload that was opened; those of one that is in use are kept.
+
+        The parts are made last and go last, so one that is being completed is not opened anew.
+        """
+        parts = self.upload_parts(upload_id)
+        if not parts.exists():
+            self.open_upload(upload_id).mkdir(mode=0o700, exist_ok=True)
+            parts.mkdir(mode=0o700, exist_ok=True)
+
     def forget_job(self, job_id: str) -> None:
         """Delete the files of a job."""
         _delete(self.job(job_id))

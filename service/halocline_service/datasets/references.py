@@ -121,7 +121,10 @@ class Resolver:
             if resolved.exists():
                 return resolved
         raise DatasetRefused(
-            f"There is no dataset '{text}' under the folders that may be read.", reason=MISSING
+            f"There is no dataset '{text}' under the folders that may be read.",
+            hint="GET /datasets lists what is there. The client uploads a file that it finds where "
+            "it runs.",
+            reason=MISSING,
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 
 from halocline_engine.errors import DatasetError, InternalError, OutputError
 from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.links import Links
 from halocline_service.datasets.references import DatasetRefused, Resolver
 from halocline_service.datasets.tree import check_tree, is_zarr, parse_root
 from halocline_service.jobs.job import Job, JsonObject
@@ -118,8 +119,12 @@ def _inline(
 
 def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, Any]) -> JsonObject:
     places: dict[str, str] = {}
+    links: list[Links] = []
     for name, reference in inputs.references().items():
         place = tools.resolver.resolve(reference, owner=job.owner)
+        if place.is_dir() and not place.is_relative_to(tools.layout.root):  # users make no links
+            links.append(Links(reference, place, tools.resolver.roots))
+            links[-1].begin()
         _check_dataset(place, tools)
         places[name] = str(place)
     dataset = places.pop("dataset")
@@ -139,6 +144,8 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
         result.close()
     _check_result(output)
     _check_still_there(job, inputs, tools)
+    for each in links:
+        each.finish()
     return {"zarr": {"result": f"{folder.name}/{output.name}"}}
 
 

@@ -11,6 +11,7 @@ from typing import assert_never
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from halocline_service.datasets.turns import BusyError, alone, last_touched
 from halocline_service.dispatcher.attempt import Tools, attempt
 from halocline_service.dispatcher.keeper import Keeper
 from halocline_service.dispatcher.outcome import (
@@ -66,6 +67,18 @@ class Dispatcher:
             stop.wait(self._settings.poll_seconds)
         self._close()
 
+    def sweep(self) -> None:
+        """Delete what nothing needs: files of no job, and uploads that were opened and left."""
+        # The folders first: one that is made after the jobs were read belongs to a new job.
+        names = sorted(os.listdir(self._tools.layout.jobs))
+        known = self._store.jobs.known()
+        for name in names:
+            if name not in known:
+                self._tools.layout.forget_job(name)
+            else:
+                self._tidy(name)
+        self._expire()
+
     def _turn(self) -> None:
         now = time.monotonic()
         if now - self._beaten >= self._settings.heartbeat_seconds:
@@ -75,7 +88,7 @@ class Dispatcher:
             for job_id in self._store.jobs.recover():
                 _log.warning("job recovered from a lost worker", job_id=job_id)
         if now - self._swept >= _SWEEP_SECONDS:
-            self._sweep()
+            self.sweep()
             self._swept = now
         self._running = {
             thread: keep for thread, keep in self._running.items() if thread.is_alive()
@@ -157,15 +170,23 @@ class Dispatcher:
         elif job.is_final and (job.lease_until is None or job.lease_until < time.time()):
             self._tools.layout.prune(job)
 
-    def _sweep(self) -> None:
-        # The folders first: one that is made after the jobs were read belongs to a new job.
-        names = sorted(os.listdir(self._tools.layout.jobs))
-        known = self._store.jobs.known()
-        for name in names:
-            if name not in known:
-                self._tools.layout.forget_job(name)
-            else:
-                self._tidy(name)
+    def _expire(self) -> None:
+        """Forget uploads that were opened and left."""
+        uploads, layout = self._store.uploads, self._tools.layout
+        before = time.time() - self._settings.upload_open_seconds
+        for upload in uploads.unfinished(before=before):
+            parts = layout.upload_parts(upload.id)
+            try:
+                with alone(parts, seconds=0.0):
+                    found = uploads.get(upload.id, owner=None)
+                    if found is None or found.is_complete or last_touched(parts) >= before:
+                        continue
+                    # The files first: a row without files is found again, files without one not.
+                    layout.forget_upload(upload.id)
+                    uploads.remove(upload.id, owner=upload.owner)
+            except BusyError:
+                continue
+            _log.info("upload expired", upload_id=upload.id, owner=upload.owner)
 
     def _close(self) -> None:
         self._closing = True

@@ -110,6 +110,7 @@ class Upload:
     completed: float | None
     keys: int
     bytes: int
+    idempotency_key: str | None = None
 
     @property
     def is_complete(self) -> bool:

@@ -187,8 +187,11 @@ class JobStore(Protocol):
 class UploadStore(Protocol):
     """The uploads; their bytes are files, kept elsewhere."""
 
-    def add(self, owner: str, *, limit: int) -> Upload:
-        """Open an upload. Raises `QueueFull` where the owner has too many."""
+    def add(self, owner: str, *, limit: int, idempotency_key: str | None = None) -> Upload:
+        """Open an upload, or give the one opened under the same idempotency key.
+
+        Raises `QueueFull` where the owner has too many.
+        """
         ...
 
     def get(self, upload_id: str, *, owner: str | None) -> Upload | None:
@@ -197,6 +200,10 @@ class UploadStore(Protocol):
 
     def list(self, owner: str, page: Page) -> Sequence[Upload]:
         """Give an owner's uploads, newest first."""
+        ...
+
+    def unfinished(self, *, before: float) -> Sequence[Upload]:
+        """Give everyone's open uploads that were opened before a time, oldest first."""
         ...
 
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:

@@ -318,13 +318,23 @@ class MemoryUploads:
         self._lock = threading.Lock()
         self._uploads: dict[str, Upload] = {}
 
-    def add(self, owner: str, *, limit: int) -> Upload:
+    def add(self, owner: str, *, limit: int, idempotency_key: str | None = None) -> Upload:
         """Open an upload; see `UploadStore`."""
         with self._lock:
-            if sum(each.owner == owner for each in self._uploads.values()) >= limit:
+            mine = [each for each in self._uploads.values() if each.owner == owner]
+            for each in mine:
+                if idempotency_key is not None and each.idempotency_key == idempotency_key:
+                    return each
+            if len(mine) >= limit:
                 raise QueueFull
             made = Upload(
-                id=new_id(), owner=owner, created=self._now(), completed=None, keys=0, bytes=0
+                id=new_id(),
+                owner=owner,
+                created=self._now(),
+                completed=None,
+                keys=0,
+                bytes=0,
+                idempotency_key=idempotency_key,
             )
             self._uploads[made.id] = made
             return made
@@ -340,6 +350,16 @@ class MemoryUploads:
         with self._lock:
             mine = [each for each in self._uploads.values() if each.owner == owner]
         return _paged(mine, page)
+
+    def unfinished(self, *, before: float) -> Sequence[Upload]:
+        """Give everyone's open uploads that were opened before a time; see `UploadStore`."""
+        with self._lock:
+            left = [
+                each
+                for each in self._uploads.values()
+                if not each.is_complete and each.created < before
+            ]
+        return sorted(left, key=lambda each: each.id)
 
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:
         """Freeze an open upload; see `UploadStore`."""

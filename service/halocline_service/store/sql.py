@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Engine, RowMapping, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, RowMapping, delete, func, insert, select, update
 
 from halocline_service.jobs.job import JsonObject, Upload, new_id
 from halocline_service.store.base import ApiKey, Clock, Page, QueueFull, Store
@@ -42,7 +42,7 @@ class SqlUploads:
         self._engine = engine
         self._now = clock
 
-    def add(self, owner: str, *, limit: int) -> Upload:
+    def add(self, owner: str, *, limit: int, idempotency_key: str | None = None) -> Upload:
         """Open an upload; see `UploadStore`."""
         row: dict[str, Any] = {
             "id": new_id(),
@@ -51,10 +51,14 @@ class SqlUploads:
             "completed": None,
             "keys": 0,
             "bytes": 0,
+            "idempotency_key": idempotency_key,
         }
         count = select(func.count()).select_from(upload).where(upload.c.owner == owner)
         with writing(self._engine) as db:
             take_turns(db, f"upload {owner}")
+            known = _same_key(db, owner, idempotency_key)
+            if known is not None:
+                return known
             if db.execute(count).scalar_one() >= limit:
                 raise QueueFull
             db.execute(insert(upload).values(row))
@@ -73,6 +77,12 @@ class SqlUploads:
         with reading(self._engine) as db:
             mine = select(upload).where(upload.c.owner == owner)
             return [Upload(**row) for row in paged(db, mine, upload.c.id, page)]
+
+    def unfinished(self, *, before: float) -> Sequence[Upload]:
+        """Give everyone's open uploads that were opened before a time; see `UploadStore`."""
+        left = select(upload).where(upload.c.completed.is_(None), upload.c.created < before)
+        with reading(self._engine) as db:
+            return [Upload(**row) for row in db.execute(left.order_by(upload.c.id)).mappings()]
 
     def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:
         """Freeze an open upload; see `UploadStore`."""
@@ -94,6 +104,14 @@ class SqlUploads:
         )
         with writing(self._engine) as db:
             return _upload(db.execute(statement).mappings().one_or_none())
+
+
+def _same_key(db: Connection, owner: str, idempotency_key: str | None) -> Upload | None:
+    if idempotency_key is None:
+        return None
+    mine = select(upload).where(upload.c.owner == owner)
+    same = mine.where(upload.c.idempotency_key == idempotency_key)
+    return _upload(db.execute(same).mappings().one_or_none())
 
 
 def _upload(row: RowMapping | None) -> Upload | None:

@@ -121,7 +121,9 @@ upload = Table(
     Column("completed", Float),
     Column("keys", _LARGE, nullable=False),
     Column("bytes", _LARGE, nullable=False),
+    Column("idempotency_key", _Told(255)),
     Index("ix_upload_owner", "owner"),
+    Index("ix_upload_idempotency", "owner", "idempotency_key", unique=True),
 )
 
 api_key = Table(

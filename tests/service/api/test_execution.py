@@ -120,7 +120,7 @@ def test_the_engine_is_given_what_was_asked(service: Running) -> None:
     [
         ({"steps": 0}, "Input 'steps' of the request is wrong: input should be greater than"),
         ({"steps": 10**9}, "Input 'steps' of the request is wrong: input should be less than"),
-        ({"stpes": 3}, "Input 'stpes' of the request is wrong: extra inputs are not permitted."),
+        ({"stpes": 3}, "Input 'stpes' of the request is unknown."),
         ({"target": "tpu"}, "Input 'target' of the request is wrong: input should be 'auto'"),
         ({"boundary": {"x": "perodic"}}, "Input 'boundary.x.literal"),
         ({"chunks": {"x": 0}}, "Input 'chunks.x' of the request is wrong: input should be"),
@@ -141,6 +141,17 @@ def test_bad_inputs_are_refused_and_nothing_is_stored(
     assert problem["detail"].startswith(detail), problem["detail"]
     assert problem["errors"]
     assert idle.client.get("/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("stpes", "Did you mean 'steps'?"), ("qqqq", "There are dataset, ")]
+)
+def test_an_input_that_is_unknown_is_told_from_those_there_are(
+    idle: Running, name: str, hint: str
+) -> None:
+    problem = stencil(idle, **{name: 1}).json()
+    assert problem["detail"] == f"Input '{name}' of the request is unknown."
+    assert problem["hint"].startswith(hint)
 
 
 def test_a_body_that_is_not_right_is_refused(idle: Running) -> None:

@@ -197,6 +197,73 @@ def test_sizes_are_bounded(idle: Running) -> None:
     assert idle.client.get(f"{url}/c").status_code == 404
 
 
+def test_the_same_key_gives_the_same_upload(idle: Running) -> None:
+    def again() -> Any:
+        return idle.client.post("/uploads", headers={"Idempotency-Key": "k-1"})
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = [each.result() for each in [pool.submit(again) for _ in range(8)]]
+    assert {each.status_code for each in answers} == {201}
+    assert len({each.headers["Location"] for each in answers}) == 1
+    opened = answers[0].json()
+    url = f"/uploads/{opened['id']}.zarr"
+    put(idle, f"{url}/zarr.json", GROUP)
+    assert again().json() == opened
+    done = idle.client.post(f"/uploads/{opened['id']}/complete").json()
+    assert again().json() == done  # a late repetition opens nothing
+    folders = idle.settings.data_dir / "uploads"
+    assert [path.name for path in folders.iterdir()] == [f"{opened['id']}.zarr"]
+    assert idle.client.delete(f"/uploads/{opened['id']}").status_code == 204
+    assert again().json()["id"] != opened["id"]
+
+
+def test_an_upload_whose_process_died_is_opened_by_the_same_key(idle: Running) -> None:
+    made = idle.store.uploads.add("local", limit=9, idempotency_key="k-1")
+    answer = idle.client.post("/uploads", headers={"Idempotency-Key": "k-1"})
+    assert answer.json()["id"] == made.id
+    assert put(idle, f"/uploads/{made.id}.zarr/zarr.json", GROUP).status_code == 204
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256])
+def test_keys_have_a_length(idle: Running, key: str) -> None:
+    answer = idle.client.post("/uploads", headers={"Idempotency-Key": key})
+    assert (answer.status_code, answer.json()["code"]) == (400, "argument")
+
+
+def test_a_key_that_is_sent_again_counts_once(idle: Running, client_of: ClientOf) -> None:
+    _, url = start(idle)
+    for _ in range(4):  # twice the bytes that one upload may have
+        assert put(idle, f"{url}/a", b"x" * 2**19).status_code == 204
+    assert put(idle, f"{url}/a", b"x" * 100).status_code == 204
+    assert put(idle, f"{url}/b", b"x" * 2**19).status_code == 204
+    client = client_of(idle.settings.model_copy(update={"upload_keys": 1}))
+    few = f"/uploads/{client.post('/uploads').json()['id']}.zarr"
+    assert [client.put(f"{few}/a", content=b"x").status_code for _ in range(2)] == [204, 204]
+    assert client.put(f"{few}/b", content=b"x").status_code == 413
+
+
+def test_what_is_refused_is_not_counted(idle: Running) -> None:
+    _, url = start(idle)
+    assert put(idle, f"{url}/a", b"x" * 2**19).status_code == 204
+    for _ in range(3):
+        assert put(idle, f"{url}/a/b", b"x" * 2**19).status_code == 409
+    assert put(idle, f"{url}/b", b"x" * 2**19).status_code == 204
+    for _ in range(3):
+        assert put(idle, f"{url}/c", b"x").status_code == 413
+    assert put(idle, f"{url}/b", b"").status_code == 204
+    assert put(idle, f"{url}/c", b"x").status_code == 204
+
+
+def test_a_key_that_is_sent_many_times_at_once_counts_once(idle: Running) -> None:
+    _, url = start(idle)
+    with ThreadPoolExecutor(4) as pool:
+        sent = [pool.submit(put, idle, f"{url}/a", b"x" * 2**18) for _ in range(8)]
+        assert {each.result().status_code for each in sent} == {204}
+    assert put(idle, f"{url}/b", b"x" * 2**19).status_code == 204
+    assert put(idle, f"{url}/c", b"x" * 2**18).status_code == 204
+    assert put(idle, f"{url}/d", b"x").status_code == 413
+
+
 def test_the_number_of_uploads_is_bounded(idle: Running, client_of: ClientOf) -> None:
     client = client_of(idle.settings.model_copy(update={"uploads_per_owner": 1}))
     assert client.post("/uploads").status_code == 201

@@ -280,6 +280,28 @@ def test_an_upload_is_frozen_once(store: Store, clock: Clock) -> None:
     assert store.uploads.get(upload.id, owner="ann") is None
 
 
+def test_an_idempotency_key_gives_the_same_upload(store: Store) -> None:
+    upload = store.uploads.add("ann", limit=1, idempotency_key="k")
+    assert store.uploads.add("ann", limit=1, idempotency_key="k") == upload
+    with pytest.raises(QueueFull):
+        store.uploads.add("ann", limit=1, idempotency_key="other")
+    assert store.uploads.add("bob", limit=1, idempotency_key="k").id != upload.id
+    done = store.uploads.complete(upload.id, owner="ann", keys=3, size=10)
+    assert store.uploads.add("ann", limit=1, idempotency_key="k") == done
+    store.uploads.remove(upload.id, owner="ann")
+    assert store.uploads.add("ann", limit=1, idempotency_key="k").id != upload.id
+    assert len({store.uploads.add("eve", limit=2).id for _ in range(2)}) == 2
+
+
+def test_uploads_that_were_left_are_found(store: Store, clock: Clock) -> None:
+    first, done, second = (store.uploads.add(owner, limit=9) for owner in ("ann", "ann", "bob"))
+    store.uploads.complete(done.id, owner="ann", keys=1, size=1)
+    clock.now += 10.0
+    store.uploads.add("ann", limit=9)
+    assert list(store.uploads.unfinished(before=clock.now)) == [first, second]
+    assert list(store.uploads.unfinished(before=first.created)) == []
+
+
 def test_uploads_are_listed_in_pages(store: Store) -> None:
     first, second, third = (store.uploads.add("ann", limit=9) for _ in range(3))
     store.uploads.add("bob", limit=9)

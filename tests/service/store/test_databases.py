@@ -15,11 +15,11 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from postgres import Server
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 from halocline_service.jobs.job import JobRequest
 from halocline_service.jobs.states import State
-from halocline_service.store.base import IdempotencyConflict, JobQuery, Note, QueueFull, Store
+from halocline_service.store.base import IdempotencyConflict, JobQuery, Note, Page, QueueFull, Store
 from halocline_service.store.database import connect, reading, writing
 from halocline_service.store.migrate import upgrade
 from halocline_service.store.sql import open_store
@@ -84,6 +84,23 @@ def test_an_older_database_is_brought_up_to_date(postgres_server: Server) -> Non
         engine.dispose()
     finally:
         postgres_server.drop(name)
+
+
+def test_uploads_of_an_older_database_have_no_key(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'old.sqlite3'}"
+    upgrade(url, "0002")
+    engine = connect(url)
+    with writing(engine) as db:
+        for number in (1, 2):
+            row = {"id": number, "now": 1.0}
+            statement = "INSERT INTO upload VALUES (:id, 'ann', :now, NULL, 0, 0)"
+            db.execute(text(statement), row)
+    engine.dispose()
+    upgrade(url)
+    store = open_store(url)
+    kept = store.uploads.list("ann", Page())
+    assert [(each.id, each.idempotency_key) for each in kept] == [("2", None), ("1", None)]
+    store.close()
 
 
 def test_processes_that_start_together_migrate_once(postgres_server: Server) -> None:
@@ -157,6 +174,12 @@ def test_numbers_that_json_does_not_know_become_null(store: Store) -> None:
 def test_an_idempotency_key_makes_one_job_of_many_requests_at_once(store: Store) -> None:
     jobs = together(lambda _: store.jobs.add(asked(idempotency_key="k"), queue_limit=9))
     assert len({job.id for job in jobs}) == 1
+
+
+def test_an_idempotency_key_opens_one_upload_of_many_requests_at_once(store: Store) -> None:
+    uploads = together(lambda _: store.uploads.add("ann", limit=9, idempotency_key="k"))
+    assert len({upload.id for upload in uploads}) == 1
+    assert list(store.uploads.list("ann", Page())) == [uploads[0]]
 
 
 def test_the_queue_is_bounded_for_many_requests_at_once(store: Store) -> None:
