@@ -117,6 +117,8 @@ def test_a_job_that_needs_the_database_meanwhile_is_given_back(
     asked: list[str] = []
 
     class Resolver:
+        roots = (idle.data,)
+
         def resolve(self, reference: str, *, owner: str) -> Path:
             asked.append(reference)
             if len(asked) == 1:
