@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,9 +25,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import psutil
 import xarray as xr
 from gpu_arrays import FIVE, WITH_SOURCE
+from memory_watch import Watch
 from numpy.typing import NDArray
 
 from halocline_engine.device.door import cupy
@@ -103,36 +102,6 @@ class Bench:
         return sum(ask(place).type == _HOST_MEMORY for place in places)
 
 
-class Peak:
-    """The most memory that this process and the device have in use while it is open."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Peak:
-        self.before = self.most = self.now()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def now(self) -> tuple[int, int]:
-        host = psutil.Process().memory_info().rss
-        if self._target != "cuda":
-            return host, 0
-        free, total = cast(Any, cupy()).cuda.runtime.memGetInfo()
-        return host, total - free
-
-    def _run(self) -> None:
-        while not self._end.wait(0.01):
-            host, device = self.now()
-            self.most = (max(host, self.most[0]), max(device, self.most[1]))
-
-
 def filled(rows: int) -> NDArray[np.float32]:
     """Return an array whose pages are all there."""
     values = np.empty((rows, WIDTH), np.float32)
@@ -152,7 +121,7 @@ def measured(bench: Bench, names: str, steps: int, each: int) -> Figure:
     events: list[Event] = []
     if bench.target == "cuda":
         cast(Any, cupy()).get_default_memory_pool().free_all_blocks()
-    with Peak(bench.target) as peak:
+    with Watch(bench.target) as watch:
         begun = time.perf_counter()
         bench.run(names, steps, each, events.append)
         seconds = time.perf_counter() - begun
@@ -164,8 +133,8 @@ def measured(bench: Bench, names: str, steps: int, each: int) -> Figure:
         steps=steps,
         steps_per_pass=each,
         projected=planned.projected_bytes,
-        host_peak=peak.most[0] - peak.before[0],
-        device_peak=peak.most[1] - peak.before[1],
+        host_peak=watch.peak[0] - watch.before[0],
+        device_peak=watch.peak[1] - watch.before[1],
         lent=end.bytes_lent / (end.bytes_read + end.bytes_written),
         seconds=seconds,
     )

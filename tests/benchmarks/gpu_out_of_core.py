@@ -51,8 +51,9 @@ from typing import Any, cast
 import numpy as np
 import zarr
 from gpu_arrays import CHUNK, FIVE, GIB, WIDTH, in_memory, pinned_rate
+from memory_watch import Watch
 from out_of_core_cases import BUFFERS, CASES, CREW, KVIKIO, Case, cases
-from out_of_core_figures import HEAD, Figure, Watch, line, summaries, table
+from out_of_core_figures import HEAD, Figure, line, summaries, table
 from pipeline_timeline import Timeline, watched
 
 from halocline_engine.datasets.raw import RawArray, raw_array

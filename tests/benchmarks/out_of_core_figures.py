@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, cast
+from typing import Any
 
-import psutil
-
-from halocline_engine.device.door import cupy
 from halocline_engine.distribute.pipeline import Stage
 
 
@@ -47,37 +43,6 @@ class Figure:
     projected: int = 0
     host_peak: int = 0
     device_peak: int = 0
-
-
-class Watch:
-    """The most memory that this process and the device have in use while it is open."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Watch:
-        self.before = self.now()
-        self.peak = self.before
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def now(self) -> tuple[int, int]:
-        host = psutil.Process().memory_info().rss
-        if self._target != "cuda":
-            return host, 0
-        free, total = cast(Any, cupy()).cuda.runtime.memGetInfo()
-        return host, total - free
-
-    def _run(self) -> None:
-        while not self._end.wait(0.02):
-            host, device = self.now()
-            self.peak = (max(host, self.peak[0]), max(device, self.peak[1]))
 
 
 def line(figure: Figure) -> str:
