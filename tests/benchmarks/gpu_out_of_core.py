@@ -1,12 +1,13 @@
 """Time a stencil on a dataset larger than the memory that a device grants; prints one table.
 
     python tests/benchmarks/gpu_out_of_core.py RESULT.json --commit COMMIT [--seconds 60]
-        [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--target cuda]
+        [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--chunk 256] [--target cuda]
         [--only 1 16 64 128 256] [--ways crew] [--repeats 1] [--timeline]
         [--compare 5+9 5+11 5+9/512/5 5+9/1024/3/2] [--compared 64] [--rounds 5]
 
-A five-point stencil in float32 goes over a raw Zarr store that lies in memory, some steps for each
-residency of a block on the device. Each stage is timed alone, with all blocks, and the buffers and
+A five-point stencil in float32 goes over a raw Zarr store that lies in memory, or in the folder
+that is said, in chunks of so many rows of 256 KiB, some steps for each residency of a block on the
+device. Each stage is timed alone, with all blocks, and the buffers and
 threads that it has in the run: read, send, compute, fetch, write. Then all of them overlap. `way`
 says how values get from files to the device: straight, so that `read` ends and `write` begins
 there, and `send` and `fetch` are copies of the device; or through large buffers of the host, and
@@ -190,13 +191,13 @@ def _sent(item: Item) -> int:
     return sum(4 * int(np.prod([side.size for side in share.fresh])) for share in shares)
 
 
-def raw_store(path: Path, rows: int, threads: ThreadPoolExecutor) -> RawArray:
+def raw_store(path: Path, rows: int, threads: ThreadPoolExecutor, chunk: int = CHUNK) -> RawArray:
     """Make the dataset: uncompressed, each chunk other values."""
     group: Any = cast(Any, zarr).create_group(str(path), zarr_format=3)
     group.create_array(
         "u",
         shape=(rows, WIDTH),
-        chunks=(CHUNK, WIDTH),
+        chunks=(chunk, WIDTH),
         dtype="float32",
         compressors=None,
         dimension_names=("y", "x"),
@@ -336,19 +337,30 @@ def verify(folder: Path, source: RawArray, case: Case, threads: ThreadPoolExecut
         made = raw_array(folder / "out.zarr", "v", "float32")
         assert made is not None
         check(source, made, case[1], threads)
-    found = checksum(folder)
+    found = checksum(folder / "out.zarr")
     assert CHECKSUMS.setdefault(case[0], found) == found, f"{case}: {found:08x}"
 
 
 def checksum(folder: Path) -> int:
-    """Return a number for the values of some chunks of a result."""
+    """Return a number for the values of some chunks of a result, which are there."""
     rows = {int(file.parent.name): file for file in (folder / "v" / "c").glob("*/0")}
     found = 0
     order = sorted(rows)
+    each = rows[order[0]].stat().st_size // (4 * WIDTH)
     # Those on both sides of the edges of blocks of 512 and of 1024 rows, and the last ones.
-    for at in order[7:9] + order[15:17] + order[-2:]:
-        found = zlib.crc32(rows[at].read_bytes(), found)
-    return found
+    for edge in (2048, 4096):
+        for at in (edge // each - 1, edge // each):
+            found = zlib.crc32(rows[order[at]].read_bytes(), found)
+    return zlib.crc32(rows[order[-1]].read_bytes(), found)
+
+
+def kind_of_place(folder: Path) -> str:
+    """Return the kind of file system that a folder is on, and the pages of one in memory."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    above = [one for one in mounts if folder.is_relative_to(one[1])]
+    kind, options = max(above, key=lambda one: len(one[1]))[2:4]
+    pages = [option for option in options.split(",") if option.startswith("huge=")]
+    return " ".join([kind, *pages])
 
 
 def remove(folder: Path) -> None:
@@ -376,6 +388,7 @@ def main() -> None:
     parser.add_argument("--grant-gib", type=float, default=4.0)
     parser.add_argument("--memory-gib", type=float, default=6.0)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--chunk", type=int, default=CHUNK)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--only", type=int, nargs="*", default=[])
     parser.add_argument("--ways", nargs="*", default=[])
@@ -392,14 +405,18 @@ def main() -> None:
     found: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": arguments.commit,
-        "place": "memory" if str(folder).startswith("/dev/shm") else "disk",
+        "place": kind_of_place(folder.resolve()),
+        "chunk": arguments.chunk,
         "figures": [],
         "timelines": [],
     }
     try:
         with ThreadPoolExecutor(8) as threads:
-            source = raw_store(folder / "in.zarr", rows, threads)
-            print(f"{rows} x {WIDTH} float32 in {folder}", flush=True)
+            source = raw_store(folder / "in.zarr", rows, threads, arguments.chunk)
+            # On a disk, so that what is read is not being stored meanwhile.
+            os.sync()
+            chunks = f"{rows // arguments.chunk} chunks of {arguments.chunk} x {WIDTH} float32"
+            print(f"{chunks} in {folder}, {found['place']}", flush=True)
             with open_belt(arguments.target) as belt:
                 rate = pinned_rate(belt)
             print(HEAD + "\n|" + "---|" * (HEAD.count("|") - 1), flush=True)
