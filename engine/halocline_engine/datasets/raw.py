@@ -11,7 +11,8 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,8 +24,9 @@ from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in, common_ce
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.source import Region
 from halocline_engine.datasets.spread import spread
+from halocline_engine.datasets.stretches import Stretches, stretches_of
 
-__all__ = ["RawArray", "Stretch", "raw_array"]
+__all__ = ["RawArray", "raw_array"]
 
 #: Bytes that a thread copies at a time, and below which a call of the system is too much for a run.
 _PIECE = 16 << 20
@@ -43,30 +45,6 @@ class _Part:
     path: Path
     here: Region
     values: NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Bytes that lie together in the file of a chunk: all that a region has of it, or some.
-
-    They begin at `offset` and are an array of `shape`, the last dimension fastest, whose cells
-    `inside` are those at `there` in the region.
-    """
-
-    path: Path
-    offset: int
-    size: int
-    shape: tuple[int, ...]
-    inside: Region
-    there: Region
-
-    @property
-    def whole(self) -> bool:
-        """Whether all cells are inside."""
-        return all(
-            part.stop - part.start == size
-            for part, size in zip(self.inside, self.shape, strict=True)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,67 +83,46 @@ class RawArray:
             spread(self._write, parts, executor)
         return True
 
-    def make_folders(self, files: Iterable[Path]) -> None:
+    def make_folders(self, files: Iterable[str]) -> None:
         """Make the folders of some chunks; that of the array is there, or `OSError` is raised."""
-        for folder in {file.parent for file in files}:
-            levels = [folder, *folder.parents]
-            for level in reversed(levels[: levels.index(self.path)]):
-                level.mkdir(exist_ok=True)
+        for folder in dict.fromkeys(map(os.path.dirname, files)):
+            self._make(folder)
+
+    def _make(self, folder: str) -> None:
+        if folder == str(self.path):
+            return
+        with suppress(FileExistsError):
+            try:
+                os.mkdir(folder)
+            except FileNotFoundError:
+                self._make(os.path.dirname(folder))
+                os.mkdir(folder)
 
     @property
     def file_size(self) -> int:
         """The bytes of the file of a chunk."""
         return math.prod(self.stored.chunks) * self.stored.itemsize
 
-    def stretches(self, region: Region) -> Iterator[Stretch]:
-        """Yield what is to be read of a region, in as few large pieces as its chunks allow."""
-        for chunk in chunks_in(self.stored, region):
-            there, here = common_cells(chunk.region, region)
-            # Rows of the first `level` dimensions apart, and all of those behind the next one.
-            sides = [side.stop - side.start for side in here]
-            pieces = [math.prod(sides[:at]) for at in range(len(sides))]
-            sizes = [side * stride for side, stride in zip(sides, self._strides, strict=True)]
-            level = min(range(len(sides)), key=lambda at: pieces[at] * (sizes[at] + _CALL))
-            yield from self._stretches(chunk, here, there, level)
+    def stretches(self, region: Region) -> list[Stretches]:
+        """Return what is to be read of a region, in as few large pieces as its chunks allow."""
+        return stretches_of(self.stored, region, _CALL)
 
-    def files(self, region: Region) -> list[Stretch] | None:
+    def files(self, region: Region) -> list[Stretches] | None:
         """Return what is to be written of a region, a file each; None if chunks lie across edges.
 
         Files have more cells than a stretch where the data end within a chunk.
         """
-        chunks = list(chunks_in(self.stored, region))
-        if any(not _holds(region, chunk.region) for chunk in chunks):
+        sides = zip(region, self.stored.chunks, self.stored.sizes, strict=True)
+        if any(one.start % step or (one.stop % step and one.stop != n) for one, step, n in sides):
             return None
-        found: list[Stretch] = []
-        for chunk in chunks:
-            there, here = common_cells(chunk.region, region)
-            found.extend(self._stretches(chunk, here, there, 0))
-        return found
+        return [replace(one, level=0) for one in stretches_of(self.stored, region, _CALL)]
 
-    def _stretches(
-        self, chunk: Chunk, here: Region, there: Region, level: int
-    ) -> Iterator[Stretch]:
-        """Yield cells of a chunk, those of different places in the first dimensions apart."""
-        strides, path = self._strides, self._file(chunk)
-        rows = here[level].stop - here[level].start
-        shape = (*(1 for _ in range(level)), rows, *self.stored.chunks[level + 1 :])
-        one = tuple(slice(0, side) for side in shape[: level + 1])
-        for index in np.ndindex(*(side.stop - side.start for side in here[:level])):
-            starts = [side.start + at for side, at in zip(here, (*index, 0), strict=False)]
-            yield Stretch(
-                path,
-                sum(start * stride for start, stride in zip(starts, strides, strict=False)),
-                rows * strides[level],
-                shape,
-                (*one, *here[level + 1 :]),
-                (
-                    *(
-                        slice(side.start + at, side.start + at + 1)
-                        for side, at in zip(there, index, strict=False)
-                    ),
-                    *there[level:],
-                ),
-            )
+    def names(self, stretches: Stretches) -> Iterator[str]:
+        """Yield the files of some chunks."""
+        first, separator = self.key
+        begin = os.path.join(self.path, first)
+        for index in itertools.product(*stretches.chunks):
+            yield begin + separator.join(map(str, index))
 
     @property
     def _strides(self) -> tuple[int, ...]:
@@ -234,7 +191,7 @@ class RawArray:
 
     def _write(self, part: _Part) -> None:
         """Write the file of a chunk, with the cells behind the end of the data as well."""
-        self.make_folders([part.path])
+        self.make_folders([str(part.path)])
         file = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             os.ftruncate(file, self.file_size)

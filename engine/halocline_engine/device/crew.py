@@ -7,10 +7,12 @@ for each of them.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,21 +144,20 @@ class Crew:
         """
         count = len(copies)
         states, left = np.zeros(count, np.int64), np.array([count], np.int64)
-        jobs, keeps = np.zeros((count, FIELDS), np.int64), list[object]()
-        for at, (lent, device, apart) in enumerate(copies):
-            path = 0
-            if lent.path is not None:
-                keeps.append(np.frombuffer(os.fsencode(lent.path) + b"\0", np.uint8))
-                path = _address(keeps[-1])
-            rows, width, pitch, far = lent.rows, lent.width, lent.pitch, apart
-            if rows == 1 or width == pitch == far:
-                rows, width = 1, rows * width
-                pitch = far = width
-            where = (lent.start, pitch, rows, width, device, far, stream.ptr)
-            events = (after.ptr, then.ptr if then is not None else 0)
-            places = (_address(states) + 8 * at, _address(left))
-            jobs[at] = (int(self._out), path, lent.size, *where, *events, *places)
-        kept = (*keeps, after, then, stream)
+        names, paths = _names([lent.path for lent, _, _ in copies])
+        events = (after.ptr, then.ptr if then is not None else 0)
+        status, remaining = _address(states), _address(left)
+        jobs = np.array(
+            [
+                (
+                    *(int(self._out), path, lent.size, lent.start, *_rows(lent, apart, device)),
+                    *(stream.ptr, *events, status + 8 * at, remaining),
+                )
+                for at, ((lent, device, apart), path) in enumerate(zip(copies, paths, strict=True))
+            ],
+            np.int64,
+        ).reshape(count, FIELDS)
+        kept = (names, after, then, stream)
         batch = Batch(self._table, tuple(lent for lent, _, _ in copies), states, left, kept)
         # Threads use its memory, whoever else still does.
         self._under_way = [one for one in self._under_way if not one.done()]
@@ -211,6 +212,22 @@ def _ring(size: int) -> _Ring:
         turn=np.array([0, size], np.int64),
         copy=np.zeros(NUMBERS, np.int64),
     )
+
+
+def _rows(lent: Lent, apart: int, device: int) -> tuple[int, int, int, int, int]:
+    """Return a copy's rows as `Field` has them, from `PITCH` to `FAR`; dense ones are one row."""
+    if lent.rows == 1 or lent.width == lent.pitch == apart:
+        width = lent.rows * lent.width
+        return width, 1, width, device, width
+    return lent.pitch, lent.rows, lent.width, device, apart
+
+
+def _names(paths: Sequence[str | Path | None]) -> tuple[NDArray[np.uint8], list[int]]:
+    """Return names of files as the system takes them, and the address of each; 0 for None."""
+    names = [b"" if path is None else os.fsencode(path) + b"\0" for path in paths]
+    text = np.frombuffer(b"".join(names) or b"\0", np.uint8)
+    starts = itertools.accumulate(map(len, names), initial=_address(text))
+    return text, [at if name else 0 for at, name in zip(starts, names, strict=False)]
 
 
 def _address(values: Any) -> int:

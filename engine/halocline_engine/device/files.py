@@ -32,7 +32,7 @@ _PIECE = 8 << 20
 class Span:
     """Bytes of a file from `offset` on, and the bytes [n] of the device that belong there."""
 
-    path: Path
+    path: str | Path
     offset: int
     values: Any
 
@@ -87,7 +87,7 @@ class _Kvikio(Protocol):
 
     defaults: _Defaults
 
-    def CuFile(self, file: Path, flags: str) -> AbstractContextManager[_File]: ...
+    def CuFile(self, file: str | Path, flags: str) -> AbstractContextManager[_File]: ...
 
 
 def kvikio_files(reading: int, writing: int, *, direct: bool = True) -> KvikioFiles | None:
@@ -237,6 +237,9 @@ def _is_there(span: Span) -> bool:
 
 def parts_of(span: Span) -> Iterator[Span]:
     """Yield the parts of a span that threads read at a time."""
+    if span.values.nbytes <= _PIECE:
+        yield span
+        return
     for begin in range(0, span.values.nbytes, _PIECE):
         yield Span(span.path, span.offset + begin, span.values[begin : begin + _PIECE])
 

@@ -24,7 +24,7 @@ class Lent:
     width: int
     start: int
     pitch: int
-    path: Path | None = None
+    path: str | Path | None = None
     keeps: object = None
     size: int = 0
 

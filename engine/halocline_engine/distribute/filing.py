@@ -1,24 +1,24 @@
 """Fields that go between plain files and the memory of a device, without a stop on the host.
 
 What a block has of a chunk's file is a stretch of it, read at once into a room of the device as the
-file has it; from there the device copies to where the block needs it. Files are written the same
-way: the device puts together in a room what belongs into each.
+file has it; from there the device copies to where the block needs it, all chunks that are cut alike
+at once. Files are written the same way: the device puts together in a room what belongs into each.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.chunks import Tally, chunks_in
+from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.raw import RawArray, Stretch
+from halocline_engine.datasets.raw import RawArray
 from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.stretches import Stretches
 from halocline_engine.device.files import Files, Span
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.rooms import ALIGNED, box_bytes, room_bytes
@@ -33,20 +33,37 @@ _MORE = 2
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A stretch of a file: the first byte in the room, and where its cells are in the box."""
+    """Stretches of files: their first byte in the room, and where their region is in the box."""
 
-    stretch: Stretch
+    stretches: Stretches
     at: int
-    there: Region
+    region: Region
 
-    def span(self, room: Array) -> Span:
-        """Return the stretch as bytes of a file and of the room."""
-        one = self.stretch
-        return Span(one.path, one.offset, room[self.at : self.at + one.size])
+    @property
+    def step(self) -> int:
+        """The bytes from one stretch to the next in the room."""
+        return _aligned(self.stretches.size)
 
-    def array(self, room: Array, dtype: str) -> Array:
-        """Return the cells that the stretch has in the room, the last dimension fastest."""
-        return self.span(room).values.view(dtype).reshape(self.stretch.shape)
+    def spans(self, raw: RawArray, room: Array) -> Iterator[Span]:
+        """Yield the stretches as bytes of files and of the room."""
+        some, at = self.stretches, self.at
+        offsets = list(some.offsets())
+        for path in raw.names(some):
+            for offset in offsets:
+                yield Span(path, offset, room[at : at + some.size])
+                at += self.step
+
+    def part(self, room: Array) -> Array:
+        """Return the bytes that the stretches have in the room."""
+        return room[self.at : self.at + self.stretches.count * self.step]
+
+    def cells(self, room: Array, dtype: str) -> Array:
+        """Return the cells that the stretches have in the room, as those of `places`."""
+        return self.stretches.cells(self.part(room), self.step, dtype)
+
+    def places(self, view: Array) -> Array:
+        """Return where those cells belong in the box, whose dimensions are the variable's."""
+        return self.stretches.places(view[self.region])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,43 +95,43 @@ class Filing:
 
     def read(self, block: Block, box: Box, room: Array, tally: Tally) -> bool:
         """Fill a room; False where the file of a chunk is not there, or not whole."""
-        if not self.files.read([placed.span(room) for placed in self._stretches(block, box)]):
+        placed = self._placed(block, box, self.raw.stretches) or []
+        if not self.files.read([span for one in placed for span in one.spans(self.raw, room)]):
             return False
-        regions = [region for region, _ in pieces_of(self.use, self.grid, block, box)]
-        tally.fetches += sum(1 for region in regions for _ in chunks_in(self.raw.stored, region))
+        tally.fetches += sum(one.stretches.files for one in placed)
         return True
 
     def send(self, block: Block, box: Box, room: Array, into: Array) -> None:
         """Queue the copies from a room that was filled to the array of a box."""
         view = by_dims(self.use, self.grid, into)
-        for placed in self._stretches(block, box):
-            view[placed.there] = placed.array(room, self.use.dtype)[placed.stretch.inside]
+        for one in self._placed(block, box, self.raw.stretches) or ():
+            one.places(view)[...] = one.cells(room, self.use.dtype)
 
     def fetch(self, block: Block, box: Box, made: Array, room: Array) -> None:
         """Queue the copies from the array of a box to a room, as its files shall be."""
         view = by_dims(self.use, self.grid, made)
-        for placed in self._files(block, box) or ():
-            array = placed.array(room, self.use.dtype)
-            if not placed.stretch.whole:
+        for one in self._placed(block, box, self.raw.files) or ():
+            if not one.stretches.whole:
                 # Cells behind the end of the data, which are in the file as well.
-                array[...] = 0
-            array[placed.stretch.inside] = view[placed.there]
+                one.part(room)[...] = 0
+            one.cells(room, self.use.dtype)[...] = one.places(view)
 
     def write(self, block: Block, box: Box, room: Array) -> int:
         """Store what is in a room; return the bytes of the box.
 
         Raises `OutputError` where the disk is full.
         """
-        placed = self._files(block, box) or []
+        placed = self._placed(block, box, self.raw.files) or []
         with full_disk(self.raw.path):
-            self.raw.make_folders(one.stretch.path for one in placed)
-            self.files.write([one.span(room) for one in placed], self.raw.file_size)
+            self.raw.make_folders(name for one in placed for name in self.raw.names(one.stretches))
+            spans = [span for one in placed for span in one.spans(self.raw, room)]
+            self.files.write(spans, self.raw.file_size)
         return box_bytes(self.use, box)
 
     def _with_room(
         self,
         wanted: Sequence[tuple[Block, Box]],
-        cut: Callable[[Region], Iterable[Stretch] | None],
+        cut: Callable[[Region], list[Stretches] | None],
     ) -> Filing | None:
         """Return this with room for any one of some boxes, if they are not cut too small."""
         known: dict[Hashable, tuple[int, int] | None] = {}
@@ -137,26 +154,23 @@ class Filing:
         fits = most <= room_bytes(largest) and cost <= _MORE * size
         return replace(self, room=most) if fits else None
 
-    def _stretches(self, block: Block, box: Box) -> Iterator[_Placed]:
-        """Yield what is to be read of a box, in the order in which it is in the room."""
+    def _placed(
+        self, block: Block, box: Box, cut: Callable[[Region], list[Stretches] | None]
+    ) -> list[_Placed] | None:
+        """Return what is moved of a box, in the order in which it is in the room.
+
+        None where chunks lie across its edges.
+        """
+        found: list[_Placed] = []
         at = 0
         for region, where in pieces_of(self.use, self.grid, block, box):
-            for one in self.raw.stretches(region):
-                there = tuple(
-                    slice(whole.start + part.start, whole.start + part.stop)
-                    for whole, part in zip(where, one.there, strict=True)
-                )
-                yield _Placed(one, at, there)
-                at += _aligned(one.size)
-
-    def _files(self, block: Block, box: Box) -> list[_Placed] | None:
-        """Return what is to be written of a box; None where chunks lie across its edges."""
-        ((region, _),) = pieces_of(self.use, self.grid, block, box)
-        stretches = self.raw.files(region)
-        if stretches is None:
-            return None
-        starts = itertools.accumulate((_aligned(one.size) for one in stretches), initial=0)
-        return [_Placed(one, at, one.there) for one, at in zip(stretches, starts, strict=False)]
+            several = cut(region)
+            if several is None:
+                return None
+            for some in several:
+                found.append(_Placed(some, at, where))
+                at += some.count * _aligned(some.size)
+        return found
 
 
 def by_dims(use: FieldUse, grid: Grid, values: Array) -> Array:
@@ -168,12 +182,12 @@ def by_dims(use: FieldUse, grid: Grid, values: Array) -> Array:
     return view[tuple(np.newaxis if axis is None else slice(None) for axis in axes)]
 
 
-def _costs(stretches: Iterable[Stretch] | None) -> tuple[int, int] | None:
+def _costs(several: Sequence[Stretches] | None) -> tuple[int, int] | None:
     """Return the bytes of room for some stretches, and those that moving them costs."""
-    if stretches is None:
+    if several is None:
         return None
-    sizes = [one.size for one in stretches]
-    return sum(map(_aligned, sizes)), sum(sizes) + len(sizes) * _CALL
+    room = sum(some.count * _aligned(some.size) for some in several)
+    return room, sum(some.count * (some.size + _CALL) for some in several)
 
 
 def _aligned(size: int) -> int:

@@ -169,13 +169,19 @@ def test_stretches_hold_what_a_region_has(
         region = tuple(slice(min(a, b - 1), max(a + 1, b)) for a, b in box)
         found = np.full([side.stop - side.start for side in region], np.nan, "float32")
         count = 0
-        for one in array.stretches(region):
-            stored = one.path.read_bytes()[one.offset : one.offset + one.size]
-            cells = np.frombuffer(stored, "float32").reshape(one.shape)[one.inside]
-            assert np.isnan(found[one.there]).all()
-            found[one.there] = cells
-            assert one.whole == (4 * cells.size == one.size)
-            count += 1
+        for some in array.stretches(region):
+            room = np.full((some.count, some.size + 8), 255, np.uint8)
+            pieces = [(n, at) for n in array.names(some) for at in some.offsets()]
+            for row, (name, at) in zip(room, pieces, strict=True):
+                row[: some.size] = np.fromfile(name, np.uint8, some.size, offset=at)
+            cells = some.cells(room.reshape(-1), some.size + 8, "float32")
+            assert np.shares_memory(cells, room)
+            assert np.isnan(some.places(found)).all()
+            some.places(found)[...] = cells
+            assert some.whole == (4 * cells.size == some.size * some.count)
+            assert cells.size == found[some.there].size
+            count += some.count
+            assert some.files == len(set(array.names(some)))
         np.testing.assert_array_equal(found, values[region])
         if call > 1000:
             assert count == sum(1 for _ in chunks_in(array.stored, region))
@@ -189,10 +195,12 @@ def test_what_is_written_of_a_region_is_one_stretch_of_each_file(tmp_path: Path)
     assert array.files((slice(0, 5), slice(0, 6), slice(0, 13))) is None
     found = array.files((slice(2, 5), slice(8, 11), slice(0, 13)))
     assert found is not None
-    assert [(one.path.relative_to(tmp_path / "a").as_posix(), one.size) for one in found] == [
+    files = [(Path(name), one.size) for one in found for name in array.names(one)]
+    assert [(path.relative_to(tmp_path / "a").as_posix(), size) for path, size in files] == [
         ("c/1/2/0", 2 * 4 * 13 * 4),
         ("c/2/2/0", 1 * 4 * 13 * 4),
     ]
+    assert [list(one.offsets()) for one in found] == [[0], [0]]
     assert [one.whole for one in found] == [False, False]
     assert array.file_size == 2 * 4 * 13 * 4
 

@@ -42,7 +42,7 @@ class HostFiles:
 
     def read(self, spans: Sequence[Span]) -> bool:
         for span in spans:
-            path, size = span.path, span.values.nbytes
+            path, size = Path(span.path), span.values.nbytes
             if not path.exists() or path.stat().st_size < span.offset + size:
                 return False
             span.values[...] = np.fromfile(path, np.uint8, size, offset=span.offset)
@@ -54,7 +54,7 @@ class HostFiles:
         if self._full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         for span in spans:
-            with span.path.open("wb") as file:
+            with Path(span.path).open("wb") as file:
                 file.truncate(size)
                 file.seek(span.offset)
                 file.write(span.values.data)
