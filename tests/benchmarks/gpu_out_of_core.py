@@ -394,7 +394,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", default=[])
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--compare", nargs="*", default=[])
-    parser.add_argument("--compared", type=int, default=64)
+    parser.add_argument("--compared", type=int, nargs="*", default=[64])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--timeline", action="store_true")
     arguments = parser.parse_args()
@@ -430,6 +430,7 @@ def main() -> None:
                     figure = measured(
                         folder, source, case, grant, arguments.target, rate, brief=variant.brief
                     )
+                    figure.helping = variant.helping
                     figures.append(figure)
                     found["figures"].append(asdict(figure))
                     print(line(figure), flush=True)

@@ -35,8 +35,9 @@ __all__ = ["Batch", "Crew"]
 #: Copies that are known at most, and words of a lock of the system, and of what is waited for.
 _ROOM, _WORDS = 4096, 16
 _NANO = 1_000_000_000
-_SHARED = 3
-_HEAD, _TAIL, _STOP = range(_SHARED)
+#: What all threads share: first and next copy of each way, to the device and from it; when to stop.
+_SHARED = 5
+_HEADS, _TAILS, _STOP = slice(0, 4, 2), slice(1, 4, 2), 4
 #: When threads end: never, when they have done all that was put, or with what they are about.
 _NEVER, _DONE, _NOW = range(3)
 
@@ -44,8 +45,8 @@ _RECORD = CALLS.index("cuEventRecord")
 _LOCK, _UNLOCK, _COND_WAIT, _TIMED, _WAKE, _CLOCK = range(
     CALLS.index("pthread_mutex_lock"), len(CALLS)
 )
-_STREAM, _THEN, _STATUS, _LEFT = (
-    int(one) for one in (Field.STREAM, Field.THEN, Field.STATUS, Field.LEFT)
+_OUT, _STREAM, _THEN, _STATUS, _LEFT = (
+    int(one) for one in (Field.OUT, Field.STREAM, Field.THEN, Field.STATUS, Field.LEFT)
 )
 
 _Numbers = NDArray[np.int64]
@@ -53,7 +54,7 @@ _Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
-    """What threads share: first and next copy, and whether to stop; copies; lock; two signals."""
+    """What threads share: see `_SHARED`; copies of both ways; lock; two signals."""
 
     calls: _Numbers
     shared: _Numbers
@@ -109,27 +110,36 @@ class Batch:
 
 
 class Crew:
-    """Threads that copy one way; the device is the one that is current where this is made."""
+    """Threads that copy one way; the device is the one that is current where this is made.
+
+    Those `beside` another crew, and that crew's, help each other: whoever has nothing to do does
+    what the others have. They end together.
+    """
 
     def __init__(
-        self, threads: int, calls: _Numbers, size: int = BUFFER, *, out: bool, name: str
+        self,
+        threads: int,
+        calls: _Numbers,
+        size: int = BUFFER,
+        *,
+        out: bool,
+        name: str,
+        beside: Crew | None = None,
     ) -> None:
         self._device = cupy().cuda.runtime.getDevice()
         self._out = out
-        locks = [np.zeros(_WORDS, np.int64) for _ in range(3)]
-        self._table = _Table(
-            calls, np.zeros(_SHARED, np.int64), np.zeros((_ROOM, FIELDS), np.int64), *locks
-        )
+        self._table = _table(calls) if beside is None else beside._table
         self._under_way: list[Batch] = []
         rings = [_ring(size) for _ in range(threads)]
         self._table.shared[_STOP] = _NOW
-        self._work(rings[0])  # compiles
+        self._work(rings[0])  # compiles; nothing of a crew beside this has begun
         self._table.shared[_STOP] = _NEVER
         self.threads = [
             threading.Thread(target=self._work, args=(ring,), name=name, daemon=True)
             for ring in rings
         ]
         self._started = False
+        self._starting = threading.Lock()
 
     def put(
         self,
@@ -163,12 +173,19 @@ class Crew:
         self._under_way = [one for one in self._under_way if not one.done()]
         self._under_way.append(batch)
         _put(*self._table.all, jobs)
-        if not self._started:
-            # Not before, so that the first of them is at work while others start.
-            self._started = True
-            for thread in self.threads:
-                thread.start()
+        self.start()
         return batch
+
+    def start(self) -> None:
+        """Let threads begin; not before something is put, so that one is at work while others do.
+
+        That something is put starts them too.
+        """
+        with self._starting:
+            if not self._started:
+                self._started = True
+                for thread in self.threads:
+                    thread.start()
 
     def finish(self) -> None:
         """Let threads end when they have done what was put; nothing may be put any more."""
@@ -185,7 +202,8 @@ class Crew:
     def _work(self, ring: _Ring) -> None:
         cupy().cuda.runtime.setDevice(self._device)
         job = np.zeros(FIELDS, np.int64)
-        _serve(*self._table.all, job, ring.buffers, ring.events, ring.turn, ring.copy)
+        own = int(self._out)
+        _serve(*self._table.all, own, job, ring.buffers, ring.events, ring.turn, ring.copy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,6 +216,12 @@ class _Ring:
     events: _Numbers
     turn: _Numbers
     copy: _Numbers
+
+
+def _table(calls: _Numbers) -> _Table:
+    locks = [np.zeros(_WORDS, np.int64) for _ in range(3)]
+    jobs = np.zeros((2, _ROOM, FIELDS), np.int64)
+    return _Table(calls, np.zeros(_SHARED, np.int64), jobs, *locks)
 
 
 def _ring(size: int) -> _Ring:
@@ -237,12 +261,14 @@ def _address(values: Any) -> int:
 @compiled
 def _put(calls: Any, shared: Any, table: Any, lock: Any, more: Any, done: Any, jobs: Any) -> None:
     """Add copies to the table, as far as there is room; wait for that."""
+    heads, tails, room = shared[_HEADS], shared[_TAILS], table.shape[1]
     call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
     for at in range(len(jobs)):
-        while shared[_TAIL] - shared[_HEAD] == len(table):
+        way = jobs[at, _OUT]
+        while tails[way] - heads[way] == room:
             call_int(calls[_COND_WAIT], done.ctypes.data, lock.ctypes.data, 0, 0)
-        table[shared[_TAIL] % len(table)] = jobs[at]
-        shared[_TAIL] += 1
+        table[way, tails[way] % room] = jobs[at]
+        tails[way] += 1
         call_int(calls[_WAKE], more.ctypes.data, 0, 0, 0)
     call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
 
@@ -284,23 +310,26 @@ def _serve(
     lock: Any,
     more: Any,
     done: Any,
+    own: Any,
     job: Any,
     buffers: Any,
     events: Any,
     turn: Any,
     copy: Any,
 ) -> None:
-    """Do copies of the table until it is over."""
+    """Do copies of the table until it is over: those of the own way first."""
+    heads, tails, room = shared[_HEADS], shared[_TAILS], table.shape[1]
     call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)
     while True:
-        while shared[_HEAD] == shared[_TAIL] and shared[_STOP] == _NEVER:
+        while heads[0] == tails[0] and heads[1] == tails[1] and shared[_STOP] == _NEVER:
             call_int(calls[_COND_WAIT], more.ctypes.data, lock.ctypes.data, 0, 0)
-        if shared[_STOP] == _NOW or shared[_HEAD] == shared[_TAIL]:
+        way = own if heads[own] != tails[own] else 1 - own
+        if shared[_STOP] == _NOW or heads[way] == tails[way]:
             break
-        if shared[_TAIL] - shared[_HEAD] == len(table):
+        if tails[way] - heads[way] == room:
             call_int(calls[_WAKE], done.ctypes.data, 0, 0, 0)
-        job[:] = table[shared[_HEAD] % len(table)]
-        shared[_HEAD] += 1
+        job[:] = table[way, heads[way] % room]
+        heads[way] += 1
         call_int(calls[_UNLOCK], lock.ctypes.data, 0, 0, 0)
         state = do_copy(calls, job, buffers, events, turn, copy)
         call_int(calls[_LOCK], lock.ctypes.data, 0, 0, 0)

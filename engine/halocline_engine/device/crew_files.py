@@ -1,8 +1,8 @@
 """Files that threads of the system read to a device, and write from there: see `crew`.
 
 Values go through small page-locked buffers, which stay in the caches of the cores, and nothing of
-Python is needed but to ask. Those that read and those that write are threads of their own, so that
-neither waits for the other.
+Python is needed but to ask. Some threads read first and others write first, so that neither waits
+for the other; who has nothing to do helps the others.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ __all__ = ["CrewFiles", "device_files"]
 
 #: Seconds between two looks at whether copies are done, for which a thread waits without Python.
 _LOOK = 10.0
+import os
+HELP = os.environ.get("HELP", "1") == "1"
 
 
 def device_files(reading: int, writing: int) -> Files:
@@ -42,7 +44,8 @@ class CrewFiles:
         self._device = cupy().cuda.runtime.getDevice()
         self._sending, self._fetching = (cupy().cuda.Stream(non_blocking=True) for _ in "io")
         self._readers = Crew(reading, calls, out=False, name="halocline-read")
-        self._writers = Crew(writing, calls, out=True, name="halocline-write")
+        beside = self._readers if HELP else None
+        self._writers = Crew(writing, calls, out=True, name="halocline-write", beside=beside)
 
     def read(self, spans: Sequence[Span]) -> bool:
         """Fill bytes of the device; see `Files`."""
@@ -76,7 +79,10 @@ class CrewFiles:
     ) -> Batch:
         cupy().cuda.runtime.setDevice(self._device)
         copies = [(_lent(span, size), span.values.data.ptr, span.values.nbytes) for span in spans]
-        return crew.put(copies, stream, self._event(), then)
+        batch = crew.put(copies, stream, self._event(), then)
+        for one in (self._readers, self._writers):
+            one.start()
+        return batch
 
     def _event(self) -> Event:
         """Return a new event, which is complete until it is recorded."""

@@ -188,9 +188,12 @@ def _fetch(calls: Any, job: Any, file: Any, buffers: Any, events: Any, turn: Any
             _, row, at, high, wide = _step(job, turn[1], last)
             one = last % len(buffers)
             there, far, stream = job[_PLACE] + row * job[_FAR] + at, job[_FAR], job[_STREAM]
-            failed = _queue(
-                calls, copy, buffers[one], there, far, high, wide, events[one], stream, 1
-            )
+            # What was sent before may still be read from there.
+            failed = wait_event(calls, events[one])
+            if failed == 0:
+                failed = _queue(
+                    calls, copy, buffers[one], there, far, high, wide, events[one], stream, 1
+                )
         step = last - ahead
         if step < 0:
             continue
