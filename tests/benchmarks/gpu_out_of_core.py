@@ -7,24 +7,24 @@
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, or in the folder
 that is said, in chunks of so many rows of 256 KiB, some steps for each residency of a block on the
-device. Each stage is timed alone, with all blocks, and the buffers and
-threads that it has in the run: read, send, compute, fetch, write. Then all of them overlap. `way`
-says how values get from files to the device: straight, so that `read` ends and `write` begins
-there, and `send` and `fetch` are copies of the device; or through large buffers of the host, and
-then those two are what goes over the bus. `all read` and `all write` are these stages alone again,
-each with all threads that both have together. Files of the result do not exist before, but the
-memory for them was used before. `wall / slowest` is what all cost beside the slowest stage, and
-`of all` the same with the two that have all threads; `send / pinned` is the rate of sending alone,
-or of reading where that ends on the device, beside that of one large page-locked copy of the same
-run, and `achieved` that in the pipeline. Peaks are what the process and the device took beyond what
-they had before the run, beside the projection. At last some passes go over an array in memory,
-where sending and fetching are all that takes time: `best_to_pinned` is the rate of the best of them
-beside that of a page-locked copy, and `best_to_duplex` beside that of one while another one goes
-the other way.
+device. Each stage is timed alone, with all blocks, and the buffers and threads that it has in the
+run: read, send, compute, fetch, write. Threads that copy files help each other in the run; alone, a
+stage has as many as do it first. Then all of them overlap. `way` says how values get from files to
+the device: straight, so that `read` ends and `write` begins there, and `send` and `fetch` are
+copies of the device; or through large buffers of the host, and then those two are what goes over
+the bus. `all read` and `all write` are these stages alone again, each with all threads that both
+have together. Files of the result do not exist before, but the memory for them was used before.
+`wall / slowest` is what all cost beside the slowest stage, and `of all` the same with the two that
+have all threads; `send / pinned` is the rate of sending alone, or of reading where that ends on the
+device, beside that of one large page-locked copy of the same run, and `achieved` that in the
+pipeline. Peaks are what the process and the device took beyond what they had before the run, beside
+the projection. At last some passes go over an array in memory, where sending and fetching are all
+that takes time: `best_to_pinned` is the rate of the best of them beside that of a page-locked copy,
+and `best_to_duplex` beside that of one while another one goes the other way.
 
 `--only` takes the cases with these steps. `--compare` says variants, READ+WRITE[/ROWS[/SLOTS[/AT
 ONCE]]]: threads that read and write, rows of a block, slots, and blocks that are written at once.
-They are measured first, with so many steps, one after the other in each of some rounds. The
+They are measured first, with `--compared` steps, one after the other in each of some rounds. The
 division of the threads with the least median of `wall` is that of the cases, which are measured
 `--repeats` times in turn. At the end there is a line for each kind of run: medians of all repeats,
 of each stage and of `wall`, their ratio, and the least of each. `--timeline` tells after each run
@@ -85,6 +85,7 @@ class Measured(PipelinedWork):
 
     def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
         items = items_of(self.work, blocks)
+        self._note_threads()
         every = range(len(items))
         # What is lent to be sent is known of the last items only, when all were read.
         last = [every[-self.slots :][n % min(self.slots, len(items))] for n in every]
@@ -101,7 +102,10 @@ class Measured(PipelinedWork):
             if stage is Stage.WRITE:
                 self._forget()
             numbers = last if stage is Stage.SEND else every
-            seconds = self._alone(conveyor, stage, numbers)
+            if stage in OWN and self.belt.files is not None:
+                seconds = self._with_threads(items, stage, self.figure.threads[OWN.index(stage)])
+            else:
+                seconds = self._alone(conveyor, stage, numbers)
             if stage is Stage.SEND:
                 self.figure.sent = sum(map(_sent, items))
                 seconds *= self.figure.sent / sum(_sent(items[n]) for n in numbers)
@@ -122,28 +126,37 @@ class Measured(PipelinedWork):
         after = os.times()
         self.figure.core_seconds = after.user + after.system - before.user - before.system
 
-    def _with_all_threads(self, items: Sequence[Item]) -> None:
-        """Time the stages of the host again, each with the threads of both; not if brief."""
+    def _note_threads(self) -> None:
+        """Note how many threads read, and how many write."""
         pools: Any = (self.belt.readers, self.belt.writers)
         self.figure.at_once = pipeline.AT_ONCE
         self.figure.threads = tuple(getattr(pool, "_max_workers") for pool in pools)  # noqa: B009
-        every = len(os.sched_getaffinity(0))
         if self.belt.files is not None:
-            self.figure.threads = belts.turns(every)
-        if self.brief:
-            return
+            self.figure.threads = belts.turns(len(os.sched_getaffinity(0)))
+
+    def _with_all_threads(self, items: Sequence[Item]) -> None:
+        """Time the stages of the host again, each with the threads of both; not if brief."""
+        every = len(os.sched_getaffinity(0)) if self.belt.files else sum(self.figure.threads)
+        for stage in () if self.brief else OWN:
+            seconds = self._with_threads(items, stage, every)
+            self.figure.alone_with_all_threads[stage.name.lower()] = seconds
+        self._forget()
+
+    def _with_threads(self, items: Sequence[Item], stage: Stage, count: int) -> float:
+        """Return the seconds of a stage of the host alone, with so many threads."""
         with ExitStack() as stack:
-            threads = stack.enter_context(ThreadPoolExecutor(sum(self.figure.threads)))
+            threads = stack.enter_context(ThreadPoolExecutor(count))
             belt = replace(self.belt, readers=threads, writers=threads)
             if self.belt.files is not None:
-                files = WAYS[self.figure.way](every, every)
+                files = WAYS[self.figure.way](*ONE_WAY[self.figure.way](count))
                 stack.callback(files.close)
                 belt.files = files
             conveyor = Conveyor(self.work, items, self.slots, belt, None)
-            for stage in (Stage.READ, Stage.WRITE):
-                seconds = self._alone(conveyor, stage, range(len(items)))
-                self.figure.alone_with_all_threads[stage.name.lower()] = seconds
-        self._forget()
+            every = range(len(items))
+            if stage is Stage.WRITE:
+                # Notes what is moved for each block.
+                self._alone(conveyor, Stage.READ, every)
+            return self._alone(conveyor, stage, every)
 
     def _unlock(self) -> float:
         """Unlock what is locked, and return how long it took."""
@@ -183,6 +196,13 @@ TIMELINES: list[Timeline] = []
 CHECKSUMS: dict[int, int] = {}
 #: How each way is made, with so many threads that read, and that write.
 WAYS: dict[str, Any] = {CREW: CrewFiles, KVIKIO: partial(kvikio_files, direct=False)}
+#: The same for so many threads that do one of both: those of a crew help each other.
+ONE_WAY: dict[str, Callable[[int], tuple[int, int]]] = {
+    CREW: lambda count: (max(1, count - 1), 1),
+    KVIKIO: lambda count: (count, count),
+}
+#: Stages of the host, in the order in which threads are told of.
+OWN = (Stage.READ, Stage.WRITE)
 
 
 def _sent(item: Item) -> int:
@@ -348,10 +368,10 @@ def checksum(folder: Path) -> int:
     order = sorted(rows)
     each = rows[order[0]].stat().st_size // (4 * WIDTH)
     # Those on both sides of the edges of blocks of 512 and of 1024 rows, and the last ones.
-    for edge in (2048, 4096):
-        for at in (edge // each - 1, edge // each):
-            found = zlib.crc32(rows[order[at]].read_bytes(), found)
-    return zlib.crc32(rows[order[-1]].read_bytes(), found)
+    wanted = {edge // each + side for edge in (2048, 4096) for side in (-1, 0)}
+    for at in sorted(at for at in wanted | {len(order) - 1} if at < len(order)):
+        found = zlib.crc32(rows[order[at]].read_bytes(), found)
+    return found
 
 
 def kind_of_place(folder: Path) -> str:
@@ -430,7 +450,6 @@ def main() -> None:
                     figure = measured(
                         folder, source, case, grant, arguments.target, rate, brief=variant.brief
                     )
-                    figure.helping = variant.helping
                     figures.append(figure)
                     found["figures"].append(asdict(figure))
                     print(line(figure), flush=True)

@@ -12,7 +12,6 @@ from unittest.mock import patch
 
 from out_of_core_figures import Figure, summaries
 
-from halocline_engine.device import crew_files
 from halocline_engine.distribute import belt as belts
 from halocline_engine.distribute import pipeline
 
@@ -47,12 +46,11 @@ class Variant:
     rows: int = ROWS
     slots: int = 3
     at_once: int = pipeline.AT_ONCE
-    helping: int = 1
     brief: bool = False
 
     @staticmethod
     def of(said: str) -> Variant:
-        """Return what someone said: READ+WRITE[/ROWS[/SLOTS[/AT ONCE[/HELPING]]]]."""
+        """Return what someone said: READ+WRITE[/ROWS[/SLOTS[/AT ONCE]]]."""
         division, *rest = said.split("/")
         return Variant(tuple(map(int, division.split("+"))), *map(int, rest), brief=True)
 
@@ -61,7 +59,6 @@ class Variant:
         """Let pipelines be as this says; rows and slots belong to a case."""
         with ExitStack() as stack:
             stack.enter_context(patch.object(pipeline, "AT_ONCE", self.at_once))
-            stack.enter_context(patch.object(crew_files, "HELP", bool(self.helping)))
             if self.threads:
                 stack.enter_context(patch.object(belts, "turns", self._turns))
             yield
@@ -78,8 +75,10 @@ def cases(
     `figures` are those of what was yielded before.
     """
     wanted: Sequence[str] = arguments.compare
-    rounds = range(arguments.rounds)
-    for _, steps, said in itertools.product(rounds, arguments.compared, wanted):
+    lengths: Sequence[int] = arguments.compared
+    for _, (steps, said) in itertools.product(
+        range(arguments.rounds), [(steps, said) for steps in lengths for said in wanted]
+    ):
         one = Variant.of(said)
         yield (steps, one.rows, one.slots, CREW), one
     best = fastest(figures)

@@ -24,7 +24,6 @@ class Figure:
     way: str = "buffers"
     threads: tuple[int, int] = (0, 0)
     at_once: int = 0
-    helping: int = 1
     filed: int = 0
     first: bool = False
     alone: dict[str, float] = field(default_factory=dict[str, float])
@@ -79,7 +78,7 @@ def summaries(figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """
     kinds: dict[Hashable, list[Figure]] = {}
     for one in figures:
-        kind = (one.steps, one.rows, one.slots, one.way, one.threads, one.at_once, one.helping)
+        kind = (one.steps, one.rows, one.slots, one.way, one.threads, one.at_once)
         kinds.setdefault(kind, []).append(one)
     found: list[dict[str, Any]] = []
     for some in kinds.values():
@@ -93,7 +92,6 @@ def summaries(figures: Sequence[Figure]) -> list[dict[str, Any]]:
             {name: getattr(first, name) for name in ("steps", "rows", "slots", "way", "threads")}
             | {
                 "at_once": first.at_once,
-                "helping": first.helping,
                 "repeats": len(some),
                 "alone": middle,
                 "alone_with_all_threads": {
@@ -126,7 +124,7 @@ def table(cases: Sequence[dict[str, Any]]) -> str:
         more = ", ".join(f"{s:.3f}" for s in one["alone_with_all_threads"].values())
         reading, writing = one["threads"]
         lines.append(
-            f"| {one['steps']} | {one['rows']}, {one['slots']}, {one['at_once']}, {one['helping']} | {one['way']} |"
+            f"| {one['steps']} | {one['rows']}, {one['slots']}, {one['at_once']} | {one['way']} |"
             f" {reading} + {writing} | {one['repeats']} | {alone} | {more} |"
             f" {one['wall']:.3f} ({one['least_wall']:.3f} to {one['most_wall']:.3f}) |"
             f" {one['core_seconds']:.1f} | {one['slowest']} ({one['least_slowest']:.3f}) |"

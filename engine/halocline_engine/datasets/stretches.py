@@ -109,8 +109,8 @@ def stretches_of(stored: Stored, region: Region, call: int) -> list[Stretches]:
     Asking for one more stretch costs as much as `call` bytes.
 
     >>> stored = Stored("t", (10, 10), (4, 5), 8)
-    >>> [(one.chunks, one.size) for one in stretches_of(stored, (slice(3, 10), slice(0, 10)), 0)]
-    [((range(0, 1), range(0, 2)), 40), ((range(1, 2), range(0, 2)), 160), ((range(2, 3), range(0, 2)), 80)]
+    >>> [one.chunks for one in stretches_of(stored, (slice(3, 8), slice(0, 10)), 0)]
+    [(range(0, 1), range(0, 2)), (range(1, 2), range(0, 2))]
     """
     lanes = zip(region, stored.chunks, strict=True)
     found: list[Stretches] = []

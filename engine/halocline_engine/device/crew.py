@@ -128,12 +128,12 @@ class Crew:
     ) -> None:
         self._device = cupy().cuda.runtime.getDevice()
         self._out = out
-        self._table = _table(calls) if beside is None else beside._table
+        self.table = _table(calls) if beside is None else beside.table
         self._under_way: list[Batch] = []
         rings = [_ring(size) for _ in range(threads)]
-        self._table.shared[_STOP] = _NOW
+        self.table.shared[_STOP] = _NOW
         self._work(rings[0])  # compiles; nothing of a crew beside this has begun
-        self._table.shared[_STOP] = _NEVER
+        self.table.shared[_STOP] = _NEVER
         self.threads = [
             threading.Thread(target=self._work, args=(ring,), name=name, daemon=True)
             for ring in rings
@@ -168,11 +168,11 @@ class Crew:
             np.int64,
         ).reshape(count, FIELDS)
         kept = (names, after, then, stream)
-        batch = Batch(self._table, tuple(lent for lent, _, _ in copies), states, left, kept)
+        batch = Batch(self.table, tuple(lent for lent, _, _ in copies), states, left, kept)
         # Threads use its memory, whoever else still does.
         self._under_way = [one for one in self._under_way if not one.done()]
         self._under_way.append(batch)
-        _put(*self._table.all, jobs)
+        _put(*self.table.all, jobs)
         self.start()
         return batch
 
@@ -189,11 +189,11 @@ class Crew:
 
     def finish(self) -> None:
         """Let threads end when they have done what was put; nothing may be put any more."""
-        _stop(*self._table.all, _DONE)
+        _stop(*self.table.all, _DONE)
 
     def close(self) -> None:
         """End the threads; what they have not begun is not done."""
-        _stop(*self._table.all, _NOW)
+        _stop(*self.table.all, _NOW)
         if self._started:
             for thread in self.threads:
                 thread.join()
@@ -203,7 +203,7 @@ class Crew:
         cupy().cuda.runtime.setDevice(self._device)
         job = np.zeros(FIELDS, np.int64)
         own = int(self._out)
-        _serve(*self._table.all, own, job, ring.buffers, ring.events, ring.turn, ring.copy)
+        _serve(*self.table.all, own, job, ring.buffers, ring.events, ring.turn, ring.copy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

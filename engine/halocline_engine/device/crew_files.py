@@ -20,8 +20,6 @@ __all__ = ["CrewFiles", "device_files"]
 
 #: Seconds between two looks at whether copies are done, for which a thread waits without Python.
 _LOOK = 10.0
-import os
-HELP = os.environ.get("HELP", "1") == "1"
 
 
 def device_files(reading: int, writing: int) -> Files:
@@ -33,7 +31,7 @@ def device_files(reading: int, writing: int) -> Files:
 
 
 class CrewFiles:
-    """So many threads that read, and so many that write: `files.Files`.
+    """So many threads that read first, and so many that write first: `files.Files`.
 
     The device is the one that is current where this is made. Raises `DeviceError` where there is no
     driver.
@@ -44,8 +42,7 @@ class CrewFiles:
         self._device = cupy().cuda.runtime.getDevice()
         self._sending, self._fetching = (cupy().cuda.Stream(non_blocking=True) for _ in "io")
         self._readers = Crew(reading, calls, out=False, name="halocline-read")
-        beside = self._readers if HELP else None
-        self._writers = Crew(writing, calls, out=True, name="halocline-write", beside=beside)
+        self._writers = Crew(writing, calls, out=True, name="halocline-write", beside=self._readers)
 
     def read(self, spans: Sequence[Span]) -> bool:
         """Fill bytes of the device; see `Files`."""

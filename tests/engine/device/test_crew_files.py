@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -39,14 +41,28 @@ class Driver:
     def __init__(self) -> None:
         self.refuses = 10**9
         self.copied = 0
+        self.together: threading.Barrier | None = None
         kinds = [ctypes.CFUNCTYPE(ctypes.c_int, _LONG, _LONG) for _ in range(2)]
         one = ctypes.CFUNCTYPE(ctypes.c_int, _LONG)
-        done = Mock(return_value=0)
-        self.functions = [kinds[0](self._copy), kinds[1](done), one(done)]
+        self.log: list[tuple[str, int]] = []
+        self.functions = [kinds[0](self._copy), kinds[1](self._record), one(self._wait)]
+
+    def _record(self, event: int, _stream: int) -> int:
+        self.log.append(("record", event))
+        return 0
+
+    def _wait(self, event: int) -> int:
+        self.log.append(("wait", event))
+        return 0
 
     def _copy(self, place: int, _stream: int) -> int:
         numbers = (_LONG * 16).from_address(place)
+        if self.together is not None:
+            self.together.wait(10)
         self.copied += 1
+        self.log.append(
+            ("fetch" if numbers[2] == 2 else "send", numbers[10 if numbers[9] == 1 else 3])
+        )
         if self.copied > self.refuses:
             return 700
         there = numbers[10] if numbers[9] == 1 else numbers[11]
@@ -64,10 +80,14 @@ def pinned(size: int) -> Any:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     found = Driver()
-    event = SimpleNamespace(ptr=1, synchronize=Mock())
+    numbers = itertools.count(1)
+
+    def event(**_options: bool) -> Any:
+        return SimpleNamespace(ptr=next(numbers), synchronize=Mock())
+
     cuda = SimpleNamespace(
         runtime=SimpleNamespace(getDevice=lambda: 0, setDevice=Mock()),
-        Event=Mock(return_value=event),
+        Event=event,
         Stream=Mock(return_value=SimpleNamespace(ptr=5)),
         alloc_pinned_memory=pinned,
     )
@@ -96,6 +116,42 @@ def test_bytes_go_to_files_of_their_size_and_back(driver: Driver, tmp_path: Path
     assert device.read([])
     device.write([], 10)
     device.close()
+
+
+def test_threads_that_have_nothing_to_do_help_the_others(driver: Driver, tmp_path: Path) -> None:
+    """Each copy waits for another one that is made at the same time: one way has one thread."""
+    device, values = CrewFiles(1, 1), np.arange(4, dtype=np.uint8)
+    driver.together = threading.Barrier(2)
+    paths = [tmp_path / str(n) for n in range(4)]
+    ends = [slice(n, n + 1) for n in range(4)]
+    device.write([Span(p, 0, Bytes(values[at])) for p, at in zip(paths, ends, strict=True)], 1)
+    into = np.zeros(4, np.uint8)
+    assert device.read([Span(p, 0, Bytes(into[at])) for p, at in zip(paths, ends, strict=True)])
+    assert into.tolist() == values.tolist()
+    device.close()
+
+
+def test_a_buffer_is_filled_by_the_device_when_what_it_sent_is_sent(
+    driver: Driver, tmp_path: Path
+) -> None:
+    """Whoever helps uses the same buffers both ways."""
+    device, values = CrewFiles(1, 1), np.arange(8, dtype=np.uint8)
+    driver.together = threading.Barrier(2)
+    paths = [tmp_path / str(n) for n in range(2)]
+    for path in paths:
+        path.write_bytes(bytes(4))
+    assert device.read([Span(p, 0, Bytes(values[:4])) for p in paths])
+    device.write([Span(p, 0, Bytes(values[4:])) for p in paths], 4)
+    device.close()
+    sent = {buffer for what, buffer in driver.log if what == "send"}
+    fetched = [at for at, (what, _) in enumerate(driver.log) if what == "fetch"]
+    assert sent == {driver.log[at][1] for at in fetched}
+    before = driver.log[: fetched[0]]
+    # Events of buffers are those that are waited for before they are recorded.
+    marks = {n: at for at, (what, n) in enumerate(before) if what == "record"}
+    rings = [n for n, at in marks.items() if ("wait", n) in before[:at]]
+    assert len(rings) == len(sent) == 2
+    assert all(("wait", n) in before[marks[n] :] for n in rings)
 
 
 def test_what_is_not_there_or_too_short_is_not_read(driver: Driver, tmp_path: Path) -> None:
