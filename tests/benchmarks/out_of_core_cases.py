@@ -19,14 +19,15 @@ from halocline_engine.distribute import pipeline
 CREW, KVIKIO, BUFFERS = "crew", "kvikio", "buffers"
 #: Rows of a block, where nothing else is asked for.
 ROWS = 1024
-#: (Steps of a residency, rows of a block, slots, way) that are measured.
+#: (Steps of a residency, rows of a block, slots, way) that are measured, the slots that plans take.
 Case: TypeAlias = tuple[int, int, int, str]
 CASES: tuple[Case, ...] = (
     (1, 1024, 3, CREW),
     (16, 1024, 3, CREW),
     (64, 1024, 3, CREW),
-    (128, 1024, 3, CREW),
-    (256, 1024, 3, CREW),
+    (128, 1024, 2, CREW),
+    (256, 1024, 2, CREW),
+    (128, 1024, 3, BUFFERS),
     (1, 1024, 3, BUFFERS),
     (64, 1024, 3, BUFFERS),
     (64, 1024, 3, KVIKIO),

@@ -39,6 +39,8 @@ __all__ = ["launch"]
 _PASSES = 3
 #: Blocks that overlap on a device: one is sent, one computed, one fetched.
 _SLOTS = 3
+#: As many are enough where files go straight to the device, and nothing waits for large buffers.
+_SLOTS_FILED = 2
 #: Bytes below which what takes files straight to a device is not worth its beginning.
 _LARGE = 1 << 30
 #: Bytes of a block below which sending it alone is mostly waiting.
@@ -164,7 +166,10 @@ def _plan(
     codecs, unpacked = _unpacked(checked, options) if slots else ((), 0)
     if slots and _filed(checked, options):
         buffers = ring_bytes(max(turns(len(os.sched_getaffinity(0)))))
-        plan = _with_rooms(plan, demand, replace(supply, filed=True, buffers=buffers))
+        filed = replace(supply, filed=True, buffers=buffers)
+        plan = _with_rooms(plan, demand, filed)
+        if not plan.filed and options.slots is None:
+            plan = _with_rooms(plan, replace(demand, slots=_SLOTS_FILED), filed)
     elif unpacked:
         found = _with_rooms(plan, demand, replace(supply, unpacked=unpacked))
         plan = plan if found is plan else replace(found, unpacked=codecs)

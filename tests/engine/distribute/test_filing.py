@@ -17,7 +17,7 @@ import zarr
 
 from halocline_engine.datasets import raw
 from halocline_engine.device.files import Span, kvikio_files
-from halocline_engine.distribute import filing
+from halocline_engine.distribute import filing, launch
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.host_lanes import HostLanes
 from halocline_engine.distribute.options import Options
@@ -200,6 +200,26 @@ def test_rooms_for_files_are_projected_but_never_refused(tmp_path: Path, files: 
     _, again, buffered = starred(store, tmp_path / "again.zarr", filed=True, memory=scarce)
     assert again.projected_bytes == scarce
     assert buffered.bytes_filed == 0
+
+
+def test_two_blocks_overlap_where_three_leave_no_room_for_files(
+    tmp_path: Path, files: HostFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If nobody said how many; the bytes are the same."""
+    store = stored(tmp_path / "in.zarr", ("time", "z", "y", "x"), {"z": 2, "y": 5, "x": 24})
+    plain, _, _ = starred(store, tmp_path / "plain.zarr", filed=False)
+    three, two = (
+        starred(store, tmp_path / f"{slots}.zarr", filed=True, slots=slots)[1].projected_bytes
+        for slots in (3, 2)
+    )
+    monkeypatch.setattr(launch, "_slots", lambda checked, options: options.slots or 3)
+    scarce: dict[str, Any] = {"filed": True, "memory": three - 1}
+    got, planned, finished = starred(store, tmp_path / "out.zarr", slots=None, **scarce)
+    assert planned.projected_bytes == two < three
+    assert finished.bytes_filed > 0
+    assert got["v"].values.tobytes() == plain["v"].values.tobytes()
+    _, _, asked = starred(store, tmp_path / "asked.zarr", slots=3, **scarce)
+    assert asked.bytes_filed == 0
 
 
 def test_small_pieces_go_through_buffers(tmp_path: Path) -> None:
