@@ -98,21 +98,24 @@ class Measured(PipelinedWork):
         del conveyor
         self._unlock()
         conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
-        for stage in Stage:
+        here = [stage for stage in Stage if self.belt.files is None or stage not in OWN]
+        for stage in here:
             if stage is Stage.WRITE:
                 self._forget()
             numbers = last if stage is Stage.SEND else every
-            if stage in OWN and self.belt.files is not None:
-                seconds = self._with_threads(items, stage, self.figure.threads[OWN.index(stage)])
-            else:
-                seconds = self._alone(conveyor, stage, numbers)
+            seconds = self._alone(conveyor, stage, numbers)
             if stage is Stage.SEND:
                 self.figure.sent = sum(map(_sent, items))
                 seconds *= self.figure.sent / sum(_sent(items[n]) for n in numbers)
             self.figure.alone[stage.name.lower()] = seconds
         self.figure.locked = self.belt.pages.locked if self.belt.pages else 0
         self._forget()
+        # Its arrays go back before others are made.
         del conveyor
+        for stage, count in zip(OWN, self.figure.threads, strict=True):
+            if stage not in here:
+                self.figure.alone[stage.name.lower()] = self._with_threads(items, stage, count)
+        self._forget()
         self._with_all_threads(items)
         self._unlock()
         timeline = Timeline()
