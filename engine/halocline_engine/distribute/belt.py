@@ -20,7 +20,7 @@ from halocline_engine.distribute.decoding import Decoder, open_decoder
 from halocline_engine.distribute.host_lanes import HostLanes
 from halocline_engine.distribute.pipeline import Lanes
 
-__all__ = ["Belt", "Carrier", "open_belt", "turns"]
+__all__ = ["Belt", "Carrier", "cores_of", "open_belt", "turns"]
 
 
 class Carrier(Lanes, Protocol):
@@ -100,17 +100,18 @@ class Belt:
 
 @contextmanager
 def open_belt(
-    target: str, *, filed: bool = False, unpacked: tuple[str, ...] = ()
+    target: str, *, filed: bool = False, unpacked: tuple[str, ...] = (), beside: int = 1
 ) -> Generator[Belt]:
     """Open the device of a target for pipelines; at the end nothing is under way, or locked.
 
     `filed` lets files go straight to and from memory of the device, where that is possible, and
-    chunks of the codecs `unpacked` are decoded there, if nvCOMP is there.
+    chunks of the codecs `unpacked` are decoded there, if nvCOMP is there. So many processes
+    `beside` each other do the same on this machine, and have as many cores each.
     """
     with ExitStack() as stack:
         stack.enter_context(_settled())
         lanes: Any = stack.enter_context(_lanes(target))
-        cores = len(os.sched_getaffinity(0))
+        cores = cores_of(beside)
         files: Files | None = lanes.files(*turns(cores)) if filed else None
         if files is not None:
             stack.callback(files.close)
@@ -139,6 +140,15 @@ def _settled() -> Generator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def cores_of(beside: int) -> int:
+    """Return how many cores are for a process, of so many that share this machine.
+
+    Those that may use some of its cores only may already have no more than their share.
+    """
+    everywhere = os.cpu_count() or 1
+    return max(1, min(len(os.sched_getaffinity(0)), everywhere // beside))
 
 
 def turns(cores: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ import logging
 import os
 import queue
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
@@ -73,6 +74,11 @@ class ClusterPool:
     def threads(self) -> int:
         """How many blocks a process has at hand at once."""
         return max(1, min(_AT_HAND, *(int(w["nthreads"]) for w in self._chosen.now().values())))
+
+    @property
+    def beside(self) -> int:
+        """How many workers are on the machine that has most of them."""
+        return max(Counter(worker["host"] for worker in self._chosen.now().values()).values())
 
     @property
     def memory(self) -> int:

@@ -153,6 +153,7 @@ class _Streaming:
     threads: int = 1
     workers: int = 1
     remote: bool = False
+    beside: int = 1
 
     @property
     def memory(self) -> int:

@@ -96,9 +96,10 @@ class Places:
             lent = _rows_to_make(self.made, sink, piece)
             if lent is None:
                 return None
-            if lent.path is not None and lent.path.parent not in self._folders:
-                lent.path.parent.mkdir(parents=True, exist_ok=True)
-                self._folders.add(lent.path.parent)
+            folder = None if lent.path is None else Path(lent.path).parent
+            if folder is not None and folder not in self._folders:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._folders.add(folder)
             lents.append(lent)
         return lents
 

@@ -56,6 +56,11 @@ class Pool(Protocol):
         """Whether the processes are others than this one."""
         ...
 
+    @property
+    def beside(self) -> int:
+        """How many of the processes share the cores of one machine, at most."""
+        ...
+
     def device_memory(self, target: str) -> int | None:
         """Return the bytes that blocks may take on the device of a process.
 
@@ -82,6 +87,7 @@ class LocalPool:
     threads: int = 2
     workers: int = 1
     remote: bool = False
+    beside: int = 1
 
     @property
     def memory(self) -> int:

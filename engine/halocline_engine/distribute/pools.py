@@ -50,6 +50,11 @@ class _Granted:
         """Whether the processes are others than this one."""
         return self.pool.remote
 
+    @property
+    def beside(self) -> int:
+        """How many of the processes share the cores of one machine, at most."""
+        return self.pool.beside
+
     def device_memory(self, target: str) -> int | None:
         """Return the bytes that blocks may take on the device of a process."""
         there, granted = self.pool.device_memory(target), self.options.device_memory

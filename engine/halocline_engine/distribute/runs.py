@@ -30,7 +30,8 @@ class PipelinedRuns:
     """The work of a pass, whose blocks go to workers in so many runs: `task.RunWork`.
 
     `job` names what pipelines of several passes share in a process; `filed` says that plain files
-    go straight to its device, and chunks of the codecs `unpacked` are decoded there.
+    go straight to its device, and chunks of the codecs `unpacked` are decoded there. So many
+    processes `beside` each other share the cores of a machine.
     """
 
     work: Work
@@ -40,6 +41,7 @@ class PipelinedRuns:
     runs: int
     filed: bool = False
     unpacked: tuple[str, ...] = ()
+    beside: int = 1
 
     def run(self, block: Block, asked: Asked | None = None) -> Report:
         """Compute one block by itself."""
@@ -49,7 +51,7 @@ class PipelinedRuns:
         """Compute a run of blocks; a process has one at a time."""
         place = _place(self.job, self.target)
         with place.lock:
-            belt = place.belt(filed=self.filed, unpacked=self.unpacked)
+            belt = place.belt(filed=self.filed, unpacked=self.unpacked, beside=self.beside)
             work = PipelinedWork(self.work, self.slots, belt)
             try:
                 return tuple(work.stream(blocks, place.ended.is_set))
@@ -80,11 +82,11 @@ class _Place:
         self._stack = ExitStack()
         self._belt: Belt | None = None
 
-    def belt(self, *, filed: bool, unpacked: tuple[str, ...]) -> Belt:
+    def belt(self, *, filed: bool, unpacked: tuple[str, ...], beside: int) -> Belt:
         """Return the device and its buffers; the lock is held."""
         if self._belt is None:
             self._belt = self._stack.enter_context(
-                open_belt(self._target, filed=filed, unpacked=unpacked)
+                open_belt(self._target, filed=filed, unpacked=unpacked, beside=beside)
             )
         return self._belt
 

@@ -275,7 +275,7 @@ def _whole(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockWork:
     slots, belt = job.plan.slots, progress.belt
     if slots and pool.remote:
         plan = job.plan
-        ways = (plan.filed, plan.unpacked)
+        ways = (plan.filed, plan.unpacked, pool.beside)
         return PipelinedRuns(work, slots, job.target, progress.run, plan.runs, *ways)
     return work if belt is None else PipelinedWork(work, slots, belt)
 

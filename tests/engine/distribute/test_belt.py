@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
-from halocline_engine.distribute.belt import open_belt, turns
+from halocline_engine.distribute.belt import cores_of, open_belt, turns
 
 
 @pytest.fixture
@@ -47,3 +49,16 @@ def test_cores_are_divided_between_reading_and_writing(
     cores: int, reading: int, writing: int
 ) -> None:
     assert turns(cores) == (reading, writing)
+
+
+@pytest.mark.parametrize(
+    ("there", "mine", "beside", "cores"),
+    [(32, 32, 1, 32), (32, 32, 2, 16), (32, 16, 2, 16), (32, 8, 2, 8), (2, 2, 4, 1)],
+)
+def test_processes_of_a_machine_share_its_cores(
+    there: int, mine: int, beside: int, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that may use some of them only has no more than its share already."""
+    monkeypatch.setattr(os, "cpu_count", lambda: there)
+    monkeypatch.setattr(os, "sched_getaffinity", Mock(return_value=set(range(mine))))
+    assert cores_of(beside) == cores

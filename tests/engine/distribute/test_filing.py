@@ -212,7 +212,11 @@ def test_two_blocks_overlap_where_three_leave_no_room_for_files(
         starred(store, tmp_path / f"{slots}.zarr", filed=True, slots=slots)[1].projected_bytes
         for slots in (3, 2)
     )
-    monkeypatch.setattr(launch, "_slots", lambda checked, options: options.slots or 3)
+
+    def usual(_checked: object, options: Options) -> int:
+        return options.slots or 3
+
+    monkeypatch.setattr(launch, "_slots", usual)
     scarce: dict[str, Any] = {"filed": True, "memory": three - 1}
     got, planned, finished = starred(store, tmp_path / "out.zarr", slots=None, **scarce)
     assert planned.projected_bytes == two < three

@@ -6,15 +6,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
 import xarray as xr
 import zarr
 
+from halocline_engine.distribute import streamed
 from halocline_engine.distribute.cluster import start
 from halocline_engine.distribute.events import BlockFinished, Event, Finished, Planned
 from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.runs import PipelinedRuns
 from halocline_engine.errors import CancelledError
 from halocline_engine.run import run
 
@@ -134,3 +137,21 @@ def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
     assert got["v"].values.tobytes() == expected["v"].values.tobytes()
     done = [event.done for event in events if isinstance(event, BlockFinished)]
     assert done == 3 * list(range(1, 13))
+
+
+def test_workers_of_a_machine_know_how_many_share_its_cores(tmp_path: Path) -> None:
+    with start(2, "reference") as pool:
+        assert pool.beside == 2
+        with patch.object(streamed, "PipelinedRuns", wraps=PipelinedRuns) as made_runs:
+            starred(
+                made(tmp_path / "in.zarr", None), output=tmp_path / "out.zarr", cluster=pool.client
+            )
+    assert made_runs.call_args.args[-1] == 2
+    belt = Mock(side_effect=KeyboardInterrupt)
+    runs = PipelinedRuns(Mock(), 3, "reference", "alone", 1, beside=5)
+    with (
+        patch("halocline_engine.distribute.runs.open_belt", belt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        runs.together(())
+    assert belt.call_args.kwargs["beside"] == 5
