@@ -139,7 +139,7 @@ class Crew:
             for ring in rings
         ]
         self._started = False
-        self._starting = threading.Lock()
+        self._lock = threading.Lock()
 
     def put(
         self,
@@ -169,9 +169,10 @@ class Crew:
         ).reshape(count, FIELDS)
         kept = (names, after, then, stream)
         batch = Batch(self.table, tuple(lent for lent, _, _ in copies), states, left, kept)
-        # Threads use its memory, whoever else still does.
-        self._under_way = [one for one in self._under_way if not one.done()]
-        self._under_way.append(batch)
+        with self._lock:
+            # Threads use its memory, whoever else still does.
+            self._under_way = [one for one in self._under_way if not one.done()]
+            self._under_way.append(batch)
         _put(*self.table.all, jobs)
         self.start()
         return batch
@@ -181,7 +182,7 @@ class Crew:
 
         That something is put starts them too.
         """
-        with self._starting:
+        with self._lock:
             if not self._started:
                 self._started = True
                 for thread in self.threads:
