@@ -1,7 +1,8 @@
 // Products of a sparse matrix with many fields: a thread computes one row for LEVELS members of the
 // batch, so that weights and columns are read once for all of them. Terms are added in order.
-// Where the weights of no row add up to 0, cells are missing that matter if the sum of the weights
-// that are left is another one. Of a BALANCED matrix, members with missing cells are noted.
+// Where weights add up to another number than 0, what is left of them tells whether missing cells
+// matter. Where those of some row add up to 0 (BALANCED) it does not, and members that miss a cell
+// are noted, each as a bit.
 enum Form { PLAIN, RELATIVE, DEPARTURE };
 
 // What a row with missing cells is: its sum for the weight of all cells. It is NaN where it has less
