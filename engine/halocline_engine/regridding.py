@@ -9,8 +9,9 @@ the order of the file, so that every target gives the same bits.
 
 `missing` says what NaN in the source does: with "renormalise" the cells that are there take the
 weight of those that are not, and a target cell is NaN where less than `least` of its weight is
-there; with "propagate" every cell that uses a NaN is NaN. Cells that the weights do not reach are
-NaN.
+there, or nothing that could be scaled: where the weights of all its cells, or of those that are
+there, add up to 0, or have different signs. A target cell with nothing missing is the plain sum.
+With "propagate" every cell that uses a NaN is NaN. Cells that the weights do not reach are NaN.
 
 The result has the regridded variables, the centres of the target's cells where the weights hold
 them, the other coordinates of the variables, and a line in the history. `target_dims` names the

@@ -169,6 +169,26 @@ def test_missing_cells_are_left_out(dataset: xr.Dataset) -> None:
     np.testing.assert_array_equal(missing(least=0.5), share < 0.5)
 
 
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_weights_that_add_up_to_0_or_less(target: str) -> None:
+    """Differences of two cells, a mean of them, and one with the other sign."""
+    weights = xr.Dataset(
+        {
+            "row": ("n_s", np.repeat([1, 2, 3], 2)),
+            "col": ("n_s", np.tile([1, 2], 3)),
+            "S": ("n_s", [1.0, -1.0, 0.5, 0.5, -0.5, -0.5]),
+            "src_grid_dims": ("src_grid_rank", [2]),
+            "dst_grid_dims": ("dst_grid_rank", [3]),
+        }
+    )
+    nan = np.nan
+    dataset = xr.Dataset({"t": (("time", "x"), [[5.0, 3.0], [5.0, nan], [nan, nan]])})
+    found = he.regrid(dataset, weights, target=target, target_dims=["x"])
+    np.testing.assert_array_equal(found.t, [[2.0, 4.0, -4.0], [nan, 5.0, -5.0], [nan, nan, nan]])
+    found = he.regrid(dataset, weights, target=target, target_dims=["x"], least=0.6)
+    np.testing.assert_array_equal(found.t[1], [nan, nan, nan])
+
+
 def test_files_and_unstructured_grids(dataset: xr.Dataset, tmp_path: Path) -> None:
     weights = esmf().drop_vars(["yc_b", "xc_b"])
     weights["dst_grid_dims"] = (("dst_grid_rank",), [int(np.prod(TARGET))])

@@ -77,3 +77,21 @@ def test_products(machine: CudaMachine, dtype: str, block: int, missing: Missing
     wanted = Host(0).product(matrix, field, Form.PLAIN, missing, 0.3)
     found = Device(machine).product(matrix, field, Form.PLAIN, missing, 0.3)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("block", [1, 2, 4])
+def test_rows_without_a_share(machine: CudaMachine, dtype: str, block: int) -> None:
+    """Weights of many rows add up to 0 or less, and so does what is left of them."""
+    rng = np.random.default_rng(block)
+    row = np.repeat(np.arange(500), 4)
+    first = block * rng.integers(0, 800 // block, 2000 // block)
+    column = (first[:, None] + np.arange(block)).reshape(-1)
+    matrix = sparse(row, column, rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], row.size), 500, 800)
+    field = rng.normal(size=(19, 800)).astype(dtype)
+    field[rng.random(field.shape) < 0.4] = np.nan
+    field[5] = np.nan
+    wanted = Host(0).product(matrix, field, Form.PLAIN, Missing.RENORMALISE, 0.3)
+    found = Device(machine).product(matrix, field, Form.PLAIN, Missing.RENORMALISE, 0.3)
+    assert np.isnan(wanted[5]).all()
+    np.testing.assert_array_equal(found, wanted)

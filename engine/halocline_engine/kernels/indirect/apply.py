@@ -28,7 +28,7 @@ from halocline_engine.kernels.indirect.problem import (
     Transfer,
     alignment_of,
 )
-from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse, sliced
+from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse, balanced, sliced
 from halocline_engine.kernels.machine import Library, Machine, Moved
 
 __all__ = [
@@ -262,16 +262,19 @@ def _for_product(
 ) -> tuple[Product, list[NDArray[Any]]]:
     """Return the kernel for a matrix, and the arrays that it takes: in slices where that pays."""
     bits, renormalise = 8 * matrix.columns.itemsize, missing is Missing.RENORMALISE
-    levels = PRODUCT_LEVELS[dtype.name]
+    levels, noted = PRODUCT_LEVELS[dtype.name], renormalise and balanced(matrix)
     found = sliced(matrix, 16 // dtype.itemsize)
     if found is not None:
-        kernel = Product(dtype.name, form, renormalise, bits, levels, block=found.block)
+        kernel = Product(
+            dtype.name, form, renormalise, bits, levels, block=found.block, balanced=noted
+        )
         return kernel, [found.offsets, found.lengths, found.columns, found.weights]
     starts, columns = matrix.starts, matrix.columns
     if starts.itemsize != columns.itemsize:
         bits = 64
         starts, columns = starts.astype(np.int64), columns.astype(np.int64)
-    return Product(dtype.name, form, renormalise, bits, levels), [starts, columns, matrix.weights]
+    kernel = Product(dtype.name, form, renormalise, bits, levels, balanced=noted)
+    return kernel, [starts, columns, matrix.weights]
 
 
 def _bytes(array: NDArray[Any]) -> Bytes:

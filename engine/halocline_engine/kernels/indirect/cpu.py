@@ -179,6 +179,7 @@ def _product(
 ) -> None:  # pragma: no cover - compiled
     total = np.empty(_LEVELS)
     valid = np.empty(_LEVELS)
+    gone = np.empty(_LEVELS, np.bool_)
     for start in range(0, field.shape[0], _LEVELS):
         levels = min(_LEVELS, field.shape[0] - start)
         for row in range(first, past):
@@ -186,6 +187,7 @@ def _product(
             for level in range(levels):
                 total[level] = 0.0
                 valid[level] = 0.0
+                gone[level] = False
             for term in range(starts[row], starts[row + 1]):
                 weight = weights[term]
                 column = columns[term]
@@ -199,10 +201,13 @@ def _product(
                     elif value == value:
                         total[level] += weight * value
                         valid[level] += weight
+                    else:
+                        gone[level] = True
             for level in range(levels):
                 value = total[level]
-                if renormalise and valid[level] != full:
-                    if valid[level] != 0.0 and valid[level] >= least * full:
+                if gone[level]:
+                    left = -valid[level] if full < 0.0 else valid[level]
+                    if full != 0.0 and left > 0.0 and left >= least * abs(full):
                         value = value * (full / valid[level])
                     else:
                         value = np.nan

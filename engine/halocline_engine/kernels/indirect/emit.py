@@ -164,7 +164,8 @@ class Combination:
 class Product:
     """A kernel for products of a sparse matrix with `levels` members of a batch at a time.
 
-    `block` is that of a matrix in slices, or 0 for one by rows.
+    `block` is that of a matrix in slices, or 0 for one by rows. `balanced` says that cells are
+    renormalised and the weights of some row add up to 0, see `sparse.balanced`.
     """
 
     value: str
@@ -174,6 +175,7 @@ class Product:
     levels: int = 8
     threads: int = 128
     block: int = 0
+    balanced: bool = False
 
 
 def kernel_name(variant: Variant) -> str:
@@ -280,6 +282,7 @@ def emit_combination(combinations: Sequence[Combination]) -> str:
 def product_name(product: Product) -> str:
     """Return the name of a product's kernel."""
     missing = "renormalised" if product.renormalise else "plain"
+    missing += "_balanced" * product.balanced
     return (
         f"product_{product.form.value}_{missing}_{product.value}_i{product.index_bits}"
         f"_l{product.levels}_b{product.threads}_s{product.block}"
@@ -291,7 +294,8 @@ def emit_product(products: Sequence[Product]) -> str:
     parts = [_file("product.cu")]
     for one in dict.fromkeys(products):
         value, index = _VALUES[one.value], _INDICES[one.index_bits]
-        kind = f"{value}, {index}, {one.form.name}, {str(one.renormalise).lower()}, {one.levels}"
+        flags = f"{str(one.renormalise).lower()}, {str(one.balanced).lower()}"
+        kind = f"{value}, {index}, {one.form.name}, {flags}, {one.levels}"
         starts, function, begins = f"const {index} *starts", f"product<{kind}>", "starts"
         if one.block:
             starts = "const long long *offsets, const int *lengths"

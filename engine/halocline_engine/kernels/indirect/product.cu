@@ -1,8 +1,22 @@
 // Products of a sparse matrix with many fields: a thread computes one row for LEVELS members of the
 // batch, so that weights and columns are read once for all of them. Terms are added in order.
+// Where weights add up to another number than 0, what is left of them tells whether missing cells
+// matter. Where those of some row add up to 0 (BALANCED) it does not, and members that miss a cell
+// are noted, each as a bit.
 enum Form { PLAIN, RELATIVE, DEPARTURE };
 
-template <typename Value, typename Index, int FORM, bool RENORMALISE, int LEVELS>
+// What a row with missing cells is: its sum for the weight of all cells. It is NaN where it has less
+// than the least share of its weight, and where there is no share: nothing is left, or the weights
+// add up to 0, or those that are left have the other sign.
+__device__ __forceinline__ double renormalised(const double sum, const double valid,
+                                               const double all, const double least) {
+  const double whole = all < 0.0 ? -all : all, left = all < 0.0 ? -valid : valid;
+  return whole > 0.0 && left > 0.0 && left >= least * whole
+             ? sum * (all / valid)
+             : __longlong_as_double(0x7ff8000000000000ll);
+}
+
+template <typename Value, typename Index, int FORM, bool RENORMALISE, bool BALANCED, int LEVELS>
 __device__ __forceinline__ void
 product(const Value *__restrict__ field, Value *__restrict__ out, const Index *__restrict__ starts,
         const Index *__restrict__ columns, const double *__restrict__ weights, const int rows,
@@ -12,7 +26,9 @@ product(const Value *__restrict__ field, Value *__restrict__ out, const Index *_
   const int first = (int)blockIdx.y * LEVELS;
   field += first * cells;
   out += first * (long long)rows + row;
+  static_assert(LEVELS <= 32, "Members with missing cells are bits of one word.");
   double sum[LEVELS], valid[LEVELS], own[LEVELS];
+  unsigned missing = 0;
 #pragma unroll
   for (int l = 0; l < LEVELS; ++l) {
     sum[l] = valid[l] = 0.0;
@@ -33,6 +49,8 @@ product(const Value *__restrict__ field, Value *__restrict__ out, const Index *_
         if (value == value) {
           sum[l] = sum[l] + weight * value;
           valid[l] = valid[l] + weight;
+        } else if (BALANCED) {
+          missing |= 1u << l;
         }
       } else {
         sum[l] = sum[l] + weight * value;
@@ -43,9 +61,8 @@ product(const Value *__restrict__ field, Value *__restrict__ out, const Index *_
   for (int l = 0; l < LEVELS; ++l) {
     if (first + l >= batch) continue;
     double value = sum[l];
-    if (RENORMALISE && valid[l] != all)
-      value = valid[l] != 0.0 && valid[l] >= least * all ? value * (all / valid[l])
-                                                         : __longlong_as_double(0x7ff8000000000000ll);
+    if (RENORMALISE && (BALANCED ? (missing >> l & 1u) != 0 : valid[l] != all))
+      value = renormalised(value, valid[l], all, least);
     if (begin == end) value = __longlong_as_double(0x7ff8000000000000ll);
     if (FORM == DEPARTURE) value = own[l] + value;
     out[l * (long long)rows] = (Value)value;
@@ -59,7 +76,8 @@ template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N :
   T at[N];
 };
 
-template <typename Value, typename Index, int FORM, bool RENORMALISE, int LEVELS, int BLOCK>
+template <typename Value, typename Index, int FORM, bool RENORMALISE, bool BALANCED, int LEVELS,
+          int BLOCK>
 __device__ __forceinline__ void
 product_sliced(const Value *__restrict__ field, Value *__restrict__ out,
                const long long *__restrict__ offsets, const int *__restrict__ lengths,
@@ -72,7 +90,9 @@ product_sliced(const Value *__restrict__ field, Value *__restrict__ out,
   const int first = (int)blockIdx.y * LEVELS;
   field += first * cells;
   out += first * (long long)rows + row;
+  static_assert(LEVELS <= 32, "Members with missing cells are bits of one word.");
   double sum[LEVELS], valid[LEVELS], own[LEVELS];
+  unsigned missing = 0;
 #pragma unroll
   for (int l = 0; l < LEVELS; ++l) {
     sum[l] = valid[l] = 0.0;
@@ -101,6 +121,8 @@ product_sliced(const Value *__restrict__ field, Value *__restrict__ out,
           if (value == value) {
             sum[l] = sum[l] + weight.at[b] * value;
             valid[l] = valid[l] + weight.at[b];
+          } else if (BALANCED) {
+            missing |= 1u << l;
           }
         } else {
           sum[l] = sum[l] + weight.at[b] * value;
@@ -112,9 +134,8 @@ product_sliced(const Value *__restrict__ field, Value *__restrict__ out,
   for (int l = 0; l < LEVELS; ++l) {
     if (first + l >= batch) continue;
     double value = sum[l];
-    if (RENORMALISE && valid[l] != all)
-      value = valid[l] != 0.0 && valid[l] >= least * all ? value * (all / valid[l])
-                                                         : __longlong_as_double(0x7ff8000000000000ll);
+    if (RENORMALISE && (BALANCED ? (missing >> l & 1u) != 0 : valid[l] != all))
+      value = renormalised(value, valid[l], all, least);
     if (count == 0) value = __longlong_as_double(0x7ff8000000000000ll);
     if (FORM == DEPARTURE) value = own[l] + value;
     out[l * (long long)rows] = (Value)value;

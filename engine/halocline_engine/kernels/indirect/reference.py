@@ -54,12 +54,13 @@ def product(
 ) -> NDArray[Any]:
     """Return the product of a matrix with fields [batch, cell], as [batch, row] of their type.
 
-    `least` is the share of its weight that a row needs where missing cells are renormalised.
+    `least` is the share of its weight that a row needs where missing cells are renormalised; which
+    rows are NaN then, `Missing` says.
     """
     rows = np.repeat(np.arange(matrix.rows), np.diff(matrix.starts))
     own = field[:, : matrix.rows].astype(np.float64)
     total, valid = np.zeros((2, field.shape[0], matrix.rows))
-    full = np.zeros(matrix.rows)
+    full, gone = np.zeros(matrix.rows), np.zeros(total.shape, bool)
     with np.errstate(all="ignore"):
         values = field[:, matrix.columns].astype(np.float64)
         if form is not Form.PLAIN:
@@ -69,15 +70,16 @@ def product(
         if missing is Missing.RENORMALISE:
             there = ~np.isnan(values)
             terms, weights = np.where(there, terms, 0.0), np.where(there, weights, 0.0)
+            for member in range(field.shape[0]):
+                gone[member, rows[~there[member]]] = True
         # These add one term after the other, in order.
         np.add.at(full, rows, matrix.weights)
         for member in range(field.shape[0]):
             np.add.at(total[member], rows, terms[member])
             np.add.at(valid[member], rows, weights[member])
-        if missing is Missing.RENORMALISE:
-            enough = (valid != 0) & (valid >= least * full)
-            scaled = np.where(enough, total * (full / valid), np.nan)
-            total = np.where(valid == full, total, scaled)
+        left = np.where(full < 0, -valid, valid)
+        enough = (full != 0) & (left > 0) & (left >= least * np.abs(full))
+        total = np.where(gone, np.where(enough, total * (full / valid), np.nan), total)
         total[:, matrix.starts[1:] == matrix.starts[:-1]] = np.nan
         return (own + total if form is Form.DEPARTURE else total).astype(field.dtype)
 

@@ -17,7 +17,7 @@ from halocline_engine.errors import ArgumentError
 from halocline_engine.kernels.indirect.indices import narrowest
 from halocline_engine.kernels.indirect.problem import Index
 
-__all__ = ["SLICE", "Form", "Missing", "Sliced", "Sparse", "sliced", "sparse"]
+__all__ = ["SLICE", "Form", "Missing", "Sliced", "Sparse", "balanced", "sliced", "sparse"]
 
 #: Rows of a slice: as many as threads that run side by side.
 SLICE = 32
@@ -41,8 +41,11 @@ class Form(Enum):
 class Missing(Enum):
     """What missing cells (NaN) do.
 
-    PROPAGATE: rows that use one are NaN. RENORMALISE: the other cells of the row take their weight;
-    a row is NaN where the weight of its other cells is less than the least share.
+    PROPAGATE: rows that use one are NaN. RENORMALISE: the other cells of the row take their weight:
+    a row in which cells are missing is the sum over the others, times `full / valid`, the sums of
+    all weights and of those of the others. It is NaN where the share `valid / full` is less than
+    the least share, is 0 or negative, or is not there, because the weights add up to 0. A row in
+    which nothing is missing is the plain sum, whatever its weights add up to.
     """
 
     PROPAGATE = "propagate"
@@ -79,6 +82,19 @@ class Sliced:
     lengths: NDArray[np.int32]
     columns: Index
     weights: NDArray[np.float64]
+
+
+def balanced(matrix: Sparse) -> bool:
+    """Whether the weights of some row, added in order as every target does, add up to 0.
+
+    Rows without weights do not count. The sum of the weights that are left does not tell for such
+    a row whether cells are missing.
+    """
+    lengths = np.diff(matrix.starts)
+    rows = np.repeat(np.arange(matrix.rows), lengths)
+    # This adds one weight after the other, in order.
+    sums = np.bincount(rows, matrix.weights, matrix.rows)
+    return bool(((sums == 0) & (lengths > 0)).any())
 
 
 def sliced(matrix: Sparse, most: int) -> Sliced | None:

@@ -61,6 +61,9 @@ PRODUCTS = (
     Product("float32", Form.PLAIN, renormalise=True, block=4),
     Product("float64", Form.RELATIVE, renormalise=False, levels=4, block=2),
     Product("float64", Form.PLAIN, renormalise=True, index_bits=64, levels=4, block=1),
+    Product("float32", Form.PLAIN, renormalise=True, levels=4, balanced=True),
+    Product("float32", Form.PLAIN, renormalise=True, levels=4, block=4, balanced=True),
+    Product("float64", Form.DEPARTURE, renormalise=True, levels=4, block=2, balanced=True),
 )
 
 
@@ -78,6 +81,13 @@ def test_every_kernel_compiles_without_spilling(architecture: str) -> None:
     assert sorted(found) == sorted(names)
     assert all(one.stack == 0 for one in found.values())
     assert all(one.registers <= 128 for one in found.values())
+
+
+def test_members_are_noted_only_where_weights_add_up_to_0() -> None:
+    ordinary, noted = PRODUCTS[2], PRODUCTS[6]
+    assert "product_sliced<float, int, PLAIN, true, false, 8, 4>" in emit_product([ordinary])
+    assert "product_sliced<float, int, PLAIN, true, true, 4, 4>" in emit_product([noted])
+    assert product_name(noted).startswith("product_plain_renormalised_balanced_float32_")
 
 
 def test_levels_of_knowledge_are_constants_of_the_code() -> None:
