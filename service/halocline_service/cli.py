@@ -26,9 +26,12 @@ app = typer.Typer(
     help="Run Halocline's service. Settings are read from HALOCLINE_* variables.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # Typer's panels show a flag as '--flag <bool>'
     pretty_exceptions_enable=False,
 )
-keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+keys = typer.Typer(
+    help="Make, list and revoke API keys.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(keys, name="key")
 
 _START_SECONDS = 90.0
