@@ -68,7 +68,7 @@ class Dispatcher:
         self._close()
 
     def sweep(self) -> None:
-        """Delete what nothing needs: files of no job, and uploads that were opened and left."""
+        """Delete what nothing needs: files of no job or upload, and uploads that were left open."""
         # The folders first: one that is made after the jobs were read belongs to a new job.
         names = sorted(os.listdir(self._tools.layout.jobs))
         known = self._store.jobs.known()
@@ -77,6 +77,9 @@ class Dispatcher:
                 self._tools.layout.forget_job(name)
             else:
                 self._tidy(name)
+        uploads = self._tools.layout.uploads()
+        for upload_id in sorted(uploads - self._store.uploads.known()):
+            self._tools.layout.forget_upload(upload_id)
         self._expire()
 
     def _turn(self) -> None:
@@ -181,7 +184,7 @@ class Dispatcher:
                     found = uploads.get(upload.id, owner=None)
                     if found is None or found.is_complete or last_touched(parts) >= before:
                         continue
-                    # The files first: a row without files is found again, files without one not.
+                    # The files first: what is left open is read by no job.
                     layout.forget_upload(upload.id)
                     uploads.remove(upload.id, owner=upload.owner)
             except BusyError:

@@ -214,6 +214,10 @@ class UploadStore(Protocol):
         """Forget an upload; give what was forgotten."""
         ...
 
+    def known(self) -> frozenset[str]:
+        """Give the identifiers of all uploads, for sweeping files that belong to none."""
+        ...
+
 
 class KeyStore(Protocol):
     """The API keys."""

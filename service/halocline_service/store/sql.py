@@ -105,6 +105,11 @@ class SqlUploads:
         with writing(self._engine) as db:
             return _upload(db.execute(statement).mappings().one_or_none())
 
+    def known(self) -> frozenset[str]:
+        """Give the identifiers of all uploads."""
+        with reading(self._engine) as db:
+            return frozenset(db.execute(select(upload.c.id)).scalars())
+
 
 def _same_key(db: Connection, owner: str, idempotency_key: str | None) -> Upload | None:
     if idempotency_key is None:
