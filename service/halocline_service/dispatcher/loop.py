@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import threading
@@ -12,7 +13,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from halocline_service.datasets.turns import BusyError, alone, last_touched
-from halocline_service.dispatcher.attempt import Tools, attempt
+from halocline_service.dispatcher.attempt import Tools, attempt, check_room
 from halocline_service.dispatcher.keeper import Keeper
 from halocline_service.dispatcher.outcome import (
     Away,
@@ -103,7 +104,8 @@ class Dispatcher:
         job = self._store.jobs.claim(self._name, seconds=self._settings.lease_seconds)
         if job is None:
             return False
-        keeper = Keeper(self._store.jobs, job, self._settings)
+        check = functools.partial(check_room, job, self._tools)
+        keeper = Keeper(self._store.jobs, job, self._settings, check_room=check)
         thread = threading.Thread(target=self._work, args=(job, keeper), name=f"job-{job.id}")
         self._running[thread] = keeper
         thread.start()
@@ -117,6 +119,8 @@ class Dispatcher:
                 outcome: Outcome = Succeeded(attempt(job, self._tools, keeper.tell, keeper.stopped))
             except Exception as error:
                 outcome = outcome_of(error)
+                if isinstance(outcome, Stopped) and keeper.shortage is not None:
+                    outcome = outcome_of(keeper.shortage)
                 if not isinstance(outcome, Stopped):  # else it was asked to
                     log.warning("job did not finish", exc_info=True)
             if isinstance(outcome, Lost) and job.attempt < job.max_attempts:
