@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from halocline_service import logs, machine
 from halocline_service.settings import Settings
-from halocline_service.store.base import StoreAway
+from halocline_service.store.base import StoreAway, StoreOutdated
 from halocline_service.supervisor import Child, Gone, Supervisor
 
 __all__ = ["app", "keys", "main"]
@@ -43,9 +43,12 @@ _DataDir = Annotated[Path | None, typer.Option(help="Where jobs, uploads and res
 
 
 def main() -> None:
-    """Run the command; a database that does not answer ends it with status 1."""
+    """Run the command; a database that does not answer or was not migrated ends it with status 1."""
     try:
         app()
+    except StoreOutdated as error:
+        typer.echo(f"{error} Run 'halocline-server migrate'.", err=True)
+        sys.exit(1)
     except StoreAway as error:
         typer.echo(f"{error} Is HALOCLINE_DATABASE_URL right, and the server running?", err=True)
         sys.exit(1)

@@ -12,7 +12,7 @@ from halocline_service.jobs.job import JsonObject, Upload, new_id
 from halocline_service.store.base import ApiKey, Clock, Page, QueueFull, Store
 from halocline_service.store.database import connect, paged, reading, take_turns, writing
 from halocline_service.store.sql_jobs import SqlJobs
-from halocline_service.store.tables import api_key, dispatcher, upload
+from halocline_service.store.tables import api_key, dispatcher, metadata, upload
 
 __all__ = ["SqlKeys", "SqlPresence", "SqlUploads", "open_store"]
 
@@ -24,6 +24,8 @@ def open_store(url: str, *, clock: Clock = time.time) -> Store:
     def check() -> None:
         with writing(engine) as db:
             db.execute(delete(dispatcher).where(dispatcher.c.name == ""))
+            for table in metadata.sorted_tables:  # names every column, so none may be missing
+                db.execute(select(table).limit(0))
 
     return Store(
         jobs=SqlJobs(engine, clock),
