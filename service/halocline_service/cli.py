@@ -43,7 +43,7 @@ _DataDir = Annotated[Path | None, typer.Option(help="Where jobs, uploads and res
 
 
 def main() -> None:
-    """Run the command; a database that does not answer or was not migrated ends it with status 1."""
+    """Run the command; status 1 where the database does not answer or was not migrated."""
     try:
         app()
     except StoreOutdated as error:
