@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from halocline_service import logs, machine
 from halocline_service.settings import Settings
-from halocline_service.store.base import StoreAway
+from halocline_service.store.base import StoreAway, StoreOutdated
 from halocline_service.supervisor import Child, Gone, Supervisor
 
 __all__ = ["app", "keys", "main"]
@@ -26,9 +26,12 @@ app = typer.Typer(
     help="Run Halocline's service. Settings are read from HALOCLINE_* variables.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # Typer's panels show a flag as '--flag <bool>'
     pretty_exceptions_enable=False,
 )
-keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+keys = typer.Typer(
+    help="Make, list and revoke API keys.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(keys, name="key")
 
 _START_SECONDS = 90.0
@@ -40,9 +43,12 @@ _DataDir = Annotated[Path | None, typer.Option(help="Where jobs, uploads and res
 
 
 def main() -> None:
-    """Run the command; a database that does not answer ends it with status 1."""
+    """Run the command; status 1 where the database does not answer or was not migrated."""
     try:
         app()
+    except StoreOutdated as error:
+        typer.echo(f"{error} Run 'halocline-server migrate'.", err=True)
+        sys.exit(1)
     except StoreAway as error:
         typer.echo(f"{error} Is HALOCLINE_DATABASE_URL right, and the server running?", err=True)
         sys.exit(1)

@@ -147,7 +147,7 @@ class Settings(BaseSettings):
     disk_headroom_bytes: int = Field(
         default=256 * _MEBIBYTE,
         ge=0,
-        description="Free space that must be left.",
+        description="Free space that must be left; jobs that compute end where there is less.",
     )
 
     @field_validator("database_url")

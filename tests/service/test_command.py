@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -148,3 +149,11 @@ def test_a_child_that_ends_at_once_is_named() -> None:
             supervisor.wait_for("it", lambda: False, seconds=10)
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("words", [("up",), ("worker",), ("key", "create"), ("key",), ()])
+def test_the_help_shows_flags_as_they_are_written(words: tuple[str, ...]) -> None:
+    status, text = call(*words, "--help")
+    assert status == 0
+    assert "bool" not in text
+    assert re.search(r"^  --help +Show this message and exit\.$", text, re.MULTILINE)

@@ -39,6 +39,7 @@ app = typer.Typer(
     help="Send jobs to a Halocline service and fetch what it computes.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # Typer's panels show a flag as '--flag <bool>'
     pretty_exceptions_enable=False,
 )
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from halocline_service.api.context import Context, Here, Owner
 from halocline_service.api.metrics import CONTENT_TYPE, Metrics
 from halocline_service.api.schemas import Presence
-from halocline_service.store.base import StoreAway
+from halocline_service.store.base import StoreAway, StoreOutdated
 
 __all__ = ["router"]
 
@@ -46,6 +46,8 @@ def readyz(here: Here) -> Response:
 def _outcome(check: Callable[[Context], str], here: Context) -> str:
     try:
         return check(here)
+    except StoreOutdated:
+        return "not migrated: run 'halocline-server migrate'"
     except StoreAway:
         return "does not answer"
     except (OSError, SQLAlchemyError) as error:

@@ -24,7 +24,7 @@ from starlette.status import HTTP_405_METHOD_NOT_ALLOWED as METHOD_NOT_ALLOWED
 from halocline_engine.errors import HaloclineError
 from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
 from halocline_service.jobs.errors import error_fields
-from halocline_service.store.base import StoreAway
+from halocline_service.store.base import StoreAway, StoreOutdated
 
 __all__ = [
     "OGC_TYPES",
@@ -43,6 +43,15 @@ __all__ = [
 
 _log = structlog.get_logger()
 _AWAY_SECONDS = "2"
+# What users are told of the database, and the way out.
+_AWAY = (
+    "The database does not answer.",
+    "Send the request again later; what was accepted is not lost.",
+)
+_OUTDATED = (
+    "The database was not migrated to this version of the service.",
+    "An operator must run 'halocline-server migrate'; what was accepted is not lost.",
+)
 
 #: Headers of every response.
 SECURITY: Mapping[str, str] = {
@@ -286,12 +295,9 @@ def install(app: FastAPI) -> None:
 
     def of_store(request: Request, error: Exception) -> Response:
         _log.warning("database not reached", error=str(error))
-        problem = ProblemError(
-            "unavailable",
-            "The database does not answer.",
-            hint="Send the request again later; what was accepted is not lost.",
-            headers={"Retry-After": _AWAY_SECONDS},
-        )
+        detail, hint = _OUTDATED if isinstance(error, StoreOutdated) else _AWAY
+        headers = {"Retry-After": _AWAY_SECONDS}
+        problem = ProblemError("unavailable", detail, hint=hint, headers=headers)
         return problem_response(request, problem)
 
     def of_disconnect(request: Request, _error: Exception) -> Response:

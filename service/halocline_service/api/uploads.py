@@ -113,9 +113,13 @@ def upload_info(request: Request, upload: OwnUpload) -> UploadInfo:
 
 @router.delete("/uploads/{upload_id}", status_code=204, summary="Delete an upload")
 def delete_upload(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> None:
-    """Forget an upload and its bytes; one that an unfinished job reads is kept."""
+    """Forget an upload and its bytes; one that an unfinished job reads is kept.
+
+    If this ends halfway, the dispatcher's sweep deletes what is left.
+    """
     refuse_in_use(here, f"upload:{upload.id}", owner=owner)
     with _alone(here, upload):
+        # The row first: as long as it is there, a job may read what is only half there.
         here.store.uploads.remove(upload.id, owner=owner)
         here.layout.forget_upload(upload.id)
     meter(request).forget(upload.id)

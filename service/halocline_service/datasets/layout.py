@@ -21,6 +21,8 @@ from halocline_service.jobs.job import Job, Lease
 
 __all__ = ["Layout"]
 
+_KINDS = (".open", ".parts", ".zarr")  # of folders of an upload
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -61,6 +63,11 @@ class Layout:
     def upload_parts(self, upload_id: str) -> Path:
         """Give the folder where the objects of an upload are until they are whole."""
         return self.root / "uploads" / f"{upload_id}.parts"
+
+    def uploads(self) -> frozenset[str]:
+        """Give the identifiers of the uploads that have files here."""
+        paths = (Path(name) for name in os.listdir(self.root / "uploads"))
+        return frozenset(path.stem for path in paths if path.suffix in _KINDS)
 
     def make(self) -> None:
         """Make the folders that are always there; readable by the owner only."""

@@ -21,7 +21,16 @@ from halocline_service.processes.base import DatasetInputs, Inputs, Process
 from halocline_service.processes.stencil import StencilInputs
 from halocline_service.processes.table import PROCESSES
 
-__all__ = ["ROOM", "EngineEvent", "EngineFunctions", "Runner", "Scan", "Tools", "attempt"]
+__all__ = [
+    "ROOM",
+    "EngineEvent",
+    "EngineFunctions",
+    "Runner",
+    "Scan",
+    "Tools",
+    "attempt",
+    "check_room",
+]
 
 #: The way out where a disk has no room.
 ROOM = "Remove jobs and uploads that are no longer needed, or ask the operator for more room."
@@ -103,7 +112,7 @@ def attempt(
         return _inline(process, inputs, job, cancelled)
     assert isinstance(inputs, DatasetInputs)
     told: dict[str, Any] = {"on_event": on_event, "cancelled": cancelled}
-    _check_room(tools)
+    check_room(job, tools)
     with _for_users(tools.layout):
         return _computed(job, inputs, tools, told)
 
@@ -149,8 +158,13 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
     return {"zarr": {"result": f"{folder.name}/{output.name}"}}
 
 
-def _check_room(tools: Tools) -> None:
-    """Refuse to begin on a disk that is nearly full."""
+def check_room(job: Job, tools: Tools) -> None:
+    """Refuse to write to a disk that is nearly full. Raises `OutputError`.
+
+    A job that writes no files may go on.
+    """
+    if PROCESSES[job.process].inline is not None:
+        return
     free = shutil.disk_usage(tools.layout.root).free
     if free < tools.headroom:
         raise OutputError(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from halocline_engine.errors import OutputError
 from halocline_service.dispatcher.attempt import EngineEvent
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import State
@@ -31,10 +32,17 @@ class Keeper:
     `stopped` is true once the job was dismissed or claimed by another, as the store says; or once
     someone called `stop`. A store that does not answer says nothing: the work goes on, and the
     fence keeps out what is late.
+
+    With each heartbeat it calls `check_room`; once that raises an `OutputError`, the attempt should
+    stop as well, and the error is its `shortage`.
     """
 
-    def __init__(self, store: JobStore, job: Job, settings: Settings) -> None:
+    def __init__(
+        self, store: JobStore, job: Job, settings: Settings, *, check_room: Callable[[], None]
+    ) -> None:
         self._store = store
+        self._check_room = check_room
+        self._shortage: OutputError | None = None
         self._lease = job.lease
         self._settings = settings
         self._stop = threading.Event()
@@ -67,6 +75,11 @@ class Keeper:
     def stopped(self) -> bool:
         """Say whether the attempt should stop."""
         return self._stop.is_set()
+
+    @property
+    def shortage(self) -> OutputError | None:
+        """Why the attempt should stop, where that is the disk."""
+        return self._shortage
 
     def wait(self, seconds: float) -> None:
         """Wait, or until the attempt should stop."""
@@ -124,10 +137,13 @@ class Keeper:
 
     def _keep(self) -> None:
         beat = self._settings.heartbeat_seconds
-        renewed = time.monotonic()
+        renewed = looked = time.monotonic()
         while not self._done.wait(self._settings.poll_seconds):
             with self._lock:
                 self._flush()
+            if time.monotonic() - looked >= beat:  # whether or not the store answers
+                self._look_at_disk()
+                looked = time.monotonic()
             try:
                 if time.monotonic() - renewed >= beat:
                     self._renew()
@@ -141,6 +157,17 @@ class Keeper:
     def _renew(self) -> None:
         if not self._store.renew(self._lease, seconds=self._settings.lease_seconds):
             self._stop.set()
+
+    def _look_at_disk(self) -> None:
+        if self._stop.is_set():
+            return
+        try:
+            self._check_room()
+        except OutputError as error:
+            self._shortage = error  # before `stopped` is true: who stops then asks why
+            self._stop.set()
+        except OSError as error:
+            _log.warning("disk not looked at", job_id=self._lease.job_id, error=str(error))
 
     def _holds(self) -> bool:
         job = self._store.get(self._lease.job_id, owner=None)

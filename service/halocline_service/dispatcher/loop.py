@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import threading
@@ -12,7 +13,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from halocline_service.datasets.turns import BusyError, alone, last_touched
-from halocline_service.dispatcher.attempt import Tools, attempt
+from halocline_service.dispatcher.attempt import Tools, attempt, check_room
 from halocline_service.dispatcher.keeper import Keeper
 from halocline_service.dispatcher.outcome import (
     Away,
@@ -68,7 +69,7 @@ class Dispatcher:
         self._close()
 
     def sweep(self) -> None:
-        """Delete what nothing needs: files of no job, and uploads that were opened and left."""
+        """Delete what nothing needs: files of no job or upload, and uploads that were left open."""
         # The folders first: one that is made after the jobs were read belongs to a new job.
         names = sorted(os.listdir(self._tools.layout.jobs))
         known = self._store.jobs.known()
@@ -77,6 +78,9 @@ class Dispatcher:
                 self._tools.layout.forget_job(name)
             else:
                 self._tidy(name)
+        uploads = self._tools.layout.uploads()
+        for upload_id in sorted(uploads - self._store.uploads.known()):
+            self._tools.layout.forget_upload(upload_id)
         self._expire()
 
     def _turn(self) -> None:
@@ -100,7 +104,8 @@ class Dispatcher:
         job = self._store.jobs.claim(self._name, seconds=self._settings.lease_seconds)
         if job is None:
             return False
-        keeper = Keeper(self._store.jobs, job, self._settings)
+        check = functools.partial(check_room, job, self._tools)
+        keeper = Keeper(self._store.jobs, job, self._settings, check_room=check)
         thread = threading.Thread(target=self._work, args=(job, keeper), name=f"job-{job.id}")
         self._running[thread] = keeper
         thread.start()
@@ -114,6 +119,8 @@ class Dispatcher:
                 outcome: Outcome = Succeeded(attempt(job, self._tools, keeper.tell, keeper.stopped))
             except Exception as error:
                 outcome = outcome_of(error)
+                if isinstance(outcome, Stopped) and keeper.shortage is not None:
+                    outcome = outcome_of(keeper.shortage)
                 if not isinstance(outcome, Stopped):  # else it was asked to
                     log.warning("job did not finish", exc_info=True)
             if isinstance(outcome, Lost) and job.attempt < job.max_attempts:
@@ -181,7 +188,7 @@ class Dispatcher:
                     found = uploads.get(upload.id, owner=None)
                     if found is None or found.is_complete or last_touched(parts) >= before:
                         continue
-                    # The files first: a row without files is found again, files without one not.
+                    # The files first: what is left open is read by no job.
                     layout.forget_upload(upload.id)
                     uploads.remove(upload.id, owner=upload.owner)
             except BusyError:

@@ -1,8 +1,9 @@
 """What a store promises. `sql` keeps it in a database, `memory` in a process; one test judges both.
 
 Every method is atomic and safe to call from any thread. An owner of None means "whoever owns it"
-and is for the dispatcher only. Every method raises `StoreAway` where the database does not answer;
-what was asked for has happened wholly then, or not at all.
+and is for the dispatcher only. Every method raises `StoreAway` where the database does not answer,
+and `StoreOutdated` where it was not migrated; what was asked for has happened wholly then, or not
+at all.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "QueueFull",
     "Store",
     "StoreAway",
+    "StoreOutdated",
     "UploadStore",
     "lost_error",
     "status_note",
@@ -45,6 +47,10 @@ class QueueFull(Exception):
 
 class StoreAway(Exception):
     """The database cannot be reached, or ended the conversation; it may answer later."""
+
+
+class StoreOutdated(StoreAway):
+    """The database answers, and tables or columns are missing: it was not migrated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +220,10 @@ class UploadStore(Protocol):
         """Forget an upload; give what was forgotten."""
         ...
 
+    def known(self) -> frozenset[str]:
+        """Give the identifiers of all uploads, for sweeping files that belong to none."""
+        ...
+
 
 class KeyStore(Protocol):
     """The API keys."""
@@ -255,7 +265,7 @@ class Store:
     uploads: UploadStore
     keys: KeyStore
     presence: PresenceStore
-    check: Callable[[], None]  # raises where the database cannot be written
+    check: Callable[[], None]  # raises where the database cannot be written, or lacks a column
     close: Callable[[], None]
 
 

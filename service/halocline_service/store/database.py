@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import sqlite3
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from halocline_service.store.base import Page, StoreAway
+from halocline_service.store.base import Page, StoreAway, StoreOutdated
 
 __all__ = ["connect", "paged", "reading", "take_turns", "writing"]
 
@@ -43,6 +45,8 @@ _POSTGRES: dict[str, str | int] = {
     "application_name": "halocline",
     "options": f"-c lock_timeout={_BUSY_SECONDS}s",
 }
+_MISSING_STATES = ("42P01", "42703")  # undefined_table, undefined_column
+_MISSING_WORDS = re.compile("no such table|no such column|has no column named")
 _CONNECTIONS = 40  # what an API process's threads can ask for at once
 
 
@@ -150,14 +154,26 @@ def reading(engine: Engine) -> Generator[Connection]:
 
 @contextmanager
 def _answering() -> Generator[None]:
-    """Tell a database that does not answer from statements that are wrong."""
+    """Tell a database that does not answer, or was not migrated, from statements that are wrong."""
     try:
         yield
     except SQLAlchemyError as error:
+        if _is_outdated(error):
+            raise StoreOutdated(
+                f"The database was not migrated to this version of the service: {_reason(error)}."
+            ) from error
         lost = isinstance(error, DBAPIError) and error.connection_invalidated
         if lost or isinstance(error, OperationalError | InterfaceError | PoolTimeout):
             raise StoreAway(f"The database does not answer: {_reason(error)}.") from error
         raise
+
+
+def _is_outdated(error: SQLAlchemyError) -> bool:
+    """Say whether a table or a column is missing; SQLite has words for it only."""
+    said = error.orig if isinstance(error, DBAPIError) else None
+    if getattr(said, "sqlstate", None) in _MISSING_STATES:
+        return True
+    return isinstance(said, sqlite3.OperationalError) and bool(_MISSING_WORDS.search(str(said)))
 
 
 def _reason(error: SQLAlchemyError) -> str:

@@ -377,6 +377,11 @@ class MemoryUploads:
         with self._lock:
             return None if found is None else self._uploads.pop(found.id, None)
 
+    def known(self) -> frozenset[str]:
+        """Give the identifiers of all uploads."""
+        with self._lock:
+            return frozenset(self._uploads)
+
 
 class MemoryKeys:
     """`KeyStore` in a dictionary."""

@@ -12,7 +12,7 @@ from halocline_service.jobs.job import JsonObject, Upload, new_id
 from halocline_service.store.base import ApiKey, Clock, Page, QueueFull, Store
 from halocline_service.store.database import connect, paged, reading, take_turns, writing
 from halocline_service.store.sql_jobs import SqlJobs
-from halocline_service.store.tables import api_key, dispatcher, upload
+from halocline_service.store.tables import api_key, dispatcher, metadata, upload
 
 __all__ = ["SqlKeys", "SqlPresence", "SqlUploads", "open_store"]
 
@@ -24,6 +24,8 @@ def open_store(url: str, *, clock: Clock = time.time) -> Store:
     def check() -> None:
         with writing(engine) as db:
             db.execute(delete(dispatcher).where(dispatcher.c.name == ""))
+            for table in metadata.sorted_tables:  # names every column, so none may be missing
+                db.execute(select(table).limit(0))
 
     return Store(
         jobs=SqlJobs(engine, clock),
@@ -104,6 +106,11 @@ class SqlUploads:
         )
         with writing(self._engine) as db:
             return _upload(db.execute(statement).mappings().one_or_none())
+
+    def known(self) -> frozenset[str]:
+        """Give the identifiers of all uploads."""
+        with reading(self._engine) as db:
+            return frozenset(db.execute(select(upload.c.id)).scalars())
 
 
 def _same_key(db: Connection, owner: str, idempotency_key: str | None) -> Upload | None:

@@ -302,6 +302,13 @@ def test_uploads_that_were_left_are_found(store: Store, clock: Clock) -> None:
     assert list(store.uploads.unfinished(before=first.created)) == []
 
 
+def test_uploads_are_known_whoever_owns_them(store: Store) -> None:
+    first, second, third = (store.uploads.add(owner, limit=9) for owner in ("ann", "bob", "ann"))
+    store.uploads.complete(second.id, owner="bob", keys=1, size=1)
+    store.uploads.remove(third.id, owner="ann")
+    assert store.uploads.known() == {first.id, second.id}
+
+
 def test_uploads_are_listed_in_pages(store: Store) -> None:
     first, second, third = (store.uploads.add("ann", limit=9) for _ in range(3))
     store.uploads.add("bob", limit=9)

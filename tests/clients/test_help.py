@@ -1,0 +1,37 @@
+"""The help of the command: flags stand there as they are written."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.main import get_group
+from typer.testing import CliRunner
+
+from halocline.cli import app
+
+COMMANDS = sorted(get_group(app).commands)
+
+
+def shown(*words: str) -> str:
+    done = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "100"})
+    assert done.exit_code == 0
+    return done.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_flags_take_no_value(command: str) -> None:
+    text = shown(command)
+    assert "bool" not in text
+    assert re.search(r"^  --json +Print JSON for programs to read\.$", text, re.MULTILINE)
+    assert re.search(r"^  --url <str> +Address of the service\.$", text, re.MULTILINE)
+
+
+def test_the_flags_of_submit() -> None:
+    lines = [line.strip() for line in shown("submit").splitlines()]
+    flags = [re.split(r" {2,}", line) for line in lines if re.match(r"--(wait|quiet|help)\b", line)]
+    assert flags == [
+        ["--wait", "Wait until the job has ended."],
+        ["--quiet", "Show no progress."],
+        ["--help", "Show this message and exit."],
+    ]

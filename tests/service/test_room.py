@@ -1,0 +1,143 @@
+"""A disk that runs short of room while a job computes."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
+
+import pytest
+from tests.service.test_dispatcher import claimed, tools
+
+from halocline_engine.errors import OutputError
+from halocline_service.dispatcher.attempt import ROOM
+from halocline_service.dispatcher.keeper import Keeper
+from halocline_service.dispatcher.loop import Dispatcher
+from halocline_service.store.base import StoreAway
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Running
+
+HEADROOM = 1000
+_WHOLE = shutil.disk_usage("/")
+LONG: dict[str, Any] = {"blocks": 400, "seconds": 0.02}
+
+
+class Disk:
+    """What is free of the disk, as tests wish."""
+
+    def __init__(self) -> None:
+        self.free = 10 * HEADROOM
+        self.is_away = False
+        self.asked = 0
+
+    def __call__(self, _path: Path) -> Any:
+        self.asked += 1
+        if self.is_away:
+            raise OSError(5, "Input/output error")
+        return _WHOLE._replace(free=self.free)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    made = Disk()
+    monkeypatch.setattr("halocline_service.dispatcher.attempt.shutil.disk_usage", made)
+    return made
+
+
+@contextmanager
+def dispatching(idle: Running, **changes: Any) -> Generator[None]:
+    settings = idle.settings.model_copy(update={"heartbeat_seconds": 0.1, **changes})
+    stop = threading.Event()
+    used = tools(idle, cluster=None, headroom=HEADROOM)
+    thread = threading.Thread(target=Dispatcher(settings, idle.store, used).run, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_job_ends_when_the_disk_runs_short_of_room(idle: Running, disk: Disk) -> None:
+    with dispatching(idle):
+        first = idle.submit()
+        assert idle.wait(first)["status"] == "successful"
+        job = idle.submit(scalars=LONG)
+        idle.wait(job, "running")
+        disk.free = HEADROOM - 1
+        done = idle.wait(job)
+        assert (done["status"], done["attempt"]) == ("failed", 1)
+        assert done["message"] == (
+            "There is no room for a result: 999 bytes of the disk are free, and 1000 must stay "
+            "free."
+        )
+        assert (done["exception"]["code"], done["exception"]["hint"]) == ("output", ROOM)
+        assert idle.client.get(f"/jobs/{job}/results").status_code == 507
+        folder = idle.settings.data_dir / "jobs" / job
+        end = time.monotonic() + 5
+        while list(folder.rglob("*")):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        kept = idle.client.get(f"/jobs/{first}/results/result.zarr/zarr.json")
+        assert kept.status_code == 200
+        disk.free = HEADROOM
+        assert idle.wait(idle.submit())["status"] == "successful"
+
+
+def test_the_disk_is_looked_at_with_each_heartbeat_and_no_more(idle: Running, disk: Disk) -> None:
+    with dispatching(idle):
+        began = time.monotonic()
+        assert idle.wait(idle.submit(scalars=LONG | {"blocks": 40}))["status"] == "successful"
+        passed = time.monotonic() - began
+    assert 2 <= disk.asked <= 2 + passed / 0.1
+
+
+def test_a_job_that_writes_no_files_goes_on(idle: Running, disk: Disk) -> None:
+    with dispatching(idle):
+        job = idle.submit("echo", pause=1, string="x")
+        idle.wait(job, "running")
+        disk.free = 0
+        assert idle.wait(job)["status"] == "successful"
+    assert disk.asked == 0
+
+
+def test_a_disk_that_does_not_answer_ends_no_job(
+    idle: Running, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor the thread that keeps its lease."""
+    log = Mock()
+    monkeypatch.setattr("halocline_service.dispatcher.keeper._log", log)
+    with dispatching(idle, lease_seconds=0.5):
+        job = idle.submit(scalars=LONG | {"blocks": 60})
+        idle.wait(job, "running")
+        disk.is_away = True
+        done = idle.wait(job)
+    assert (done["status"], done["attempt"]) == ("successful", 1)
+    assert "disk not looked at" in [call.args[0] for call in log.warning.call_args_list]
+
+
+def test_a_job_that_is_dismissed_meanwhile_stays_dismissed(idle: Running, disk: Disk) -> None:
+    with dispatching(idle):
+        job = idle.submit(scalars=LONG)
+        idle.wait(job, "running")
+        idle.client.delete(f"/jobs/{job}")
+        disk.free = 0
+        assert idle.wait(job)["status"] == "dismissed"
+    assert "no room" not in str(idle.store.jobs.events(job))
+
+
+def test_the_disk_is_looked_at_while_the_database_is_away(idle: Running) -> None:
+    short = OutputError("There is no room.")
+    store = Mock(**dict.fromkeys(("renew.side_effect", "get.side_effect"), StoreAway("Gone.")))
+    settings = idle.settings.model_copy(update={"heartbeat_seconds": 0.1})
+    job = claimed(idle, "sst.zarr")
+    with Keeper(store, job, settings, check_room=Mock(side_effect=short)) as keeper:
+        keeper.wait(10)
+        assert keeper.stopped()
+    assert keeper.shortage is short
