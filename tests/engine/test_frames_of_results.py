@@ -55,6 +55,20 @@ CASES: dict[str, tuple[Any, str]] = {
         data().assign_coords(x=pd.period_range("2000", "2005", freq="Y")),
         "The coordinate 'x' has values of type 'period[Y-DEC]', which no store can hold. " + TYPES,
     ),
+    "a mixture": (
+        data().assign_coords(o=("x", np.array([1, "a", None, 2, 3, 4], object))),
+        "The coordinate 'o' has values of the types 'NoneType', 'int', 'str', which no store can"
+        " hold. " + TYPES,
+    ),
+    "a mixture beside its dimension": (
+        data().assign_coords(x=np.array([1, 2.5, True, 2, 3, 4], object)),
+        "The coordinate 'x' has values of the types 'bool', 'float', 'int', which no store can"
+        " hold. " + TYPES,
+    ),
+    "objects": (
+        data().assign_coords(o=((), np.array({"a": 1}, object))),
+        "The coordinate 'o' has values of type 'dict', which no store can hold. " + TYPES,
+    ),
     "an attribute": (
         data().assign_attrs(source=print),
         "The attribute 'source' of the dataset cannot be stored, as it is <built-in function"
@@ -92,9 +106,21 @@ def test_in_memory_all_of_it_stays(case: str) -> None:
     assert set(result.xindexes) == set(dataset.xindexes)
 
 
-def test_a_mixture_in_a_coordinate(tmp_path: Path) -> None:
+def test_objects_that_a_store_can_hold(tmp_path: Path) -> None:
+    texts = np.array(["a", None, "b", "c", "d", np.nan], object)
+    days = xr.date_range("2000-01-01", periods=6, calendar="noleap", use_cftime=True)
+    dataset = data().assign_coords(
+        o=("x", texts), b=("x", np.array([b"a", *"bcdef"], object)), t=("x", days)
+    )
+    found = he.run(DOUBLED, dataset, **STEPS, output=tmp_path / "out.zarr")
+    assert found["o"].values[[0, 2, 3, 4]].tolist() == ["a", "b", "c", "d"]
+    assert found["t"].values.tolist() == list(days)
+
+
+def test_a_mixture_that_is_made_by_dask(tmp_path: Path) -> None:
+    """It is not known before it is read."""
     mixed = np.array([1, "a", None, 2, 3, 4], object)
-    dataset = data().assign_coords(o=("x", mixed))
+    dataset = data().assign_coords(o=("x", mixed)).chunk({"x": 3})
     with pytest.raises(he.OutputError) as caught:
         he.run(DOUBLED, dataset, **STEPS, output=tmp_path / "out.zarr")
     said = "The coordinates and attributes cannot be stored as Zarr: unable to infer dtype on"

@@ -1,7 +1,7 @@
 """Whether a result can be stored with its coordinates and attributes, asked before any work.
 
-Names, types and attributes are tried in a store in memory, with one value in each variable, so
-that nothing of the dataset is read.
+Names, types and attributes are tried in a store in memory, with one value of each type, so that
+nothing of the dataset is read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from halocline_engine.datasets.untyped import ZARR, store_dataset
 from halocline_engine.errors import OutputError
 
 __all__ = ["check_frame", "not_storable"]
+
+_CONVERT = "Convert them to numbers or texts, or drop it, before the run."
 
 
 def check_frame(frame: xr.Dataset, attributes: Iterable[Mapping[str, Any]]) -> None:
@@ -64,8 +66,37 @@ def _check_type(name: str, array: xr.DataArray) -> None:
     if not isinstance(kind, np.dtype):
         raise OutputError(
             f"The coordinate '{name}' has values of type '{kind}', which no store can hold.",
-            hint="Convert them to numbers or texts, or drop it, before the run.",
+            hint=_CONVERT,
         )
+    if kind.kind == "O" and _is_here(array):
+        _check_objects(name, array)
+
+
+def _check_objects(name: str, array: xr.DataArray) -> None:
+    """Try one value of each type: whether they have a type of a store depends on these."""
+    values: dict[str, Any] = {}
+    for value in array.values.flat:
+        values.setdefault(type(value).__name__, value)
+    some = np.empty(len(values), object)
+    some[:] = list(values.values())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            store_dataset(xr.Dataset({name: ("some", some)}), ZARR.storage.MemoryStore())
+    except (NotImplementedError, TypeError, ValueError) as error:
+        kinds = [f"'{kind}'" for kind in sorted(values)]
+        said = f"of type {kinds[0]}" if len(kinds) == 1 else f"of the types {', '.join(kinds)}"
+        raise OutputError(
+            f"The coordinate '{name}' has values {said}, which no store can hold.", hint=_CONVERT
+        ) from error
+
+
+def _is_here(array: xr.DataArray) -> bool:
+    """Whether values are in memory, where a part of them is no copy."""
+    first = (slice(0, 1),) * array.ndim
+    variable = cast("Any", array.variable)
+    one, other = (variable[first].data for _ in range(2))
+    return type(one) is type(other) is np.ndarray and np.shares_memory(one, other)
 
 
 def _check_attributes(what: str, attributes: Mapping[Any, Any]) -> None:
