@@ -16,7 +16,7 @@ from typing import Any, cast
 import cf_xarray  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs] - adds the accessor
 import xarray as xr
 
-from halocline_engine.datasets.match import near
+from halocline_engine.analysis.named import near
 from halocline_engine.errors import AxisError
 
 __all__ = ["SHIFT", "Axis", "ColumnDims", "find_column_dims"]

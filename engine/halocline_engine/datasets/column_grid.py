@@ -19,8 +19,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.analysis.named import near
 from halocline_engine.datasets.column_dims import SHIFT, ColumnDims
-from halocline_engine.datasets.match import near
+from halocline_engine.datasets.variables import real_values, variable_of
 from halocline_engine.errors import AxisError, FieldError
 from halocline_engine.ir.columns_metric import (
     CENTRE_SCALE,
@@ -100,7 +101,7 @@ def _checked_heights(dataset: xr.Dataset, dims: ColumnDims, heights: str) -> xr.
             f"There is no variable '{heights}', which 'heights' names.",
             hint=near(heights, [str(name) for name in dataset.variables]),
         )
-    variable = dataset[heights]
+    variable = variable_of(dataset, heights)
     if dims.face not in variable.dims or dims.centre in variable.dims:
         raise FieldError(
             f"Variable '{heights}' must hold the heights of the faces along '{dims.face}', got the"
@@ -117,7 +118,12 @@ def _varying(dataset: xr.Dataset, dims: ColumnDims, heights: str, *, periodic: b
             f" {tuple(str(dim) for dim in dataset[heights].dims)}."
         )
     others = {dim: 0 for dim in dataset[heights].dims if dim != dims.face}
-    first = np.asarray(dataset[heights].isel(others).values, np.float64)
+    if 0 in dataset[heights].shape:
+        raise FieldError(
+            f"The heights '{heights}' must not be empty, got the sizes"
+            f" {dict(dataset[heights].sizes)}."
+        )
+    first = _finite(dataset[heights].isel(others))
     flipped = _is_flipped(first, dataset[heights].attrs, heights)
     shape = Shape(dims.levels, periodic=False, flipped=flipped)
     return ColumnGrid(dims, shape, Heights(), {}, {HEIGHT: heights}, {})
@@ -195,9 +201,9 @@ def _from_faces(
     dataset: xr.Dataset, dims: ColumnDims, face: str, centres: list[str], *, periodic: bool
 ) -> _Line:
     """Return a line whose faces are a variable; centres without one lie in the middle."""
-    values = np.asarray(dataset[face].values, np.float64)
+    values = _finite(dataset[face])
     usable = [name for name in centres if _is_height(dataset[name])]
-    own = np.asarray(dataset[usable[0]].values, np.float64) if usable else None
+    own = _finite(dataset[usable[0]]) if usable else None
     if periodic:
         if own is None:
             raise AxisError(
@@ -206,15 +212,29 @@ def _from_faces(
                 hint="Add a coordinate.",
             )
         values = np.append(values, 2.0 * own[-1] - values[-1])
-    middle = 0.5 * (values[1:] + values[:-1])
-    line = _Line(values, middle if own is None else own, usable[0] if usable else "", face)
-    between = (line.centres - values[:-1]) * (values[1:] - line.centres)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = 0.5 * (values[1:] + values[:-1])
+        line = _Line(values, middle if own is None else own, usable[0] if usable else "", face)
+        between = (line.centres - values[:-1]) * (values[1:] - line.centres)
     if not (between > 0.0).all():
         raise FieldError(
             f"The heights '{line.centre or face}' do not lie between those of the faces, '{face}'.",
             hint="Centres and faces must be sorted alike, both going up or both going down.",
         )
     return line
+
+
+def _finite(heights: xr.DataArray) -> NDArray[np.float64]:
+    """Return heights; raises `FieldError` unless all are numbers."""
+    values = real_values(heights)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        raise FieldError(
+            f"The heights '{heights.name}' must be finite, got {values.reshape(-1)[wrong[0]]} at"
+            f" place {int(wrong[0])}.",
+            hint="Fill in what is missing, or choose another variable with 'heights'.",
+        )
+    return values
 
 
 def _from_bounds(dataset: xr.Dataset, name: str) -> _Line:
@@ -225,7 +245,7 @@ def _from_bounds(dataset: xr.Dataset, name: str) -> _Line:
     for low, high in ((0, 1), (1, 0)):
         if (abs(bounds[:-1, high] - bounds[1:, low]) <= tolerance).all():
             faces = np.append(bounds[:, low], bounds[-1, high])
-            return _Line(faces, np.asarray(dataset[name].values, np.float64), name, "")
+            return _Line(faces, _finite(dataset[name]), name, "")
     raise FieldError(
         f"The bounds of '{name}' leave gaps between its cells, or overlap.", hint=_HINT
     )
@@ -236,7 +256,7 @@ def _bounds(dataset: xr.Dataset, name: str) -> _Array | None:
     variable = dataset[name].attrs.get("bounds") or dataset[name].encoding.get("bounds")
     if variable is None or variable not in dataset.variables:
         return None
-    values = np.asarray(dataset[str(variable)].values, np.float64)
+    values = _finite(dataset[str(variable)])
     return values if values.shape == (dataset[name].size, 2) else None
 
 

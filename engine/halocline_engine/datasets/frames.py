@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Damaged", "decoded_size"]
+__all__ = ["Damaged", "decoded_size", "zstd_most"]
 
 _ZSTD = 0xFD2FB528
 _BLOSC_HEADER = 16
+_ZSTD_BLOCK = 128 * 1024
+_ZSTD_SKIPPED = 0x184D2A5
 
 
 class Damaged(Exception):
@@ -58,3 +60,35 @@ def _zstd_size(packed: NDArray[np.uint8]) -> int | None:
         return None
     content = int.from_bytes(packed[first : first + sized].tobytes(), "little")
     return content + (256 if sized == 2 else 0)
+
+
+def zstd_most(packed: NDArray[np.uint8]) -> int:
+    """Return the bytes that the blocks of all frames can hold at most, from their headers.
+
+    A compressed block is taken for a full one, as it does not say. What is cut off counts as it is.
+    """
+    data, at, most = packed.data, 0, 0
+    while at + 8 <= len(data):
+        magic = int.from_bytes(data[at : at + 4], "little")
+        if magic >> 4 == _ZSTD_SKIPPED:
+            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+        elif magic == _ZSTD:
+            at, held = _zstd_frame(data, at + 4)
+            most += held
+        else:
+            break
+    return most
+
+
+def _zstd_frame(data: memoryview, at: int) -> tuple[int, int]:
+    """Return where a frame ends, and what its blocks can hold; `at` is behind its magic number."""
+    flags = data[at]
+    single, wide = bool(flags & 0x20), flags >> 6
+    at += 1 + (0 if single else 1) + (0, 1, 2, 4)[flags & 3] + (1 if single else 0, 2, 4, 8)[wide]
+    held, last = 0, False
+    while not last and at + 3 <= len(data):
+        header = int.from_bytes(data[at : at + 3], "little")
+        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        held += _ZSTD_BLOCK if kind == 2 else size
+        at += 3 + (1 if kind == 1 else size)
+    return at + (4 if flags & 4 else 0), held

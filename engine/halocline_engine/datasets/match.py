@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import xarray as xr
 
+from halocline_engine.analysis.named import check_feedback, check_fields, near, used_fields
 from halocline_engine.datasets.axes import find_axes
 from halocline_engine.datasets.names import storable
+from halocline_engine.datasets.variables import check_distinct
 from halocline_engine.errors import ArgumentError, AxisError, FieldError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Field, If, Program
-from halocline_engine.ir.types import Axis
+from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import assignments, program_bodies, reads
 
-__all__ = ["FieldUse", "Grid", "Match", "Role", "match_fields", "near"]
+__all__ = ["FieldUse", "Grid", "Match", "Role", "match_fields"]
 
 _AXES = (Axis.I, Axis.J, Axis.K)
 
@@ -102,15 +103,6 @@ class Match:
     uses: tuple[FieldUse, ...]
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known names that look like `name`, or with all of them."""
-    names = [str(item) for item in known]
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    if close:
-        return f"Did you mean {' or '.join(repr(item) for item in close)}?"
-    return f"There are {', '.join(repr(item) for item in sorted(names))}." if names else ""
-
-
 def match_fields(
     program: Program,
     facts: Facts,
@@ -124,10 +116,9 @@ def match_fields(
     `fields` maps fields to variables (default: the same name), `feedback` outputs to inputs. Raises
     `ArgumentError`, `FieldError` or `AxisError` where something does not fit; reads no data.
     """
-    made = {gather.name for gather in program.gathers}
-    used = [f for f in program.fields if (f.read or f.written) and f.name not in made]
-    _refuse_unknown(program, fields)
-    _check_feedback(used, feedback)
+    used = used_fields(program)
+    check_fields(program, fields)
+    check_feedback(program, feedback)
     variables = {field.name: fields.get(field.name, field.name) for field in used}
     roles = {f.name: _role(f, program, dataset, variables[f.name], feedback) for f in used}
     _refuse_twice(roles, variables)
@@ -153,49 +144,6 @@ def match_fields(
     return Match(grid, tuple(uses[field.name] for field in used))
 
 
-def _refuse_unknown(program: Program, fields: Mapping[str, str]) -> None:
-    scalars = {scalar.name for scalar in program.scalars}
-    known = [name for name in program.arguments if name not in scalars]
-    for name in fields:
-        if name not in known:
-            raise ArgumentError(
-                f"Argument 'fields' must map fields of the program, got '{name}'.",
-                hint=near(name, known),
-            )
-
-
-def _check_feedback(used: Sequence[Field], feedback: Mapping[str, str]) -> None:
-    by_name = {field.name: field for field in used}
-    for output, source in feedback.items():
-        for name in (output, source):
-            if name not in by_name:
-                raise ArgumentError(
-                    f"Argument 'feedback' must map fields of the program, got '{name}'.",
-                    hint=near(name, by_name),
-                )
-        if not by_name[output].written:
-            raise ArgumentError(
-                f"Feedback must come from a field that is written, got '{output}'.",
-                hint="Write feedback={output: input}.",
-            )
-        if by_name[source].written:
-            raise ArgumentError(
-                f"Feedback must go to a field that is only read, got '{source}'.",
-                hint="A field that is written in place needs no feedback.",
-            )
-        if by_name[output].axes != by_name[source].axes:
-            raise ArgumentError(
-                f"Feedback from '{output}' to '{source}' must join fields with the same axes."
-            )
-        if by_name[output].dtype != by_name[source].dtype:
-            raise ArgumentError(
-                f"Feedback from '{output}' to '{source}' must join fields of one type, got"
-                f" {by_name[output].dtype.value} and {by_name[source].dtype.value}."
-            )
-    if len(set(feedback.values())) < len(feedback):
-        raise ArgumentError("Argument 'feedback' must feed an input from one output only.")
-
-
 def _role(
     field: Field,
     program: Program,
@@ -204,6 +152,8 @@ def _role(
     feedback: Mapping[str, str],
 ) -> Role:
     exists = variable in dataset.variables
+    if exists:
+        check_distinct(dataset, variable)
     if field.written:
         _check_written(field, dataset, variable)
     if field.name in feedback:
@@ -358,8 +308,8 @@ def _check_dtype(field: Field, variable: str, dtype: np.dtype[np.generic]) -> No
     if got != field.dtype.value:
         raise FieldError(
             f"Field '{field.name}' is {field.dtype.value}, but variable '{variable}' is {got}.",
-            hint=f"Cast the variable with .astype('{field.dtype.value}'), or compile the program"
-            f" for {got}, for example with dtypes={{'float': 'float32'}}.",
+            hint=f"Cast the variable with .astype('{field.dtype.value}')"
+            + (f", or annotate the field with np.{got}." if got in tuple(DType) else "."),
         )
 
 

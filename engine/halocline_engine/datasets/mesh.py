@@ -1,9 +1,9 @@
 """Unstructured meshes on the sphere: UGRID and MPAS.
 
 A mesh is read from a dataset or a file. UGRID: the variable with `cf_role` "mesh_topology" names
-the longitudes and latitudes of nodes, in degrees, and the nodes of faces. MPAS: cells are faces
-(`verticesOnCell`, `nEdgesOnCell`), vertices are nodes, all with positions on a sphere. Edges are
-known where `cellsOnEdge` and `verticesOnEdge` say what they join.
+the longitudes and latitudes of nodes, in degrees or radians, and the nodes of faces. MPAS: cells
+are faces (`verticesOnCell`, `nEdgesOnCell`), vertices are nodes, all with positions on a sphere.
+Edges are known where `cellsOnEdge` and `verticesOnEdge` say what they join.
 
 Values lie on faces, nodes or edges. Two faces are neighbours where they share an edge, and around
 each other where they share a node; nodes at one place are one for that. Two nodes are neighbours
@@ -21,11 +21,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.angles import LATITUDE, LONGITUDE, kind_of, radians
 from halocline_engine.datasets.source import Opened
+from halocline_engine.datasets.variables import real_values
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.indirect.plan import content_key
 from halocline_engine.kernels.indirect.sphere import Around, around
 from halocline_engine.kernels.indirect.staggered import Edges
+from halocline_engine.kernels.whole import first_fraction, whole_numbers
 
 __all__ = ["Mesh", "Points", "read_mesh"]
 
@@ -142,7 +145,7 @@ def _mpas(dataset: xr.Dataset, check: Callable[[str, int], None]) -> Mesh:
     sides = np.asarray(dataset["nEdgesOnCell"].values)
     corners[np.arange(corners.shape[1]) >= sides[:, np.newaxis]] = -1
     faces, nodes = (
-        np.stack([np.asarray(dataset[axis + kind].values, np.float64) for axis in "xyz"], axis=1)
+        np.stack([real_values(dataset[axis + kind]) for axis in "xyz"], axis=1)
         for kind in ("Cell", "Vertex")
     )
     radius = dataset.attrs.get("sphere_radius")
@@ -161,7 +164,7 @@ def _mpas(dataset: xr.Dataset, check: Callable[[str, int], None]) -> Mesh:
 
 
 def _mpas_edges(dataset: xr.Dataset, faces: _Floats, nodes: _Floats) -> Edges:
-    xyz = [np.asarray(dataset[axis + "Edge"].values, np.float64) for axis in "xyz"]
+    xyz = [real_values(dataset[axis + "Edge"]) for axis in "xyz"]
     tables = {name: _whole(dataset, name, 1) for name in _MPAS_EDGES[:2]}
     for (name, table), count in zip(tables.items(), (len(faces), len(nodes)), strict=True):
         if table.shape != (len(xyz[0]), 2) or int(table.max(initial=-1)) >= count:
@@ -199,9 +202,15 @@ def _ugrid(dataset: xr.Dataset, name: str, check: Callable[[str, int], None]) ->
     corners = _checked(corners, len(nodes), table)
     named = str(attributes.get("face_coordinates", "")).split()
     given = len(named) == 2 and all(variable in dataset.variables for variable in named)
+    faces = _on_sphere(dataset, named) if given else _middles(corners, nodes)
+    if len(faces) != len(corners):
+        raise DatasetError(
+            f"The coordinates {named} of the mesh must have as many points as '{table}' has faces,"
+            f" {len(corners)}, got {len(faces)}."
+        )
     return Mesh(
         corners=corners,
-        faces=_on_sphere(dataset, named) if given else _middles(corners, nodes),
+        faces=faces,
         nodes=nodes,
         radius=None,
         face_dim=face_dim,
@@ -211,21 +220,31 @@ def _ugrid(dataset: xr.Dataset, name: str, check: Callable[[str, int], None]) ->
 
 def _on_sphere(dataset: xr.Dataset, names: list[str]) -> _Floats:
     """Return unit vectors from a longitude and a latitude, in whatever order they are named."""
-    angles: dict[str, _Floats] = {}
-    for name in names:
-        units = str(dataset[name].attrs.get("units", ""))
-        kind = str(dataset[name].attrs.get("standard_name", ""))
-        if "north" in units or kind == "latitude":
-            angles["latitude"] = np.radians(np.asarray(dataset[name].values, np.float64))
-        elif "east" in units or kind == "longitude":
-            angles["longitude"] = np.radians(np.asarray(dataset[name].values, np.float64))
-    if len(angles) != 2:
+    found = {kind_of(dataset[name]): name for name in names}
+    if set(found) != {LATITUDE, LONGITUDE}:
         raise DatasetError(
             f"The coordinates {names} of the mesh are not a longitude and a latitude.",
-            hint="They need the units 'degrees_east' and 'degrees_north'.",
+            hint="They need the units 'degrees_east' and 'degrees_north', or the standard names"
+            " 'longitude' and 'latitude' with the units 'degrees' or 'radians'.",
         )
-    lon, lat = angles["longitude"], angles["latitude"]
+    lon, lat = (_angles(dataset[found[kind]], kind) for kind in (LONGITUDE, LATITUDE))
+    if lon.shape != lat.shape or lon.ndim != 1:
+        raise DatasetError(
+            f"The coordinates {names} of the mesh must have one dimension and the same size, got"
+            f" {dict(dataset[names[0]].sizes)} and {dict(dataset[names[1]].sizes)}."
+        )
     return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1)
+
+
+def _angles(variable: xr.DataArray, kind: str) -> _Floats:
+    found = radians(variable, kind)
+    missing = np.flatnonzero(np.isnan(found))
+    if missing.size:
+        raise DatasetError(
+            f"Every point of the mesh must have a {kind}, but '{variable.name}' is NaN at the point"
+            f" {int(missing[0])}, counted from 0."
+        )
+    return found
 
 
 def _whole(dataset: xr.Dataset, name: str, start: int) -> _Whole:
@@ -235,8 +254,15 @@ def _whole(dataset: xr.Dataset, name: str, start: int) -> _Whole:
     missing = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
     if fill is not None:
         missing |= values == fill
-    whole = np.where(missing, start - 1, values).astype(np.int64) - start
-    return np.where(whole < 0, -1, whole)
+    known = np.where(missing, np.zeros((), values.dtype), values)
+    place = first_fraction(known)
+    if place is not None:
+        raise DatasetError(
+            f"The mesh's '{name}' must hold whole numbers, got {known.reshape(-1)[place]} of type"
+            f" '{values.dtype}' at place {place}."
+        )
+    whole = whole_numbers(known) - start
+    return np.where(missing | (whole < 0), -1, whole)
 
 
 def _checked(corners: _Whole, nodes: int, name: str) -> _Whole:
@@ -258,7 +284,7 @@ def _middles(corners: _Whole, nodes: _Floats) -> _Floats:
 
 def _unit(vectors: _Floats) -> _Floats:
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not (length > 0).all():
+    if not ((length > 0) & np.isfinite(length)).all():
         raise DatasetError("A point of the mesh has no direction from the centre of the sphere.")
     return vectors / length
 

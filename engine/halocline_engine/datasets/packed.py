@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.array_metadata import Codec, about_array
+from halocline_engine.datasets.bounds import decoded
 from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in, common_cells
 from halocline_engine.datasets.damage import broken_chunk
 from halocline_engine.datasets.disk import full_disk
@@ -183,7 +184,9 @@ class PackedArray:
         try:
             size = decoded_size(self.codec.name, packed)
             whole = into if size == into.size else None
-            made = _MADE[self.codec.name]({}).decode(packed, whole)
+            made = decoded(self.codec.name, packed, into.size)
+            if made is None:
+                made = _MADE[self.codec.name]({}).decode(packed, whole)
         except Damaged as error:
             raise self.broken(chunk, str(error)) from error
         except Exception as error:  # codecs raise whatever their libraries do

@@ -14,8 +14,14 @@ __all__ = ["coordinates_of", "coordinates_within", "with_history"]
 
 
 def coordinates_of(array: xr.DataArray) -> dict[str, xr.DataArray]:
-    """Return the coordinates of a variable by their names."""
-    return {str(name): item for name, item in cast("Any", array).coords.items()}
+    """Return the coordinates of a variable by their names.
+
+    Those that have a dimension twice are left out: no operation says which of both it means.
+    """
+    own = cast("Any", array).coords.variables
+    twice = [name for name, item in own.items() if len({*item.dims}) < item.ndim]
+    coords = cast("Any", array).drop_vars(twice).coords
+    return {str(name): item for name, item in coords.items()}
 
 
 def coordinates_within(array: xr.DataArray, dims: Collection[str]) -> dict[str, xr.DataArray]:

@@ -14,7 +14,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import text
+from halocline_engine.datasets.variables import variable_of
 from halocline_engine.errors import FieldError
+from halocline_engine.kernels.whole import whole_numbers
 
 __all__ = ["CELL", "NODE", "Ragged", "ragged_of", "row_size_attributes"]
 
@@ -48,7 +50,7 @@ def ragged_of(dataset: xr.Dataset, row_size: str, samples: str | None = None) ->
             f"There is no variable '{row_size}' that says how many nodes each row has.",
             hint="A contiguous ragged array has one, with the attribute 'sample_dimension'.",
         )
-    counts = dataset[row_size]
+    counts = variable_of(dataset, row_size)
     along = str(counts.attrs.get("sample_dimension", samples or ""))
     if counts.ndim != 1 or counts.dtype.kind not in "iu":
         raise FieldError(
@@ -60,12 +62,20 @@ def ragged_of(dataset: xr.Dataset, row_size: str, samples: str | None = None) ->
             f"Count variable '{row_size}' must name the dimension that its rows lie along by the"
             f" attribute 'sample_dimension', got '{along}'."
         )
-    sizes = np.asarray(counts.values).astype(np.int64)
+    sizes, held = whole_numbers(np.asarray(counts.values)), int(dataset.sizes[along])
+    wrong = np.flatnonzero((sizes < 0) | (sizes > held))
+    if wrong.size:
+        row = int(wrong[0])
+        raise FieldError(
+            f"Row {row} of '{row_size}', counted from 0, must have from 0 to {held} elements, got"
+            f" {int(counts.values[row])}.",
+            hint=f"A row has no more of them than its sample dimension '{along}'.",
+        )
     total = int(sizes.sum())
-    if (sizes < 0).any() or total != dataset.sizes[along]:
+    if total != held:
         raise FieldError(
             f"The rows of '{row_size}' have {total} elements together, but dimension '{along}' has"
-            f" {dataset.sizes[along]}.",
+            f" {held}.",
             hint="The counts of a contiguous ragged array add up to its sample dimension.",
         )
     return Ragged(str(counts.dims[0]), along, sizes)

@@ -16,6 +16,7 @@ from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.match import FieldUse, Grid, Role
 from halocline_engine.datasets.trial import not_storable
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset
+from halocline_engine.datasets.variables import is_distinct
 from halocline_engine.errors import DatasetError, HaloclineError
 
 __all__ = [
@@ -53,11 +54,12 @@ def frame_of(dataset: xr.Dataset, uses: Sequence[FieldUse], history: str) -> xr.
     """
     dims = {dim for use in uses if use.result for dim in use.dims}
     written = {use.variable for use in uses if use.result}
-    coords = cast(Mapping[str, xr.DataArray], dataset.coords)
-    kept = {name: item for name, item in coords.items() if set(item.dims) <= dims}
+    names = [cast("str", name) for name in dataset.coords]
+    whole = [name for name in names if is_distinct(dataset, name)]
+    kept = {name: dataset[name] for name in whole if set(dataset[name].dims) <= dims}
     sources = [attributes_of(dataset, use, uses) for use in uses if use.result]
     for name in _referred([*sources, *(item.attrs for item in kept.values())]):
-        if name in dataset.variables and name not in written:
+        if name in dataset.variables and name not in written and is_distinct(dataset, name):
             kept[name] = dataset[name]
     part = dataset[list(kept)]
     frame = part.drop_vars([name for name in part.coords if name not in kept])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import hashlib
+import importlib
 import os
 import shutil
 import warnings
@@ -22,11 +23,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import source_of
+from halocline_engine.datasets.bounded import bounded_decoding
+from halocline_engine.datasets.census import refuse_many_chunks
 from halocline_engine.datasets.damage import read_chunked, read_whole, unreadable
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.hdf5_scan import is_hdf5, refuse_outside
+from halocline_engine.datasets.netcdf import open_netcdf
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset, variable_data
-from halocline_engine.errors import DatasetError, HaloclineError
+from halocline_engine.errors import CapacityError, DatasetError, HaloclineError
 
 __all__ = [
     "ArrayStore",
@@ -81,7 +84,7 @@ class ZarrStore:
 
 @dataclass(frozen=True, slots=True)
 class NetcdfFile:
-    """A dataset in a NetCDF file; xarray's own locks let one thread at a time into the library."""
+    """A dataset in a NetCDF file, which one thread at a time reads, and none holds open."""
 
     path: str
     stamp: str
@@ -97,6 +100,12 @@ class InMemory:
     """A dataset of this process. What Dask holds is computed region by region, in this thread."""
 
     dataset: xr.Dataset
+
+    def __post_init__(self) -> None:
+        # Dask loads parts of `distributed` when it first computes, and they import each other: two
+        # threads that begin with different ones find them half made. By its own door it waits.
+        if any(variable.chunks is not None for variable in self.dataset.variables.values()):
+            importlib.import_module("distributed")
 
     def read(self, name: str, region: Region) -> NDArray[Any]:
         """Return the values of a region, in the byte order of this machine.
@@ -164,7 +173,8 @@ class Opened:
 def open_source(dataset: xr.Dataset | str | Path) -> Opened:
     """Open a dataset: an xarray one, or the path of a Zarr store or a NetCDF file.
 
-    Raises `DatasetError` where it does not exist, cannot be read, or points outside of itself.
+    Raises `DatasetError` where it does not exist, cannot be read, or points outside of itself, and
+    `CapacityError` where it declares too much.
     """
     if isinstance(dataset, xr.Dataset):
         for dim in dataset.dims:
@@ -186,10 +196,12 @@ def open_source(dataset: xr.Dataset | str | Path) -> Opened:
         stamp = _stamp(path)
         if path.is_dir():
             opened = _open_zarr(str(path), stamp)
+            refuse_many_chunks(opened)
             return Opened(opened, ZarrStore(str(path), stamp), path, f"{path} {stamp}")
         opened = _open_netcdf(str(path), stamp)
+        refuse_many_chunks(opened)
         return Opened(opened, NetcdfFile(str(path), stamp), path, f"{path} {stamp}")
-    except DatasetError:
+    except (DatasetError, CapacityError):
         raise
     except Exception as error:  # readers raise whatever their libraries do
         raise DatasetError(
@@ -226,7 +238,7 @@ def _telling(folder: str) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=8)
 def _open_zarr(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of the cache's key
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), bounded_decoding():
         warnings.simplefilter("ignore")
         return XARRAY.open_dataset(
             path, engine="zarr", chunks=None, cache=False, consolidated=False
@@ -235,9 +247,7 @@ def _open_zarr(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of t
 
 @functools.lru_cache(maxsize=8)
 def _open_netcdf(path: str, stamp: str) -> xr.Dataset:  # noqa: ARG001 - part of the cache's key
-    if is_hdf5(Path(path)):
-        refuse_outside(Path(path))
-    return XARRAY.open_dataset(path, engine="netcdf4", chunks=None, cache=False)
+    return open_netcdf(Path(path))
 
 
 def _values(dataset: xr.Dataset, name: str, region: Region) -> NDArray[Any]:

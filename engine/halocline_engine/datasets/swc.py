@@ -110,7 +110,7 @@ def _files(paths: object) -> list[Path]:
 
 def _read(path: Path, unit: float) -> _Cell:
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(f"SWC file '{path}' cannot be read: {error}.") from error
     rows: list[list[float]] = []
@@ -146,6 +146,11 @@ def _row(path: Path, number: int, words: Sequence[str]) -> list[float]:
         values = [float(word) for word in words]
     except ValueError:
         values = []
+    if len(values) == _FIELDS and values[5] < 0:
+        raise DatasetError(
+            f"SWC file '{path}', line {number}: the radius must be at least 0, got {words[5]}.",
+            hint="A radius that is not known may be 0.",
+        )
     if len(values) != _FIELDS or not np.isfinite(values).all():
         raise DatasetError(
             f"SWC file '{path}', line {number}: expected {_FIELDS} numbers, got"

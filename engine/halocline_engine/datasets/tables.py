@@ -10,9 +10,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.analysis.named import near
 from halocline_engine.backends.tables import check_column
-from halocline_engine.datasets.match import near
 from halocline_engine.datasets.source import InMemory, Opened, Region, Source
+from halocline_engine.datasets.variables import variable_of
 from halocline_engine.errors import AxisError, FieldError
 from halocline_engine.ir.nodes import Program, Table
 
@@ -100,7 +101,7 @@ def _slot_axis(dataset: xr.Dataset, name: str, table: Table) -> int:
             f"Table '{table.name}' is read, but the dataset has no variable '{name}'.",
             hint=near(name, [str(one) for one in dataset.variables]),
         )
-    array = dataset[name]
+    array = variable_of(dataset, name)
     sizes = {str(dim): int(size) for dim, size in array.sizes.items()}
     if array.ndim == 2 and table.slots in sizes.values():
         return 1 if array.shape[1] == table.slots else 0

@@ -7,12 +7,27 @@ from typing import Any, cast
 import numcodecs  # pyright: ignore[reportMissingTypeStubs] - it has none
 import xarray as xr
 import zarr
+from zarr.codecs import ShardingCodec
+from zarr.codecs._v2 import V2Codec
+from zarr.core.codec_pipeline import BatchedCodecPipeline
 
-__all__ = ["NUMCODECS", "XARRAY", "ZARR", "store_dataset", "variable_data"]
+__all__ = [
+    "CODEC_PIPELINE",
+    "NUMCODECS",
+    "SHARDING",
+    "V2_CODEC",
+    "XARRAY",
+    "ZARR",
+    "store_dataset",
+    "variable_data",
+]
 
 NUMCODECS: Any = cast(Any, numcodecs)
 XARRAY: Any = cast(Any, xr)
 ZARR: Any = cast(Any, zarr)
+CODEC_PIPELINE: Any = cast(Any, BatchedCodecPipeline)
+SHARDING: Any = cast(Any, ShardingCodec)
+V2_CODEC: Any = cast(Any, V2Codec)
 
 
 def variable_data(dataset: xr.Dataset, name: str) -> Any:

@@ -3,7 +3,8 @@
 ESMF's files hold `row` (target cells), `col` (source cells) and `S`; SCRIP's the same as
 `dst_address`, `src_address` and `remap_matrix`, whose first column is used. Cells are counted from
 1. Grids are described by `src_grid_dims` and `dst_grid_dims`, fastest dimension first, and by the
-centres of their cells (`xc_b`, `yc_b`; `dst_grid_center_lon`, `dst_grid_center_lat`).
+centres of their cells (`xc_b`, `yc_b`; `dst_grid_center_lon`, `dst_grid_center_lat`). xESMF writes
+`row`, `col` and `S` alone, so sizes have to be added.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.angles import LATITUDE, LONGITUDE, degrees, is_angle
 from halocline_engine.datasets.source import Opened
+from halocline_engine.datasets.variables import real_values
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key
 from halocline_engine.kernels.indirect.sparse import Sparse, sparse
+from halocline_engine.kernels.whole import first_fraction, whole_numbers
 
 __all__ = ["Weights", "read_weights"]
 
@@ -76,7 +80,8 @@ def read_weights(opened: Opened, check: Callable[[str, int], None], plans: PlanC
     )
     terms = int(dataset[names[0]].size)
     check("weights", _BYTES_A_TERM * terms + _BYTES_A_ROW * math.prod(target))
-    row, column, values = (_values(dataset, name) for name in names[:3])
+    row, column = (_numbers(dataset, name) for name in names[:2])
+    values = real_values(dataset[names[2]])
     if values.ndim == 2:
         values = values[:, 0]
     rows, cells = math.prod(target), math.prod(source)
@@ -84,48 +89,63 @@ def read_weights(opened: Opened, check: Callable[[str, int], None], plans: PlanC
 
     def make() -> Sparse:
         whole = (_whole(row, names[0]) - 1, _whole(column, names[1]) - 1)
-        return sparse(*whole, values.astype(np.float64), rows, cells)
+        return sparse(*whole, values, rows, cells)
 
     matrix = plans.get(key, make)
     latitude, longitude = _centres(dataset, matrix.rows)
     return Weights(matrix, source, target, latitude, longitude)
 
 
-def _values(dataset: xr.Dataset, name: str) -> NDArray[Any]:
-    return np.asarray(dataset[name].values)
+def _numbers(dataset: xr.Dataset, name: str) -> NDArray[Any]:
+    """Return values that may be whole numbers; raises `DatasetError` for other types."""
+    values: NDArray[Any] = np.asarray(dataset[name].values)
+    if values.dtype.kind not in "iuf":
+        raise DatasetError(
+            f"The weights' '{name}' must be whole numbers, got the type '{values.dtype}'."
+        )
+    return values
 
 
 def _whole(numbers: NDArray[Any], name: str) -> NDArray[np.int64]:
-    whole = numbers.astype(np.int64)
-    if not (whole == numbers).all():
-        raise DatasetError(f"The weights' '{name}' must be whole numbers.")
-    return whole
+    place = first_fraction(numbers)
+    if place is not None:
+        raise DatasetError(
+            f"The weights' '{name}' must be whole numbers, got {numbers.reshape(-1)[place]} of type"
+            f" '{numbers.dtype}' at place {place}."
+        )
+    return whole_numbers(numbers)
 
 
 def _shape(dataset: xr.Dataset, dims: str, size: str) -> tuple[int, ...]:
     """Return a grid's shape, slowest dimension first."""
     if dims in dataset.variables:
-        fastest_first = _whole(np.atleast_1d(_values(dataset, dims)), dims).tolist()
-        return tuple(reversed([int(number) for number in fastest_first]))
+        found = _whole(np.atleast_1d(_numbers(dataset, dims)), dims)
+        if found.ndim != 1 or found.size == 0 or int(found.min()) < 1:
+            raise DatasetError(
+                f"The weights' '{dims}' must list the sizes of the grid, each at least 1, got"
+                f" {found.tolist()}."
+            )
+        return tuple(reversed([int(number) for number in found]))
     if size in dataset.sizes:
         return (int(dataset.sizes[size]),)
     raise DatasetError(
         f"The weights do not say how large the grid is: '{dims}' and the dimension '{size}' are"
-        " missing."
+        " missing.",
+        hint="Files of xESMF leave them out; open them with xarray, and add the number of points"
+        " along each dimension of the grid, the fastest first: weights.assign("
+        f"{dims}=('{dims[:3]}_grid_rank', [360, 180])).",
     )
 
 
 def _centres(
     dataset: xr.Dataset, cells: int
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return latitudes and longitudes in degrees, or None where the centres are no angles."""
     for names in _CENTRES:
         if all(name in dataset.variables for name in names):
-            centres = [_degrees(dataset[name]) for name in names]
-            if all(centre.size == cells for centre in centres):
-                return centres[0], centres[1]
+            found = [dataset[name] for name in names]
+            if all(one.size == cells and is_angle(one) for one in found):
+                kinds = zip(found, (LATITUDE, LONGITUDE), strict=True)
+                latitude, longitude = (degrees(one, kind).reshape(-1) for one, kind in kinds)
+                return latitude, longitude
     return None, None
-
-
-def _degrees(variable: xr.DataArray) -> NDArray[np.float64]:
-    values = np.asarray(variable.values, np.float64).reshape(-1)
-    return np.degrees(values) if str(variable.attrs.get("units", "")).startswith("rad") else values

@@ -32,7 +32,7 @@ def stored(path: Path, format_: Any, **encoding: Any) -> Path:
     ("format_", "file", "why"),
     [
         (3, "c/2/0", "RuntimeError: Zstd decompression error: invalid input data"),
-        (2, "2.0", "RuntimeError: error during blosc decompression: -1"),
+        (2, "2.0", "its file has 20 bytes, and not {size}"),
     ],
 )
 def test_a_chunk_that_cannot_be_decoded_is_named(
@@ -40,6 +40,7 @@ def test_a_chunk_that_cannot_be_decoded_is_named(
 ) -> None:
     path = stored(tmp_path / "a.zarr", format_)
     broken = path / "u" / file
+    why = why.format(size=broken.stat().st_size)
     broken.write_bytes(broken.read_bytes()[:20])
     with pytest.raises(DatasetError) as caught:
         open_source(path).source.read("u", WHOLE)
@@ -92,7 +93,7 @@ def test_a_variable_of_a_file_that_cannot_be_decoded_is_named(tmp_path: Path) ->
     with pytest.raises(DatasetError) as caught:
         open_source(path).source.read("u", WHOLE)
     text = str(caught.value)
-    assert text.startswith(f"Variable 'u' of '{path}' cannot be decoded: RuntimeError: ")
+    assert text.startswith(f"Variable 'u' of '{path}' cannot be decoded: OSError: ")
     assert text.endswith(
         ". The file is damaged: copy it anew, or open what is whole and pass the dataset."
     )

@@ -16,6 +16,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+from clusters import MadeUp
 
 import halocline_engine as he
 from halocline_engine.distribute.cluster import ClusterPool
@@ -148,24 +149,9 @@ def test_a_place_that_is_lost_meanwhile(
     assert list(place.iterdir()) == []
 
 
-class Failing:
-    """A future whose task failed."""
-
-    def result(self) -> object:
-        raise PermissionError(errno.EACCES, "Permission denied", "/some/file")
-
-
 def test_an_error_of_a_file_is_no_lost_cluster() -> None:
-    worker: dict[str, Any] = {"nthreads": 1, "resources": {}, "host": "here", "metrics": {}}
-
-    class Client:
-        def submit(self, *_: object, **__: object) -> Failing:
-            return Failing()
-
-        def scheduler_info(self, **_: object) -> dict[str, Any]:
-            return {"workers": {"tcp://here:1": worker}}
-
-    pool: Any = ClusterPool(Client())
+    denied = PermissionError(errno.EACCES, "Permission denied", "/some/file")
+    pool: Any = ClusterPool(MadeUp("tcp://here:1", answer=denied))
     with pytest.raises(PermissionError, match="some/file"):
         pool._ask(int)
 

@@ -1,0 +1,51 @@
+"""How many chunks a dataset has, by arithmetic: a file of a few bytes may declare any number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import xarray as xr
+
+from halocline_engine.errors import CapacityError
+
+__all__ = ["MOST_CHUNKS", "refuse_many_chunks"]
+
+#: Chunks that one variable may have: a plan looks at each that it reads.
+MOST_CHUNKS = 10_000_000
+_MOST_BYTES = 2**63 - 1
+
+
+def refuse_many_chunks(dataset: xr.Dataset) -> None:
+    """Refuse variables of too many chunks, or larger than any file. Raises `CapacityError`."""
+    for name in dataset.variables:
+        variable: Any = dataset.variables[name]
+        size = math.prod(variable.shape) * int(variable.dtype.itemsize)
+        if size > _MOST_BYTES:
+            raise CapacityError(
+                f"Variable '{name}' declares {size} bytes, but no store holds more than "
+                f"{_MOST_BYTES}.",
+                hint="Write it with the shape that it has.",
+                needed=size,
+                available=_MOST_BYTES,
+            )
+        count = _chunks(variable.sizes, variable.encoding)
+        if count > MOST_CHUNKS:
+            raise CapacityError(
+                f"Variable '{name}' has {count} chunks, but may have {MOST_CHUNKS}.",
+                hint="Write it with larger chunks.",
+            )
+
+
+def _chunks(sizes: Mapping[Any, int], encoding: Mapping[Any, Any]) -> int:
+    found = encoding.get("preferred_chunks")
+    if not isinstance(found, dict):
+        return 1
+    steps = cast("dict[Any, Any]", found)
+    return math.prod(-(-size // _step(steps.get(dim), size)) for dim, size in sizes.items())
+
+
+def _step(step: object, size: int) -> int:
+    """Give the length of chunks along a dimension; uneven ones are listed by their reader."""
+    return step if isinstance(step, int) and step > 0 else max(1, size)

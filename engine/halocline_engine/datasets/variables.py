@@ -1,0 +1,63 @@
+"""Variables as all calls take them: each dimension once, and real numbers where those are meant.
+
+No operation says which of two dimensions of one name it means, and NumPy drops imaginary parts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from halocline_engine.errors import FieldError
+
+__all__ = ["check_distinct", "is_distinct", "real_values", "variable_of"]
+
+
+def is_distinct(dataset: xr.Dataset, name: str) -> bool:
+    """Whether every dimension of a variable of the dataset stands there once."""
+    dims = dataset.variables[name].dims
+    return len({*dims}) == len(dims)
+
+
+def check_distinct(dataset: xr.Dataset, name: str) -> None:
+    """Raise `FieldError` for a variable that has a dimension twice."""
+    if is_distinct(dataset, name):
+        return
+    dims = [str(dim) for dim in dataset.variables[name].dims]
+    twice = next(dim for dim in dims if dims.count(dim) > 1)
+    raise FieldError(
+        f"Variable '{name}' must have each dimension once, but '{twice}' stands"
+        f" {dims.count(twice)} times in ({', '.join(dims)}).",
+        hint=f"Give one of them another name: dataset['{name}'] ="
+        f" (({', '.join(map(repr, _renamed(dims)))}), dataset['{name}'].values).",
+    )
+
+
+def variable_of(dataset: xr.Dataset, name: str) -> xr.DataArray:
+    """Return a variable that is there; raises `FieldError` where it has a dimension twice."""
+    check_distinct(dataset, name)
+    return dataset[name]
+
+
+def real_values(array: xr.DataArray) -> NDArray[np.float64]:
+    """Return the values of a variable as doubles; raises `FieldError` unless they are numbers."""
+    if array.dtype.kind not in "iuf":
+        hint = "Take its real or imaginary part." if array.dtype.kind == "c" else ""
+        raise FieldError(
+            f"Variable '{array.name}' must hold real numbers, got the type '{array.dtype}'.",
+            hint=hint or "Convert it with astype('float64').",
+        )
+    return np.asarray(array.values, np.float64)
+
+
+def _renamed(dims: list[str]) -> list[str]:
+    """Return names of which none is there twice.
+
+    >>> _renamed(["x", "y", "x"])
+    ['x', 'y', 'x_2']
+    """
+    return [
+        f"{dim}_{dims[: at + 1].count(dim)}" if dim in dims[:at] else dim
+        for at, dim in enumerate(dims)
+    ]
