@@ -30,7 +30,8 @@ from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block, Span, partition
 from halocline_engine.distribute.pool import LocalPool, Pool
 from halocline_engine.distribute.pools import open_pool
-from halocline_engine.distribute.solving import chunks_within, region_of, stop_if
+from halocline_engine.distribute.reading import reading_of
+from halocline_engine.distribute.solving import check_reading, chunks_within, region_of, stop_if
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
 from halocline_engine.errors import ArgumentError, CapacityError
@@ -270,7 +271,7 @@ def change_job(request: Request, pool: Pool, target: str) -> Blockwise:
     outputs: list[Output] = []
     largest = 0
     for number, change in enumerate(request.changes):
-        size, bytes_each = _block(request, change, pool)
+        size, taken = _block(request, change, pool)
         spans = _spans(request, change, size)
         one = Span(0, 1)
         for extra in spans:
@@ -281,8 +282,7 @@ def change_job(request: Request, pool: Pool, target: str) -> Blockwise:
         outputs.append(
             Output(change.result, change.dims, change.dtype, chunks, dict(change.attributes))
         )
-        held = change.operation.nbytes + math.prod(size.values()) * bytes_each
-        largest = max(largest, held)
+        largest = max(largest, change.operation.nbytes + taken)
 
     def work(source: Source, sink: Sink) -> _ChangeWork:
         return _ChangeWork(request.changes, dict(request.sizes), source, sink, target)
@@ -327,7 +327,7 @@ def _check_chunks(request: Request) -> None:
 
 
 def _block(request: Request, change: Change, pool: Pool) -> tuple[dict[str, int], int]:
-    """Return the size of blocks along the batch, and the bytes of a member while it is worked on.
+    """Return the size of blocks along the batch, and the bytes of one while it is worked on.
 
     The slowest dimensions are cut first. Raises `CapacityError`.
     """
@@ -344,7 +344,12 @@ def _block(request: Request, change: Change, pool: Pool) -> tuple[dict[str, int]
     share = -(-total // (_TASKS_A_WORKER * pool.workers))
     usual = min(memory, _LARGE_TASK) // bytes_each
     goal = max(1, min(usual, max(share, _SMALL_TASK // bytes_each)))
-    while math.prod(block.values()) > goal:
+    reading = reading_of(request.opened, change.variables)
+
+    def taken() -> int:
+        return math.prod(block.values()) * bytes_each + reading.bytes(block)
+
+    while math.prod(block.values()) > goal or taken() > memory:
         free = [dim for dim in block if block[dim] > 1 and dim not in request.chunks]
         if not free:
             break
@@ -358,7 +363,8 @@ def _block(request: Request, change: Change, pool: Pool) -> tuple[dict[str, int]
             needed=needed,
             available=max(0, memory),
         )
-    return block, bytes_each
+    check_reading(taken(), memory)
+    return block, taken()
 
 
 def _spans(

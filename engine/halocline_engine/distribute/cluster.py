@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import multiprocessing
 import os
 import queue
 import time
@@ -19,6 +20,7 @@ from itertools import islice
 from typing import Any, cast
 
 import distributed
+from dask import config as dask_config
 from distributed.comm.core import CommClosedError
 from distributed.system import MEMORY_LIMIT
 
@@ -34,23 +36,31 @@ from halocline_engine.distribute.pool import (
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import BlockWork, Report, RunWork
 from halocline_engine.distribute.visiting import shares
-from halocline_engine.errors import ArgumentError, CancelledError, DeviceError, HaloclineError
+from halocline_engine.distribute.workers import AT_HAND, Workers, ask_scheduler
+from halocline_engine.errors import (
+    ArgumentError,
+    CancelledError,
+    ClusterError,
+    DeviceError,
+    HaloclineError,
+)
 
-__all__ = ["ClusterPool", "connect", "local_gpu_cluster", "start"]
+__all__ = ["ClusterPool", "connect", "local_gpu_cluster", "open_client", "start"]
 
 _dd: Any = cast(Any, distributed)
 
-# One block computes while another one is read or written.
-_AT_HAND = 2
-# The resource that workers with a device offer.
-_DEVICE = "GPU"
 # Dask pauses a worker at 80 % of its limit.
 _SHARE = 0.75
-_CONNECT_SECONDS = 20
-_REFRESH_SECONDS = 1.0
+_CONNECT_SECONDS = 15
+_FETCH_SECONDS = 2.0
+_TELL_SECONDS = 5.0
 _SETTLE_SECONDS = 300
 # Processes of this machine talk to each other only, on ports that the system chooses.
 _PRIVATE = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+_ROUTES = {
+    f"distributed.{role}.http.routes": ["distributed.http.health"]
+    for role in ("scheduler", "worker")
+}
 
 
 class ClusterPool:
@@ -63,7 +73,7 @@ class ClusterPool:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._chosen = _Workers(client, None)
+        self._chosen = Workers(client)
 
     @property
     def workers(self) -> int:
@@ -73,7 +83,7 @@ class ClusterPool:
     @property
     def threads(self) -> int:
         """How many blocks a process has at hand at once."""
-        return max(1, min(_AT_HAND, *(int(w["nthreads"]) for w in self._chosen.now().values())))
+        return max(1, min(AT_HAND, *(int(w["nthreads"]) for w in self._chosen.now().values())))
 
     @property
     def beside(self) -> int:
@@ -95,7 +105,7 @@ class ClusterPool:
         if target not in (AUTO, "cuda"):
             return chosen
         counts = self._ask(device_count)
-        with_device = frozenset(address for address, count in counts.items() if count)
+        with_device = [address for address, count in counts.items() if count]
         if with_device:
             self._chosen = self._chosen.among(with_device)
             return "cuda"
@@ -119,11 +129,12 @@ class ClusterPool:
         running: set[Any] = set()
         try:
             while True:
-                for some in islice(left, max(0, _AT_HAND * self.workers - len(running))):
+                workers = len(self._chosen.look())
+                for some in islice(left, max(0, AT_HAND * workers - len(running))):
                     future = self._submit(_somewhere, work, some)
                     running.add(future)
                     future.add_done_callback(back.put)
-                if not running:
+                if workers and not running:
                     return
                 if asked is not None and asked():
                     raise CancelledError("The run was cancelled.")
@@ -139,8 +150,9 @@ class ClusterPool:
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once on every worker that answers; wait for none, as one may be gone."""
+        told = {"wait": False, "on_error": "ignore", "callback_timeout": _TELL_SECONDS}
         with contextlib.suppress(Exception):
-            self.client.run(_call, function, wait=False, on_error="ignore")
+            self.client.run(_call, function, workers=list(self._chosen.look()), **told)
 
     def _submit(self, function: Any, *arguments: Any) -> Any:
         """Send work to the workers that may be used, and leave the choice to the scheduler.
@@ -152,16 +164,30 @@ class ClusterPool:
         return self.client.submit(function, *arguments, pure=False, **self._chosen.demand())
 
     def _ask(self, function: Any, *arguments: Any) -> dict[str, Any]:
-        """Run a function once on every worker."""
-        futures = {
-            address: self.client.submit(function, *arguments, pure=False, workers=[address])
-            for address in self._chosen.now()
-        }
-        return {address: self._result(future) for address, future in futures.items()}
+        """Run a function once on every worker, and leave out those that go meanwhile."""
+        back: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        waiting: dict[Any, str] = {}
+        for address in self._chosen.now():
+            future = self.client.submit(function, *arguments, pure=False, workers=[address])
+            waiting[future] = address
+            future.add_done_callback(back.put)
+        answers: dict[str, Any] = {}
+        while waiting:
+            with contextlib.suppress(queue.Empty):
+                future = back.get(timeout=POLL)
+                answers[waiting.pop(future)] = self._result(future)
+            there = self._chosen.look()
+            waiting = {future: address for future, address in waiting.items() if address in there}
+        if not answers:
+            raise ClusterError(
+                "The workers of the cluster went while they were asked what they have.",
+                hint="Run the job again.",
+            )
+        return answers
 
     def _result(self, future: Any) -> Any:
         try:
-            return future.result()
+            return self._fetched(future)
         except HaloclineError:
             raise
         except _dd.KilledWorker as error:
@@ -172,72 +198,52 @@ class ClusterPool:
         except (_dd.CancelledError, OSError) as error:
             if _of_files(error):
                 raise
-            raise DeviceError(
+            raise ClusterError(
                 f"The cluster was lost during the run: {type(error).__name__}: {error}.",
                 hint="Start it again, and run the job with the same workspace.",
             ) from error
 
+    def _fetched(self, future: Any) -> Any:
+        """Return what a task returned, or raise what it raised; it is fetched from its worker.
+
+        A worker that is stopped would be waited for without end. When it is given up, the scheduler
+        has the task done elsewhere.
+        """
+        while True:
+            try:
+                return future.result(timeout=_FETCH_SECONDS)
+            except TimeoutError:
+                if future.status == "error":
+                    raise
+                self._chosen.look()
+
     def _settle(self, running: Iterable[Any]) -> None:
-        """Wait until nothing that was sent out is being written any more."""
+        """Wait until nothing that was sent out is being written any more.
+
+        What no worker has at hand is not waited for: it would be, where all of them are gone.
+        """
         until = time.monotonic() + _SETTLE_SECONDS
-        for future in running:
-            with contextlib.suppress(Exception):
-                future.exception(timeout=max(POLL, until - time.monotonic()))
+        left = {future for future in running if not future.done()}
+        with contextlib.suppress(ClusterError):
+            while left and time.monotonic() < until:
+                held = self._held()
+                for future in left:
+                    if future.key not in held:
+                        future.cancel()
+                time.sleep(POLL)
+                left = {future for future in left if not future.done()}
+
+    def _held(self) -> set[str]:
+        """Return the keys of what workers that are heard of have at hand."""
+        there = self._chosen.look()
+        processing = ask_scheduler(self.client, "processing", workers=None)
+        return {key for address, keys in processing.items() if address in there for key in keys}
 
 
 def _of_files(error: BaseException) -> bool:
     """Whether an error is of the work's files: those of connections have no number, or a kind."""
     lost = (ConnectionError, TimeoutError, CommClosedError)
     return isinstance(error, OSError) and error.errno is not None and not isinstance(error, lost)
-
-
-class _Workers:
-    """The workers that may be used, looked up again from time to time as they come and go."""
-
-    def __init__(self, client: Any, only: frozenset[str] | None, offer: str = "") -> None:
-        self.client = client
-        self._only = only
-        self._offer = offer
-        self._found: Mapping[str, Any] = {}
-        self._looked = 0.0
-
-    def now(self) -> Mapping[str, Any]:
-        """Return the workers by address; raises `DeviceError` where there is none for long."""
-        if time.monotonic() - self._looked < _REFRESH_SECONDS and self._found:
-            return self._found
-        until = time.monotonic() + _CONNECT_SECONDS
-        while True:
-            everyone = self.client.scheduler_info(n_workers=-1)["workers"]
-            self._found = {
-                address: facts for address, facts in everyone.items() if self._fits(address, facts)
-            }
-            self._looked = time.monotonic()
-            if self._found:
-                return self._found
-            if self._looked > until:
-                raise DeviceError(
-                    "The cluster has no worker that can be used.",
-                    hint="Start some workers.",
-                )
-            time.sleep(POLL)
-
-    def among(self, addresses: frozenset[str]) -> _Workers:
-        """Choose those of some addresses; by the resource that they alone offer, if they do."""
-        offering = frozenset(
-            a for a, facts in self.now().items() if facts.get("resources", {}).get(_DEVICE)
-        )
-        return _Workers(self.client, addresses, _DEVICE if offering == addresses else "")
-
-    def demand(self) -> dict[str, Any]:
-        """Return what `Client.submit` is told, so that these workers get the work."""
-        if self._offer:
-            return {"resources": {self._offer: 1 / _AT_HAND}}
-        return {} if self._only is None else {"workers": sorted(self.now())}
-
-    def _fits(self, address: str, facts: Mapping[str, Any]) -> bool:
-        if self._offer:
-            return bool(facts.get("resources", {}).get(self._offer))
-        return self._only is None or address in self._only
 
 
 async def _call(function: Callable[[], None]) -> None:
@@ -262,15 +268,24 @@ def connect(cluster: object) -> Generator[ClusterPool]:
             "Argument 'cluster' must be a number of worker processes, the address of a Dask"
             f" scheduler or a distributed.Client, got the {type(cluster).__name__} {cluster!r}."
         )
-    try:
-        client = _dd.Client(cluster, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise DeviceError(
-            f"The scheduler '{cluster}' cannot be reached: {error}.",
-            hint="Check its address.",
-        ) from error
-    with client:
+    with open_client(cluster) as client:
         yield ClusterPool(client)
+
+
+def open_client(scheduler: str) -> Any:
+    """Connect to a scheduler at an address. Raises `ClusterError` where it does not answer."""
+    try:
+        return _dd.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"The scheduler '{scheduler}' cannot be reached: {error}.",
+            hint="Check its address, and that it runs.",
+        ) from error
+    except ValueError as error:
+        raise ArgumentError(
+            f"Argument 'cluster' must be the address of a scheduler, got '{scheduler}': {error}.",
+            hint="Write it as 'tls://host:8786' or 'tcp://host:8786'.",
+        ) from error
 
 
 @contextlib.contextmanager
@@ -313,24 +328,36 @@ def _thread_environment(threads: str) -> dict[str, str]:
 def _processes(environments: Sequence[Mapping[str, str]], **options: Any) -> Any:
     """Return a cluster of this machine with one worker process for each environment."""
     share = int(MEMORY_LIMIT * 0.9) // len(environments)
+    # Whoever reaches one of them can have it run anything, and other users reach loopback as well.
+    ours = {**_PRIVATE, "protocol": "tls", "security": _dd.Security.temporary()}
     common = {
-        "nthreads": _AT_HAND,
+        "nthreads": AT_HAND,
         "memory_limit": share,
-        **_PRIVATE,
+        **ours,
         "silence_logs": logging.ERROR,
         **options,
     }
-    return _dd.SpecCluster(
-        scheduler={
-            "cls": _dd.Scheduler,
-            "options": {**_PRIVATE, "port": 0},
-        },
-        workers={
-            index: {"cls": _dd.Nanny, "options": {**common, "env": dict(environment)}}
-            for index, environment in enumerate(environments)
-        },
-        silence_logs=logging.ERROR,
-    )
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # A new process runs the user's script to know what it defines: here it has come to the
+        # call that started it. The one that did says what is wrong.
+        raise SystemExit(1)
+    try:
+        with dask_config.set(_ROUTES):
+            return _dd.SpecCluster(
+                scheduler={"cls": _dd.Scheduler, "options": {**ours, "port": 0}},
+                workers={
+                    index: {"cls": _dd.Nanny, "options": {**common, "env": dict(environment)}}
+                    for index, environment in enumerate(environments)
+                },
+                security=ours["security"],
+                silence_logs=logging.CRITICAL,
+            )
+    except RuntimeError as error:
+        raise ClusterError(
+            f"The {len(environments)} worker processes did not start: {error}",
+            hint="New processes run the script again that starts them: put what it does under"
+            " if __name__ == '__main__':, or start a cluster before and name its address.",
+        ) from None
 
 
 def _free(worker: Mapping[str, Any], workers: int) -> int:

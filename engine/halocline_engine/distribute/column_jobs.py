@@ -11,17 +11,19 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
+from halocline_engine.analysis.named import near
 from halocline_engine.backends.base import Value
 from halocline_engine.datasets.column_dims import Axis as ColumnAxis
 from halocline_engine.datasets.column_dims import ColumnDims, find_column_dims
 from halocline_engine.datasets.column_grid import ColumnGrid, column_grid
-from halocline_engine.datasets.match import near
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Opened, Source
+from halocline_engine.datasets.variables import check_distinct
 from halocline_engine.distribute.blockwise import Blockwise, Output
 from halocline_engine.distribute.column_work import ColumnInput, ColumnOutput, ColumnWork
 from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.prepare import scalars_of, temporaries_of
+from halocline_engine.distribute.reading import reading_of
 from halocline_engine.distribute.solving import Cut, chunks_within, cut_batch, room_for
 from halocline_engine.distribute.task import Code
 from halocline_engine.errors import ArgumentError, FieldError, ProgramError
@@ -171,11 +173,14 @@ def _chosen(request: ColumnRequest, dataset: xr.Dataset, syntax: ColumnSyntax) -
             )
     outputs = {output.name for output in syntax.outputs}
     found = {name: request.fields.get(name, name) for name in named if name not in request.scalars}
-    return {
+    chosen = {
         name: variable
         for name, variable in found.items()
         if variable in there and name not in outputs
     }
+    for variable in chosen.values():
+        check_distinct(dataset, variable)
+    return chosen
 
 
 def _checked(
@@ -405,7 +410,9 @@ def _cut(
     columns = math.prod(size for d, size in sizes.items() if d != dim)
     made = sum(item.levels * np.dtype(item.dtype).itemsize for item in outputs) * columns
     room = room_for(pool, target, host, column + inside, 0 if checked.request.output else made)
-    return cut_batch(sizes, dim, _wished(checked), _source_chunks(checked, inputs), pool, room)
+    reading = reading_of(checked.opened, (item.variable for item in inputs))
+    chunks = _source_chunks(checked, inputs)
+    return cut_batch(sizes, dim, _wished(checked), chunks, pool, room, reading)
 
 
 def _wished(checked: CheckedColumn) -> dict[str, int]:

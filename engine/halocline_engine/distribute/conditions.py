@@ -9,7 +9,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from halocline_engine.datasets.match import FieldUse, Grid, near
+from halocline_engine.analysis.named import near
+from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.distribute.boundary import Kind, Line, Reach, Side, computed
 from halocline_engine.distribute.layout import Reaches
 from halocline_engine.errors import BoundaryError

@@ -21,6 +21,7 @@ from halocline_engine.distribute.factoring import (
     FactorWork,
 )
 from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.reading import Reading, reading_of
 from halocline_engine.distribute.solve_jobs import bands_of, chunks_in
 from halocline_engine.distribute.solving import (
     Band,
@@ -127,7 +128,8 @@ def check_factor(request: FactorRequest, opened: Opened) -> CheckedFactor:
 def factor_job(checked: CheckedFactor, pool: Pool, target: str) -> Blockwise:
     """Return the job: blocks of whole matrices that fit. Raises `CapacityError`."""
     request, sizes = checked.request, checked.sizes
-    cut = _cut(checked.opened, checked.bands[-1], request.dim, request, pool, target)
+    reading = reading_of(checked.opened, request.variables)
+    cut = _cut(checked.opened, checked.bands[-1], request.dim, request, pool, target, reading)
 
     def work(source: Source, sink: Sink) -> FactorWork:
         return FactorWork(
@@ -218,7 +220,9 @@ def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
     request, sizes = checked.request, checked.sizes
     check_wanted(sizes, checked.dim, request.chunks)
     cuts = {
-        band.name: _cut(checked.opened, band, checked.dim, request, pool, target)
+        band.name: _cut(
+            checked.opened, band, checked.dim, request, pool, target, _read_with(checked, band)
+        )
         for band in checked.rhs
     }
 
@@ -262,6 +266,13 @@ def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
     )
 
 
+def _read_with(checked: CheckedSolve, band: Band) -> Reading:
+    """Return what a block of a right-hand side reads, with its factors."""
+    held = [str(name) for name in checked.factors.dataset.data_vars]
+    factors = reading_of(checked.factors, (name for name in held if name.startswith(PREFIX)))
+    return Reading((*reading_of(checked.opened, [band.name]).variables, *factors.variables))
+
+
 def _solved(checked: CheckedSolve, band: Band, cut: Cut) -> tuple[Output, Output]:
     """Return what is made of a right-hand side."""
     name, own = checked.request.names[band.name], {d: checked.sizes[d] for d in band.dims}
@@ -291,12 +302,13 @@ def _cut(
     request: FactorRequest | SolveRequest,
     pool: Pool,
     target: str,
+    reading: Reading,
 ) -> Cut:
-    """Return blocks of whole systems of a variable."""
+    """Return blocks of whole systems of a variable; `reading` is what a block reads."""
     sizes = {name: int(opened.dataset.sizes[name]) for name in band.dims}
     itemsize = opened.dataset[band.name].dtype.itemsize
     row = sizes[dim] * itemsize
     held = 0 if request.output else math.prod(sizes.values()) * itemsize
     room = room_for(pool, target, _HELD * row, _ON_DEVICE * row, held)
     chunks = {name: size for name, size in request.chunks.items() if name in sizes}
-    return cut_batch(sizes, dim, chunks, chunks_in(opened, band.name), pool, room)
+    return cut_batch(sizes, dim, chunks, chunks_in(opened, band.name), pool, room, reading)

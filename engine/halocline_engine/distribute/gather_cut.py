@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from halocline_engine.distribute.partition import Span
+from halocline_engine.distribute.reading import Chunked
 from halocline_engine.kernels.indirect.problem import Direction, Policy
 
-__all__ = ["LARGE", "Cut", "Exchange", "Store", "Tiles", "choose_cut", "task_bytes"]
+__all__ = ["LARGE", "Cut", "Exchange", "Tiles", "choose_cut", "task_bytes"]
 
 #: Bytes of tiles that a task has at once, if the caller asks for no others.
 LARGE = 256 << 20
@@ -38,25 +39,6 @@ _MOVING = 64
 _HELD = 3
 # Elements of fewer bytes are better kept together than tiles along other dimensions whole.
 _WIDE = 4096
-# A read decodes as many chunks at once as Zarr has requests under way.
-_DECODED_AT_ONCE = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """How a variable lies in its source: its dimensions, and the sizes of chunks or nothing."""
-
-    dims: tuple[str, ...]
-    chunks: tuple[int, ...]
-    itemsize: int
-
-    def decoding(self, steps: Mapping[str, int]) -> int:
-        """Return the bytes of chunks that are decoded at once to read a tile."""
-        if not self.chunks:
-            return 0
-        touched = [-(-steps[d] // c) + 1 for d, c in zip(self.dims, self.chunks, strict=True)]
-        most = min(math.prod(touched), _DECODED_AT_ONCE)
-        return most * math.prod(self.chunks) * self.itemsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,8 +52,8 @@ class Exchange:
     """
 
     direction: Direction
-    source: Store
-    index: Store
+    source: Chunked
+    index: Chunked
     names: tuple[str, str, str]
     dim: str
     own: tuple[str, ...]
@@ -261,8 +243,8 @@ def _parts(exchange: Exchange, cut: Cut) -> tuple[tuple[int, int], ...]:
     of_source = around | dict(zip(inner.dims, inner.steps, strict=True))
     of_index = around | dict(zip(cut.indexed.dims, cut.indexed.steps, strict=True))
     return (
-        (indexed * _SORTING + heads, exchange.index.decoding(of_index)),
-        (move, exchange.source.decoding(of_source)),
+        (indexed * _SORTING + heads, exchange.index.bytes(of_index)),
+        (move, exchange.source.bytes(of_source)),
         (join, 0),
     )
 

@@ -105,7 +105,9 @@ def fits_whole(exchange: Exchange, pool: Pool, target: str, memory: int) -> bool
     device = pool.device_memory(target)
     if device is not None and plan + member > device:
         return False
-    return plan + _HELD * member <= pool.memory // pool.threads
+    member_of = dict.fromkeys(exchange.batch, 1)
+    taken = _HELD * member + exchange.source.bytes(member_of)
+    return plan + taken <= pool.memory // pool.threads
 
 
 def run_exchange(

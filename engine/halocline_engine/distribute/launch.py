@@ -86,7 +86,7 @@ def launch(
         places = _places(checked, pool, stack, in_memory=in_memory)
         job = Job(
             dataset=checked.opened.dataset,
-            source=_source(checked, pool, places),
+            source=_source(checked, pool, places, stack),
             frame=frame,
             code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
             scalars=checked.scalars,
@@ -303,11 +303,16 @@ def _places(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: bool) 
     return _Places(request.workspace or made, output)
 
 
-def _source(checked: Checked, pool: Pool, places: _Places) -> Source:
-    """Return what workers read: a dataset of this process is written for other processes."""
+def _source(checked: Checked, pool: Pool, places: _Places, stack: ExitStack) -> Source:
+    """Return what workers read: a dataset of this process is written for other processes.
+
+    It goes to a new folder in the workspace: every other name there may be the caller's.
+    """
     opened = checked.opened
     if not pool.remote or not isinstance(opened.source, InMemory):
         return opened.source
     assert places.workspace is not None
     names = [use.variable for use in checked.match.uses if use.loaded]
-    return spool(opened.dataset, names, places.workspace / "input")
+    places.workspace.mkdir(parents=True, exist_ok=True)
+    made = stack.enter_context(temporary_folder(places.workspace))
+    return spool(opened.dataset, names, made / "input")

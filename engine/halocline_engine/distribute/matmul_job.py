@@ -201,26 +201,32 @@ def _panels(
     product = request.product
     stays = not pool.remote and request.output is None
     held = math.prod(product.sizes[dim] for dim in product.dims) * item if stays else 0
-    memory = max(0, min(pool.memory, options.memory or pool.memory) - held) // streams
+    granted = min(pool.memory, options.memory or pool.memory)
+    if held > granted:
+        raise CapacityError(
+            f"The product needs {held} bytes of memory as a result of this process, but it may"
+            f" take {granted}.",
+            hint="Give an 'output', so that it is written to a store.",
+            needed=held,
+            available=granted,
+        )
+    memory = (granted - held) // streams
     total = total_type(target, request.left.dtype).itemsize
     few = 0 if pool.remote else _FEW.get(target, 0)
-    device = pool.device_memory(target)
-    if device is None:
-        free = max(0, memory - aside)
-        panels = panels_within(cut, item, total, free, request.chunks, few=few)
-        return panels, pool.workers * streams * (panels.nbytes + aside)
     if aside > memory:
         raise CapacityError(
-            f"Pieces of tiles need {aside} bytes of memory on their way to the device, but"
-            f" {memory} are free for them.",
+            f"Pieces of tiles need {aside} bytes of memory on their way, but {memory}"
+            " are free for them.",
             hint="Use workers with more memory, or smaller chunks in the store.",
             needed=aside,
             available=memory,
         )
-    granted = min(device, options.device_memory or device) // streams
-    panels = panels_within(
-        cut, item, total, granted, request.chunks, where="device memory", few=few
-    )
+    device = pool.device_memory(target)
+    if device is None:
+        panels = panels_within(cut, item, total, memory - aside, request.chunks, few=few)
+        return panels, pool.workers * streams * (panels.nbytes + aside)
+    lent = min(device, options.device_memory or device) // streams
+    panels = panels_within(cut, item, total, lent, request.chunks, where="device memory", few=few)
     return panels, pool.workers * streams * (panels.nbytes + aside)
 
 

@@ -13,6 +13,7 @@ from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.distribute.layout import Geometry, Layout, geometry
 from halocline_engine.distribute.partition import Block, Span
 from halocline_engine.distribute.places import field_bytes
+from halocline_engine.distribute.reading import decoding_bytes
 from halocline_engine.ir.extent import Horizontal
 
 __all__ = ["Cost", "Temporaries", "cost_of", "held_bytes", "sample_blocks"]
@@ -20,8 +21,6 @@ __all__ = ["Cost", "Temporaries", "cost_of", "held_bytes", "sample_blocks"]
 #: (bytes of an element, extent) of each temporary of a program.
 Temporaries = tuple[tuple[int, Horizontal], ...]
 
-# A read decodes as many chunks at once as Zarr has requests under way.
-_DECODED_AT_ONCE = 10
 # The pass that first writes to arrays which another one has read.
 _RETURNING = 3
 
@@ -140,7 +139,7 @@ def _decode_bytes(layout: Layout, use: FieldUse, cells: Geometry, block: Block) 
     if not use.chunks:
         return 0
     touched = math.prod(_touched(layout, use, cells, block))
-    return min(touched, _DECODED_AT_ONCE) * _chunk_bytes(layout, use)
+    return decoding_bytes(touched, _chunk_bytes(layout, use))
 
 
 def _fetched_bytes(layout: Layout, use: FieldUse, cells: Geometry, block: Block) -> int:

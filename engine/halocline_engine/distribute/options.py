@@ -28,7 +28,8 @@ class Options:
     """None leaves a choice to the plan. Raises `ArgumentError` where a number has no sense.
 
     `steps_per_pass` is how many steps a pass fuses; `memory` the bytes that the blocks of one
-    process may take, and `device_memory` those on its device; `cache` the bytes of decoded chunks
+    process may take, and `device_memory` those on its device, and `share` what part they may take
+    of what is there, for runs that share it with others; `cache` the bytes of decoded chunks
     that a process keeps, 0 for none; `threads` how many blocks this process has at hand.
     `slots` is how many blocks overlap in a pipeline through the device of a process, 0 for none;
     `compressed` False stores results as plain numbers. `filed` says whether plain files go straight
@@ -42,6 +43,7 @@ class Options:
     steps_per_pass: int | None = None
     memory: int | None = None
     device_memory: int | None = None
+    share: float = 1.0
     cache: int | None = None
     threads: int | None = None
     slots: int | None = None
@@ -59,6 +61,12 @@ class Options:
                     f"Option '{name}' must be a whole number from {least}, got {given!r}.",
                     hint="Leave it out.",
                 )
+        part: Any = self.share
+        if not isinstance(part, (int, float, np.number)) or not 0 < part <= 1:
+            raise ArgumentError(
+                f"Option 'share' must be a number above 0 and up to 1, got {part!r}.",
+                hint="Leave it out.",
+            )
         for name in ("compressed", "filed", "unpacked"):
             given = getattr(self, name)
             if not (isinstance(given, bool) or (given is None and name != "compressed")):

@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Block", "Box", "Span", "block_count", "partition"]
+from halocline_engine.errors import CapacityError
+
+__all__ = ["MOST_BLOCKS", "Block", "Box", "Span", "block_count", "partition"]
+
+#: Blocks that one pass may have: each is a task, with events and a place in the plan.
+MOST_BLOCKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +106,19 @@ def partition(
     Neighbours along I follow each other, then those along J, then the other dimensions, so
     that what one block read is still at hand for the next one.
 
+    Raises `CapacityError`, before any is made, where there would be more than `MOST_BLOCKS`.
+
     >>> [b.box[0] for b in partition((5, 1, 1), (), (3, 1, 1), ())]
     [Span(start=0, stop=3), Span(start=3, stop=5)]
     """
+    count = block_count((*sizes, *extra), (*block, *extra_block))
+    if count > MOST_BLOCKS:
+        cells = math.prod((*sizes, *extra))
+        raise CapacityError(
+            f"The {cells} cells would be cut into {count} blocks, but a pass may have "
+            f"{MOST_BLOCKS}.",
+            hint="Give larger 'chunks' or more 'memory', or select a part of the dataset.",
+        )
     i, j, k = (list(_spans(n, step)) for n, step in zip(sizes, block, strict=True))
     others = [list(_spans(n, step)) for n, step in zip(extra, extra_block, strict=True)]
     order = itertools.product(*others, k, j, i)

@@ -19,6 +19,7 @@ from halocline_engine.distribute.boundary import Line, local
 from halocline_engine.distribute.layout import Layout
 from halocline_engine.distribute.memory import Cost, Temporaries, cost_of, sample_blocks
 from halocline_engine.distribute.order import Order
+from halocline_engine.distribute.pace import PROGRESS, Pace
 from halocline_engine.distribute.partition import Block, block_count, partition
 from halocline_engine.distribute.rooms import room_bytes
 from halocline_engine.distribute.visiting import Visiting, visit
@@ -39,10 +40,6 @@ RESULT_CHUNK = 16 << 20
 PASS_CHUNK = 2 << 20
 # A task should be long enough to be worth its overhead and short enough to show progress.
 _LARGE_TASK = 256 << 20
-_PROGRESS = 20
-#: Seconds that a pass in memory may take, by the estimate, without showing any. Steps that a device
-#: repeats take a twentieth of it, or less.
-_UNSEEN: Mapping[str, float] = {"reference": 0.5, "cpu": 0.5, "cuda": 10.0}
 # Runs of blocks for each worker: enough that none waits long for the last one.
 _RUNS = 4
 # The geometry of a block is a list over the steps of a pass; beyond this, a pass costs little.
@@ -50,10 +47,6 @@ _DEEPEST = 512
 # The same for a block of all cells, whose list has the same ones again and again.
 _DEEPEST_ALONE = 65536
 _PATIENCE = 1.5
-# Nanoseconds per byte of a store, of memory, and per cell and step of one field on each target.
-_STORE_COST = 4.0
-_MEMORY_COST = 0.3
-_CELL_COST: Mapping[str, float] = {"reference": 40.0, "cpu": 4.0, "cuda": 0.1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,25 +239,20 @@ def _cheapest(demand: Demand, supply: Supply) -> tuple[int, _Cut]:
         seconds = _seconds(demand, supply, cut, steps)
         if best is not None and seconds > _PATIENCE * best[0]:
             break
-        shown = steps == 1 or steps <= _most_for_progress(demand, cut.count)
-        if best is None or (shown and seconds < best[0]):
+        if best is None or (_is_shown(demand, cut, steps) and seconds < best[0]):
             best = (seconds, steps, cut)
     assert best is not None
     return best[1], best[2]
 
 
 def _alone(demand: Demand, supply: Supply) -> tuple[int, _Cut] | None:
-    """Return how many steps one block of all cells makes in memory, if there is one."""
-    if demand.steps_per_pass is not None or not demand.in_memory or supply.workers > 1:
+    """Return how many steps a pass makes where one block has all cells, if there is one."""
+    if demand.steps_per_pass is not None or supply.workers > 1:
         return None
     cut = _cut(demand, supply, 1)
     if cut.count > 1:
         return None
-    fields = len(cut.layout.uses) + len(demand.temporaries)
-    each = cut.cost.cell_steps * fields * _CELL_COST[demand.target] * 1e-9
-    unseen = int(_UNSEEN[demand.target] / each) if each else demand.steps
-    shown = max(1, demand.steps // _PROGRESS)
-    steps = min(max(shown, unseen), demand.steps, _DEEPEST_ALONE)
+    steps = min(_pace(demand).steps_alone(cut.cost, demand.steps), _DEEPEST_ALONE)
     cut = _cut(demand, supply, steps)
     return (steps, cut) if cut.count == 1 else None
 
@@ -328,21 +316,24 @@ def _candidates(demand: Demand) -> Iterator[int]:
     yield most
 
 
-def _most_for_progress(demand: Demand, blocks: int) -> int:
-    """Return how many steps a pass may make so that there are enough blocks to show progress."""
-    if demand.steps_per_pass is not None:
-        return demand.steps
-    return max(1, demand.steps * blocks // _PROGRESS)
+def _is_shown(demand: Demand, cut: _Cut, steps: int) -> bool:
+    """Whether there are enough blocks to show progress, or none takes long without."""
+    if steps == 1 or demand.steps_per_pass is not None:
+        return True
+    pace = _pace(demand)
+    enough = steps * PROGRESS <= demand.steps * cut.count
+    return enough or pace.computing(cut.cost) <= pace.unseen(cut.cost)
 
 
 def _seconds(demand: Demand, supply: Supply, cut: _Cut, steps: int) -> float:
     """Return an estimate of the time of all passes; only its order matters."""
-    transfer = _MEMORY_COST if demand.in_memory else _STORE_COST
-    fields = len(cut.layout.uses) + len(demand.temporaries)
-    block = (cut.cost.fetched + cut.cost.written) * transfer
-    block += cut.cost.cell_steps * fields * _CELL_COST[demand.target]
     rounds = -(-cut.count // supply.workers)
-    return rounds * block * -(-demand.steps // steps) * 1e-9
+    return _pace(demand).seconds(cut.cost, rounds, -(-demand.steps // steps))
+
+
+def _pace(demand: Demand) -> Pace:
+    fields = len(demand.layout.uses) + len(demand.temporaries)
+    return Pace(demand.target, demand.in_memory, fields)
 
 
 def _cut(demand: Demand, supply: Supply, steps: int) -> _Cut:

@@ -19,7 +19,7 @@ from halocline_engine.distribute.task import BlockWork
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["open_pool"]
+__all__ = ["granted", "open_pool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class _Granted:
     @property
     def memory(self) -> int:
         """Bytes that the blocks of one process may take."""
-        granted = self.options.memory
-        return self.pool.memory if granted is None else min(self.pool.memory, granted)
+        there, granted = int(self.pool.memory * self.options.share), self.options.memory
+        return there if granted is None else min(there, granted)
 
     @property
     def remote(self) -> bool:
@@ -58,7 +58,10 @@ class _Granted:
     def device_memory(self, target: str) -> int | None:
         """Return the bytes that blocks may take on the device of a process."""
         there, granted = self.pool.device_memory(target), self.options.device_memory
-        return there if there is None or granted is None else min(there, granted)
+        if there is None:
+            return None
+        shared = int(there * self.options.share)
+        return shared if granted is None else min(shared, granted)
 
     def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
         """Compute blocks."""
@@ -82,9 +85,14 @@ def open_pool(
     """
     options = options_of(options)
     pool, chosen = _opened(cluster, target, stack)
-    if options.memory is options.device_memory is None:
-        return pool, chosen
-    return _Granted(pool, options), chosen
+    return granted(pool, options), chosen
+
+
+def granted(pool: Pool, options: Options) -> Pool:
+    """Return a pool of whose memory no more may be used than the options say."""
+    if options.memory is options.device_memory is None and options.share == 1:
+        return pool
+    return _Granted(pool, options)
 
 
 def _opened(cluster: int | str | Client | None, target: str, stack: ExitStack) -> tuple[Pool, str]:

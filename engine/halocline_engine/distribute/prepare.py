@@ -13,9 +13,10 @@ from typing import Any
 import dask.base
 import xarray as xr
 
+from halocline_engine.analysis.named import check_scalars
 from halocline_engine.backends.base import Value
 from halocline_engine.binding import scalar_value
-from halocline_engine.datasets.match import Match, Role, match_fields, near
+from halocline_engine.datasets.match import Match, Role, match_fields
 from halocline_engine.datasets.result import frame_of, history_line
 from halocline_engine.datasets.source import InMemory, Opened
 from halocline_engine.datasets.tables import check_points, with_columns
@@ -93,21 +94,11 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
 
 def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, Value]:
     """Return the value of every scalar; a whole number will do where a float is expected."""
-    known = {scalar.name: scalar for scalar in program.scalars}
-    for name in given:
-        if name not in known:
-            raise ArgumentError(
-                f"Argument 'scalars' must name scalars of the program, got '{name}'.",
-                hint=near(name, known),
-            )
+    check_scalars(program, given)
     values: dict[str, Value] = {}
-    for name, scalar in known.items():
+    for scalar in program.scalars:
+        name = scalar.name
         value = given.get(name, scalar.default)
-        if value is None:
-            raise ArgumentError(
-                f"Scalar '{name}' needs a value, got none.",
-                hint=f"Give it: scalars={{'{name}': ...}}.",
-            )
         if scalar.dtype.is_float and isinstance(value, int) and not isinstance(value, bool):
             value = _as_float(name, value)
         values[name] = scalar_value(scalar, value)

@@ -19,6 +19,7 @@ from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.distribute.blockwise import Blockwise, Stage
 from halocline_engine.distribute.partition import Block, partition
 from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.reading import reading_of
 from halocline_engine.distribute.solve_jobs import (
     CheckedBanded,
     banded_job,
@@ -37,6 +38,7 @@ from halocline_engine.distribute.solving import (
     LARGE_TASK,
     SMALL_TASK,
     TASKS_A_WORKER,
+    check_reading,
     check_wanted,
     room_for,
 )
@@ -168,9 +170,10 @@ def _cut(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> _Cu
     wanted = {name: min(size, checked.sizes[name]) for name, size in request.chunks.items()}
     if dim in wanted:
         wanted[dim] = -(-wanted[dim] // pieces.size)
-    block = _wide(checked, pieces, wanted, min(room.usual, _share(pieces, systems, pool, each)))
-    count = math.prod(block.values())
-    _check_fits(count * each, room.most * each)
+    goal = min(room.usual, _share(pieces, systems, pool, each))
+    block, taken = _fitting(checked, pieces, wanted, goal, each, room.memory)
+    _check_fits(math.prod(block.values()) * each, room.most * each)
+    check_reading(taken, room.memory)
     narrow = _narrow(block, dim, pieces, max(1, min(LARGE_TASK, room.most * each)), itemsize)
     ends = math.prod(narrow.values()) * _HELD_ENDS * itemsize
     _check_fits(ends, room.most * each)
@@ -178,7 +181,30 @@ def _cut(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> _Cu
         -(-size // block[name]) for name, size in {**checked.sizes, dim: pieces.count}.items()
     )
     at_once = min(pool.workers * pool.threads, blocks)
-    return _Cut(block, narrow, at_once * max(count * each, ends) + held)
+    return _Cut(block, narrow, at_once * max(taken, ends) + held)
+
+
+def _fitting(
+    checked: CheckedBanded,
+    pieces: Pieces,
+    wanted: Mapping[str, int],
+    goal: int,
+    each: int,
+    memory: int,
+) -> tuple[dict[str, int], int]:
+    """Return sizes of a block of no more than `goal` pieces, and the bytes that it takes.
+
+    It has fewer where the chunks that are decoded for it would not fit beside it.
+    """
+    reading = reading_of(checked.opened, checked.request.variables)
+    dim = checked.request.dim
+    while True:
+        block = _wide(checked, pieces, wanted, goal)
+        rows = reading.bytes({**block, dim: block[dim] * pieces.size})
+        taken = math.prod(block.values()) * each + rows
+        if taken <= memory or goal == 1:
+            return block, taken
+        goal = -(-goal // 2)
 
 
 def _share(pieces: Pieces, systems: int, pool: Pool, each: int) -> int:

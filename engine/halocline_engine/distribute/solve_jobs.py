@@ -10,17 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from halocline_engine.analysis.named import near
 from halocline_engine.arguments import text
-from halocline_engine.datasets.match import near
 from halocline_engine.datasets.ragged import Ragged, ragged_of
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Opened, Source
+from halocline_engine.datasets.variables import variable_of
 from halocline_engine.distribute.blockwise import Blockwise, Output
 from halocline_engine.distribute.partition import Block, Span
 from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.reading import reading_of
 from halocline_engine.distribute.solving import (
     Band,
     BandedWork,
+    check_reading,
     chunks_within,
     cut_batch,
     room_for,
@@ -173,7 +176,8 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
     row = sizes[dim] * itemsize
     result = 0 if request.output else math.prod(sizes.values()) * itemsize
     room = room_for(pool, target, held * row, _ON_DEVICE * row, result)
-    cut = cut_batch(sizes, dim, request.chunks, chunks_of(checked), pool, room)
+    reading = reading_of(checked.opened, request.variables)
+    cut = cut_batch(sizes, dim, request.chunks, chunks_of(checked), pool, room, reading)
     inside = math.prod(sizes[d] for d in dims[dims.index(dim) + 1 :])
 
     def work(source: Source, sink: Sink) -> BandedWork:
@@ -259,6 +263,8 @@ def tree_job(checked: CheckedTree, pool: Pool, target: str) -> Blockwise:
         Block(index, (one, one, one), (piece.own, *around)) for index, piece in enumerate(pieces)
     )
     most = max((piece.nodes.size for piece in pieces), default=0)
+    taken = most * _node_bytes(checked) + _tree_reading(checked, most)
+    check_reading(taken, pool.memory // pool.threads)
 
     def work(source: Source, sink: Sink) -> TreeWork:
         return TreeWork(
@@ -297,9 +303,14 @@ def tree_job(checked: CheckedTree, pool: Pool, target: str) -> Blockwise:
         work=work,
         what=f"systems on trees of '{checked.bands[2].name}'",
         target=target,
-        projected=min(pool.workers * pool.threads, len(blocks)) * most * _node_bytes(checked),
+        projected=min(pool.workers * pool.threads, len(blocks)) * taken,
         output=request.output,
     )
+
+
+def _tree_reading(checked: CheckedTree, nodes: int) -> int:
+    names = (*checked.request.variables, checked.request.parent)
+    return reading_of(checked.opened, names).bytes({checked.ragged.samples: nodes})
 
 
 def _small(sizes: Mapping[str, int], along: Mapping[str, int]) -> tuple[int, ...]:
@@ -386,7 +397,7 @@ def _variable(opened: Opened, argument: str, name: str) -> Any:
             f"There is no variable '{name}', which '{argument}' names.",
             hint=near(name, [str(known) for known in opened.dataset.variables]),
         )
-    return opened.dataset[name]
+    return variable_of(opened.dataset, name)
 
 
 def _names(dims: Sequence[object]) -> str:

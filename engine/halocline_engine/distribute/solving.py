@@ -15,6 +15,7 @@ from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Region, Source
 from halocline_engine.distribute.partition import Block, Span, partition
 from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.reading import Reading
 from halocline_engine.distribute.solvers import TridiagonalSolver, tridiagonal_solver
 from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
@@ -35,6 +36,7 @@ __all__ = [
     "Cut",
     "Room",
     "backward_error",
+    "check_reading",
     "check_wanted",
     "chunks_within",
     "cut_batch",
@@ -79,11 +81,15 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many systems of `bytes_each` a block may have: `most` fit, and `usual` are enough."""
+    """How many systems of `bytes_each` a block may have: `most` fit, and `usual` are enough.
+
+    `memory` are the bytes for a block, and what reading it takes.
+    """
 
     bytes_each: int
     most: int
     usual: int
+    memory: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +312,7 @@ def room_for(
                 available=on_device,
             )
         most = min(most, on_device // device)
-    return Room(host, most, max(1, min(most, LARGE_TASK // host)))
+    return Room(host, most, max(1, min(most, LARGE_TASK // host)), memory)
 
 
 def cut_batch(
@@ -316,12 +322,13 @@ def cut_batch(
     chunks: Mapping[str, int],
     pool: Pool,
     room: Room,
+    reading: Reading,
 ) -> Cut:
     """Cut a batch into blocks of whole systems.
 
     `wanted` are sizes that the caller gives, `chunks` those of the source. The slowest dimensions
     are cut first, so that neighbouring systems stay together. Raises `CapacityError` where blocks
-    of the wanted sizes do not fit.
+    of the wanted sizes do not fit, or the chunks that are decoded for them.
     """
     check_wanted(sizes, dim, wanted)
     batch = [d for d in sizes if d != dim]
@@ -329,7 +336,11 @@ def cut_batch(
     total = math.prod(sizes[d] for d in batch)
     share = -(-total // (TASKS_A_WORKER * pool.workers))
     goal = min(room.usual, max(share, SMALL_TASK // room.bytes_each, 1))
-    while math.prod(block.values()) > goal:
+
+    def taken() -> int:
+        return math.prod(block.values()) * room.bytes_each + reading.bytes(block)
+
+    while math.prod(block.values()) > goal or taken() > room.memory:
         free = [d for d in batch if block[d] > 1 and d not in wanted]
         if not free:
             break
@@ -345,10 +356,24 @@ def cut_batch(
             needed=systems * room.bytes_each,
             available=room.most * room.bytes_each,
         )
+    check_reading(taken(), room.memory)
     whole = tuple(sizes[d] if d == dim else block[d] for d in sizes)
     blocks = partition((1, 1, 1), tuple(sizes.values()), (1, 1, 1), tuple(max(1, n) for n in whole))
     at_once = min(pool.workers * pool.threads, len(blocks))
-    return Cut(whole, blocks, at_once * systems * room.bytes_each)
+    return Cut(whole, blocks, at_once * taken())
+
+
+def check_reading(needed: int, available: int) -> None:
+    """Raise `CapacityError` where a block and the chunks that are decoded for it do not fit."""
+    if needed > available:
+        raise CapacityError(
+            f"The smallest block and the chunks that are decoded for it need {needed} bytes of"
+            f" memory, but {available} are free for them.",
+            hint="Store the dataset in smaller chunks, give smaller 'chunks', or use workers with"
+            " more memory.",
+            needed=needed,
+            available=available,
+        )
 
 
 def chunks_within(

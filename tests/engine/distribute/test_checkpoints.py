@@ -8,12 +8,16 @@ import json
 import os
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import xarray as xr
 
+from halocline_engine.datasets.source import open_source
+from halocline_engine.distribute import launch
 from halocline_engine.distribute.checkpoint import (
     FinishedPass,
     begin_pass,
@@ -289,3 +293,21 @@ def test_a_worker_that_is_killed_costs_its_blocks_only(
     assert isinstance(events[-1], Finished)
     assert result["out"].values.tobytes() == expected
     two_workers.wait_for_workers(2, timeout=60)
+
+
+def test_what_is_written_for_workers_replaces_nothing(tmp_path: Path) -> None:
+    """A workspace may be a folder of the caller, with an 'input' of its own."""
+    kept = tmp_path / "input" / "precious.nc"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    opened, place = open_source(xr.Dataset({"a": ("x", [1.0, 2.0])})), vars(launch)["_source"]
+    checked: Any = SimpleNamespace(
+        opened=opened, match=SimpleNamespace(uses=[SimpleNamespace(variable="a", loaded=True)])
+    )
+    places, pool = SimpleNamespace(workspace=tmp_path), SimpleNamespace(remote=True)
+    with ExitStack() as stack:
+        place(checked, pool, places, stack)
+        assert len(list(tmp_path.iterdir())) == 2
+        assert kept.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["input"]
+    assert kept.read_text() == "mine"

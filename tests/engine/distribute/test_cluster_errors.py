@@ -1,45 +1,41 @@
-"""What becomes of errors that tasks of a cluster end with."""
+"""What becomes of errors that tasks of a cluster end with, and of workers that are gone."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from distributed import CancelledError
+from clusters import Answered, MadeUp, facts
+from distributed import CancelledError, KilledWorker
 from distributed.comm.core import CommClosedError
 
-from halocline_engine.distribute.cluster import ClusterPool
-from halocline_engine.errors import DeviceError
-
-
-class Failing:
-    """A future whose task failed."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-    def result(self) -> object:
-        raise self.error
+from halocline_engine.distribute import workers as looked_up
+from halocline_engine.distribute.cluster import ClusterPool, connect
+from halocline_engine.distribute.workers import PATIENCE, Workers
+from halocline_engine.errors import ArgumentError, ClusterError, DeviceError
+from halocline_engine.errors import CancelledError as Cancelled
 
 
 def pool(error: BaseException) -> Any:
     """Return a pool of one worker, on which everything fails."""
-    worker: dict[str, Any] = {"nthreads": 1, "resources": {}, "host": "here", "metrics": {}}
-    info: dict[str, Any] = {"workers": {"tcp://here:1": worker}}
+    return ClusterPool(MadeUp("tcp://here:1", answer=error))
 
-    def submit(*_: object, **__: object) -> Failing:
-        return Failing(error)
 
-    def scheduler_info(*_: object, **__: object) -> dict[str, Any]:
-        return info
-
-    return ClusterPool(SimpleNamespace(submit=submit, scheduler_info=scheduler_info))
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a second pass between two looks."""
+    seconds = iter(range(10**6))
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)), sleep=abs)
+    monkeypatch.setattr(looked_up, "time", clock)
 
 
 @pytest.mark.parametrize("lost", [CommClosedError("gone"), CancelledError("k"), TimeoutError()])
 def test_a_lost_cluster_is_said(lost: Exception) -> None:
-    with pytest.raises(DeviceError) as caught:
+    with pytest.raises(ClusterError) as caught:
         pool(lost)._ask(int)
     assert str(caught.value) == (
         f"The cluster was lost during the run: {type(lost).__name__}: {lost}. Start it again, and"
@@ -50,3 +46,179 @@ def test_a_lost_cluster_is_said(lost: Exception) -> None:
 def test_an_error_of_the_work_stays_what_it_is() -> None:
     with pytest.raises(ZeroDivisionError, match="of the work"):
         pool(ZeroDivisionError("of the work"))._ask(int)
+
+
+def test_work_that_kills_workers_is_not_the_clusters_fault() -> None:
+    worker: Any = "tcp://here:1"
+    killed = KilledWorker("key", worker, 3)
+    with pytest.raises(DeviceError) as caught:
+        pool(killed)._ask(int)
+    assert not isinstance(caught.value, ClusterError)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_cluster_without_workers_is_given_up_after_a_while() -> None:
+    client = MadeUp()
+    with pytest.raises(ClusterError) as caught:
+        Workers(client).now()
+    assert str(caught.value) == "The cluster has no worker that can be used. Start some workers."
+    assert client.looks == PATIENCE + 2  # the first one ends no second
+
+
+@pytest.mark.usefixtures("hasty")
+def test_workers_that_fall_silent_are_as_good_as_gone() -> None:
+    client = MadeUp("a", "b")
+    there = Workers(client)
+    assert set(there.look()) == {"a", "b"}
+    client.beating = {"b"}
+    for _ in range(7):
+        there.look()
+    assert set(there.look()) == {"b"}
+    client.beating = {"a"}  # it was stopped, and goes on
+    assert "a" in there.look()
+    client.beating = set()
+    looks = client.looks
+    for _ in range(int(PATIENCE)):
+        there.look()
+    with pytest.raises(ClusterError, match="no worker"):
+        there.look()
+    assert client.looks - looks == PATIENCE + 1
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_worker_that_comes_back_in_time_is_waited_for() -> None:
+    client = MadeUp("a")
+    there = Workers(client)
+    for name in "bcd":
+        there.look()
+        client.workers.clear()
+        for _ in range(int(PATIENCE)):
+            assert not there.look()
+        client.workers[name] = facts()
+        client.beating = {name}
+    assert set(there.now()) == {"d"}
+
+
+def test_a_process_that_was_stopped_itself_has_lost_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it was: the heartbeats of that time are looked at afterwards."""
+    now = 0.0
+    monkeypatch.setattr(looked_up, "time", SimpleNamespace(monotonic=lambda: now))
+    client = MadeUp("a")
+    client.beating = set()
+    there = Workers(client)
+    there.look()
+    now += 3600.0
+    assert set(there.look()) == {"a"}
+
+
+@pytest.mark.parametrize("error", [OSError("refused"), TimeoutError("late"), RuntimeError("over")])
+def test_a_scheduler_that_does_not_answer_is_said(error: Exception) -> None:
+    client: Any = MadeUp("a")
+
+    def fail(**_: object) -> None:
+        raise error
+
+    client.identity = fail
+    with pytest.raises(ClusterError) as caught:
+        Workers(client).now()
+    assert str(caught.value) == (
+        f"The scheduler does not answer: {type(error).__name__}: {error}. Start it again, and run"
+        " the job with the same workspace."
+    )
+    client.status = "closed"
+    with pytest.raises(ClusterError, match=r"^The scheduler does not answer: it is closed\."):
+        Workers(client).now()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_worker_that_goes_while_it_is_asked_is_left_out() -> None:
+    class Never(Answered):
+        def done(self) -> bool:
+            return False
+
+        def add_done_callback(self, call: Any) -> None:
+            client.workers.pop("a", None)
+
+    class Client(MadeUp):
+        def submit(self, *_: object, workers: list[str], **__: Any) -> Any:
+            return Never(0) if workers == ["a"] else Answered(7)
+
+    client = Client("a", "b")
+    made: Any = ClusterPool(client)
+    assert made._ask(int) == {"b": 7}
+    client = Client("a")
+    made = ClusterPool(client)
+    with pytest.raises(ClusterError) as caught:
+        made._ask(int)
+    assert str(caught.value) == (
+        "The workers of the cluster went while they were asked what they have. Run the job again."
+    )
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_run_without_workers_can_be_cancelled_and_ends() -> None:
+    """It neither waits for ever nor takes an empty cluster for work that is done."""
+    work: Any = None
+    blocks: Any = [1, 2]
+    with pytest.raises(Cancelled):
+        list(ClusterPool(MadeUp()).run(work, blocks, lambda: True))
+    with pytest.raises(ClusterError, match="no worker"):
+        list(ClusterPool(MadeUp()).run(work, blocks, lambda: False))
+
+
+@pytest.mark.usefixtures("hasty")
+def test_work_that_no_worker_has_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sent(Answered):
+        cancelled = False
+
+        def done(self) -> bool:
+            return self.cancelled
+
+        def cancel(self) -> None:
+            self.cancelled = True
+
+    class Held(Sent):
+        key = "held"
+        left = 3
+
+        def done(self) -> bool:
+            self.left -= 1
+            return self.left < 0
+
+    client: Any = MadeUp("a")
+    held_by: dict[str, list[str]] = {"a": ["held"], "stopped": ["key"]}
+    monkeypatch.setattr(client, "processing", lambda workers: held_by)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    sent, held = Sent(0), Held(0)
+    made: Any = ClusterPool(client)
+    made._settle({sent, held})
+    assert (sent.cancelled, held.cancelled) == (True, False)
+
+
+def test_an_address_that_is_none_is_an_argument() -> None:
+    with pytest.raises(ArgumentError) as caught, connect("nowhere://host:1"):
+        pass
+    assert str(caught.value).startswith(
+        "Argument 'cluster' must be the address of a scheduler, got 'nowhere://host:1': "
+    )
+    assert str(caught.value).endswith(" Write it as 'tls://host:8786' or 'tcp://host:8786'.")
+
+
+def test_a_script_that_starts_processes_anew_in_each_of_them(tmp_path: Path) -> None:
+    """One without the guard around what it does; its own processes say nothing."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import xarray as xr\nimport halocline_engine as he\n"
+        'text = "def f(a: Field[float], b: Field[float]):\\n'
+        '    with computation(PARALLEL), interval(...):\\n        b = a\\n"\n'
+        'he.run(text, xr.Dataset({"a": (("y", "x"), [[1.0]])}), target="cpu", cluster=1)\n'
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert done.stderr.splitlines()[-1] == (
+        "halocline_engine.errors.ClusterError: The 1 worker processes did not start: Nanny failed"
+        " to start. New processes run the script again that starts them: put what it does under"
+        " if __name__ == '__main__':, or start a cluster before and name its address."
+    )

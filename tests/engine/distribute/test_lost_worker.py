@@ -1,21 +1,26 @@
-"""The only worker is killed, and one with another address takes over: the run goes on."""
+"""The only worker is lost: another takes over, or the run ends soon and says why."""
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import xarray as xr
 
+from halocline_engine.distribute import workers as looked_up
 from halocline_engine.distribute.events import BlockFinished, Event
 from halocline_engine.distribute.options import Options
+from halocline_engine.errors import ClusterError
 from halocline_engine.run import run
 
 SPREAD = """
@@ -37,41 +42,95 @@ def process(module: str, *arguments: str) -> Generator[subprocess.Popen[bytes]]:
         started.wait()
 
 
-def test_another_worker_takes_over(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    values = np.random.default_rng(0).random((60, 70))
-    data = xr.Dataset({"inp": (("y", "x"), values)})
-    expected = spread(data)
-    with ExitStack() as stack:
-        stack.enter_context(process("dask_scheduler", "--host", "127.0.0.1", "--port", str(port)))
+class Cluster:
+    """A scheduler and workers as processes, which end with the stack."""
 
-        def worker(name: str) -> subprocess.Popen[bytes]:
-            folder = str(tmp_path / name)
-            options = ("--no-nanny", "--nthreads", "2", "--local-directory", folder)
-            return stack.enter_context(process("dask_worker", address, *options))
-
-        first = worker("first")
-        seen: list[BlockFinished] = []
-
-        def kill_the_first(event: Event) -> None:
-            if isinstance(event, BlockFinished):
-                seen.append(event)
-            if len(seen) == 3 and first.poll() is None:
-                first.kill()
-                first.wait()
-                threading.Timer(2.0, worker, ["second"]).start()
-
-        result = spread(
-            data,
-            chunks={"x": 7},
-            cluster=address,
-            output=tmp_path / "out.zarr",
-            on_event=kill_the_first,
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = str(server.getsockname()[1])
+        self.address = f"tcp://127.0.0.1:{port}"
+        self._stack = stack
+        self._folder = folder
+        self.scheduler = stack.enter_context(
+            process("dask_scheduler", "--host", "127.0.0.1", "--port", port)
         )
+
+    def worker(self, name: str) -> subprocess.Popen[bytes]:
+        options = ("--no-nanny", "--nthreads", "2", "--host", "127.0.0.1")
+        folder = ("--local-directory", str(self._folder / name))
+        return self._stack.enter_context(process("dask_worker", self.address, *options, *folder))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Generator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(stack, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def data() -> xr.Dataset:
+    values = np.random.default_rng(0).random((60, 70))
+    return xr.Dataset({"inp": (("y", "x"), values)})
+
+
+def test_another_worker_takes_over(cluster: Cluster, data: xr.Dataset, tmp_path: Path) -> None:
+    expected = spread(data)
+    first = cluster.worker("first")
+    seen: list[BlockFinished] = []
+
+    def kill_the_first(event: Event) -> None:
+        if isinstance(event, BlockFinished):
+            seen.append(event)
+        if len(seen) == 3 and first.poll() is None:
+            first.kill()
+            first.wait()
+            threading.Timer(2.0, cluster.worker, ["second"]).start()
+
+    result = spread(
+        data,
+        chunks={"x": 7},
+        cluster=cluster.address,
+        output=tmp_path / "out.zarr",
+        on_event=kill_the_first,
+    )
     assert result["out"].values.tobytes() == expected["out"].values.tobytes()
     assert len({event.worker for event in seen}) == 2
+
+
+def test_a_loss_is_noticed_soon(
+    cluster: Cluster, data: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a worker that is stopped or killed, and of the scheduler; with less patience."""
+
+    def lose(lost: subprocess.Popen[bytes], how: signal.Signals) -> str:
+        when: list[float] = []
+        monkeypatch.undo()
+
+        def strike(event: Event) -> None:
+            if isinstance(event, BlockFinished) and not when:
+                lost.send_signal(how)
+                monkeypatch.setattr(looked_up, "PATIENCE", 4)
+                monkeypatch.setattr(looked_up, "_ANSWER_SECONDS", 3)
+                when.append(time.monotonic())
+
+        with pytest.raises(ClusterError) as caught:
+            spread(
+                data,
+                chunks={"x": 1, "y": 5},
+                cluster=cluster.address,
+                output=tmp_path / f"{how}.zarr",
+                on_event=strike,
+            )
+        assert time.monotonic() - when[0] < 45  # 4 s on an idle machine, and 320 s once
+        return caught.value.message
+
+    worker = cluster.worker("first")
+    none = "The cluster has no worker that can be used."
+    assert lose(worker, signal.SIGSTOP) == none
+    worker.send_signal(signal.SIGCONT)
+    assert lose(worker, signal.SIGKILL) == none
+    cluster.worker("second")
+    assert "The scheduler does not answer" in lose(cluster.scheduler, signal.SIGSTOP)
 
 
 def spread(data: xr.Dataset, **options: Any) -> xr.Dataset:
