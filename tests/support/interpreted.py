@@ -53,6 +53,18 @@ def _select(condition: bool, then: Any, otherwise: Any) -> Any:
     return then if condition else otherwise
 
 
+def _truncated(dtype: DType) -> Callable[[Any], Any]:
+    limits = np.iinfo(dtype.value)
+
+    def truncated(value: Any) -> Any:
+        if np.isnan(value):
+            return limits.dtype.type(0)
+        inside = min(max(float(value), float(limits.min)), float(limits.max))
+        return limits.dtype.type(min(int(inside), limits.max))
+
+    return truncated
+
+
 def namespace() -> dict[str, Any]:
     """Return interpreted twins of what the generated text may call."""
     builtins = {"range": range, "max": max, "min": min, "abs": abs}
@@ -70,6 +82,7 @@ def namespace() -> dict[str, Any]:
         "maximum": np.maximum,
         "float_remainder": np.remainder,
         "integer_remainder": np.remainder,
+        **{f"truncated_{dtype}": _truncated(dtype) for dtype in DType if dtype.is_integer},
         **pointers,
     }
 

@@ -134,7 +134,19 @@ def _arithmetic(value: Value, place: Place) -> Any:
 
 def _convert(name: str, value: Value, place: Place) -> Value:
     kind = _PYTHON.get(name) or np.dtype(name).type
+    if name.startswith("int") and name != "int":
+        return _checked(lambda: kind(_whole(value, name, place)), place)
     return _checked(lambda: kind(cast(Any, value)), place)
+
+
+def _whole(value: Value, name: str, place: Place) -> int:
+    """Return a constant without its fraction; raises where the type does not hold it."""
+    whole, limits = int(cast(Any, value)), np.iinfo(name)
+    if not limits.min <= whole <= limits.max:
+        message = f"The number {value} does not fit into {name}."
+        hint = "Write a smaller number, or use a wider type."
+        raise fault(TypeRuleError, place, "numbers", message, hint)
+    return whole
 
 
 def _checked(compute: Callable[[], Any], place: Place) -> Value:

@@ -169,6 +169,29 @@ def _extreme(operator: str) -> _Function:
     return extreme
 
 
+def _truncated(dtype: Any) -> _Function:
+    """Return the conversion of a float to an integer: the nearest limit beyond it, NaN to 0."""
+
+    @_intrinsic
+    def truncated(_typing: Any, value: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            (x,), whole = arguments, _ir.IntType(int(dtype.bitwidth))
+            limit = 1 << (int(dtype.bitwidth) - 1)
+            above = builder.fcmp_ordered(">=", x, x.type(float(limit)))
+            below = builder.fcmp_ordered("<", x, x.type(float(-limit)))
+            inside = builder.and_(
+                builder.fcmp_ordered("<", x, x.type(float(limit))),
+                builder.fcmp_ordered(">=", x, x.type(float(-limit))),
+            )
+            near = builder.fptosi(builder.select(inside, x, x.type(0.0)), whole)
+            high = builder.select(above, whole(limit - 1), near)
+            return builder.select(below, whole(-limit), high)
+
+        return dtype(value), generate
+
+    return truncated
+
+
 @_jit
 def _round_away(value: Any) -> Any:
     """Round half away from zero: floor(|x| + 0.5) with the sign of x, in the type of x."""
@@ -222,6 +245,11 @@ def namespace() -> dict[str, Any]:
         f"pointer_{dtype}": _pointer(getattr(_types, "boolean" if dtype is DType.BOOL else dtype))
         for dtype in DType
     }
+    whole = {
+        f"truncated_{dtype}": _truncated(getattr(_types, dtype))
+        for dtype in DType
+        if dtype.is_integer
+    }
     return {
         "__builtins__": {"range": range, "max": max, "min": min, "abs": abs},
         "np": np,
@@ -238,5 +266,6 @@ def namespace() -> dict[str, Any]:
         "float_remainder": _float_remainder,
         "integer_remainder": _integer_remainder,
         "integer_power": _integer_power,
+        **whole,
         **pointers,
     }

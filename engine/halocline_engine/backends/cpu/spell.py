@@ -88,6 +88,8 @@ def spell(expr: Expr, read: Callable[[Read], str], parameter: Callable[[Paramete
             return f"select({text(condition)}, {text(then)}, {text(otherwise)})"
         case Cast(DType.BOOL, operand) if operand.dtype is not DType.BOOL:
             return f"({text(operand)} != {number(operand.dtype, 0)})"
+        case Cast(dtype, operand) if dtype.is_integer and operand.dtype.is_float:
+            return f"truncated_{dtype}({text(operand)})"
         case Cast(dtype, operand):
             return text(operand) if operand.dtype is dtype else f"np.{dtype}({text(operand)})"
         case _:

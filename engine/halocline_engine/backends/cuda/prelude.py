@@ -82,6 +82,19 @@ template <class T> __device__ __forceinline__ T maximum(T a, T b) {
 """,
     ),
     (
+        # A conversion that is out of range is undefined in C++.
+        "truncated",
+        """\
+template <class T, class F> __device__ __forceinline__ T truncated(F x) {
+  const F limit = (F)(1ull << (8 * sizeof(T) - 1));
+  const T most = (T)((1ull << (8 * sizeof(T) - 1)) - 1);
+  if (x >= limit) return most;
+  if (x < -limit) return (T)(-most - 1);
+  return x == x ? (T)x : (T)0;
+}
+""",
+    ),
+    (
         "is_nan",
         """\
 template <class T> __device__ __forceinline__ bool is_nan(T x) { return x != x; }

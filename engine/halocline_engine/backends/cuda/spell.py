@@ -211,6 +211,6 @@ def _cast(dtype: DType, operand: str, source: DType) -> str:
         return operand
     if dtype is DType.BOOL:
         return f"({operand} != 0)"
-    if dtype in (DType.INT8, DType.INT16) and source.is_float:
-        return f"(({TYPES[dtype]})(long long){operand})"
+    if dtype.is_integer and source.is_float:
+        return f"truncated<{TYPES[dtype]}>({operand})"
     return f"(({TYPES[dtype]}){operand})"

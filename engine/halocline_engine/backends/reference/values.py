@@ -99,10 +99,21 @@ def _constant(value: HostArray) -> Prepared:
 
 
 def _cast(value: HostArray, dtype: DType) -> HostArray:
-    """Convert as in C: truncate to an integer, compare with zero to a bool."""
+    """Convert: truncate to an integer, compare with zero to a bool."""
     if dtype is DType.BOOL:
         return np.asarray(value != 0)
+    if dtype.is_integer and np.issubdtype(value.dtype, np.floating):
+        return _truncated(value, np.iinfo(dtype.value))
     return np.ascontiguousarray(value).astype(dtype.value).reshape(value.shape)
+
+
+def _truncated(value: HostArray, limits: Any) -> HostArray:
+    """Return whole numbers towards zero: the nearest limit for what lies beyond it, 0 for NaN."""
+    lowest = value.dtype.type(limits.min)
+    above, below = value >= -lowest, value < lowest
+    inside = np.where(above | below | np.isnan(value), value.dtype.type(0), value)
+    whole = inside.astype(limits.dtype)
+    return np.where(above, limits.max, np.where(below, limits.min, whole)).astype(limits.dtype)
 
 
 def _call(function: str, arguments: tuple[HostArray, ...], dtype: DType) -> HostArray:

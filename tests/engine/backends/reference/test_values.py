@@ -180,12 +180,12 @@ def test_remainder_has_the_sign_of_the_divisor() -> None:
     assert math.isnan(got[4])
 
 
-def test_casts_are_those_of_c() -> None:
+def test_casts_keep_within_the_type() -> None:
     x = np.array([2.9, -2.9, 0.0, 0.1, 1e300])
-    assert value(Cast(N, read("a", F)), a=x)[:4].tolist() == [2, -2, 0, 0]
+    assert value(Cast(N, read("a", F)), a=x).tolist() == [2, -2, 0, 0, 2**63 - 1]
     nan = np.array([math.nan, 0.0, -0.0, 3.0])
     assert value(Cast(T, read("a", F)), a=nan).tolist() == [True, False, False, True]
-    assert value(Cast(DType.INT32, read("a", F)), a=nan).tolist() == [-(2**31), 0, 0, 3]
+    assert value(Cast(DType.INT32, read("a", F)), a=nan).tolist() == [0, 0, 0, 3]
     assert value(Cast(DType.INT8, read("a", N)), a=np.array([300, -129])).tolist() == [44, 127]
     assert value(Cast(G, read("a", T)), a=np.array([True, False])).tolist() == [1.0, 0.0]
 
