@@ -332,20 +332,34 @@ def _default_domain(
     sizes: list[int] = []
     facts, elsewhere = signature.facts, signature.elsewhere
     for number, axis in enumerate(Axis):
-        room = [
-            views[f.name].shape[number]
+        room = {
+            f.name: views[f.name].shape[number]
             - origins[f.name][number]
             - max(0, facts.fields[f.name][number][1])
             for f in signature.program.fields
             if f.name in views and axis in f.axes and not (axis is Axis.I and f.name in elsewhere)
-        ]
+        }
         if not room:
             raise ArgumentError(
                 f"No field has the axis {axis.value}, so the domain must be given.",
                 hint="Give domain=(ni, nj, nk).",
             )
-        sizes.append(max(0, min(room)))
+        least = min(room, key=lambda name: room[name])
+        if room[least] <= 0 and views[least].shape[number]:
+            high = max(0, facts.fields[least][number][1])
+            raise _nothing_left(
+                least, axis, views[least].shape[number], origins[least][number], high
+            )
+        sizes.append(max(0, room[least]))
     return (sizes[0], sizes[1], sizes[2])
+
+
+def _nothing_left(name: str, axis: Axis, size: int, origin: int, after: int) -> FieldError:
+    return FieldError(
+        f"Field '{name}' has {_count(size, 'point')} along {axis.value}, but needs at least"
+        f" {origin + 1 + after}: its origin is {origin}, and it is read {after} after each point.",
+        hint="Give larger arrays, another origin, or domain=(ni, nj, nk), which may have zeros.",
+    )
 
 
 def _check_space(

@@ -18,6 +18,7 @@ HaloclineError
 ├── CapacityError          too big for here: needed and available bytes
 ├── CancelledError         someone asked for the end
 ├── DeviceError            this device failed; another may do
+│   └── ClusterError       no worker or no scheduler is there; the work itself is not at fault
 └── InternalError          a fault of Halocline: report it
 ```
 
@@ -35,6 +36,7 @@ __all__ = [
     "BoundaryError",
     "CancelledError",
     "CapacityError",
+    "ClusterError",
     "DatasetError",
     "DependenceError",
     "DeviceError",
@@ -209,6 +211,12 @@ class DeviceError(HaloclineError):
     """A device failed; the same work may succeed on another."""
 
     code = "device"
+
+
+class ClusterError(DeviceError):
+    """The scheduler or its workers are away; the same work may succeed when they are back."""
+
+    code = "cluster"
 
 
 class InternalError(HaloclineError):

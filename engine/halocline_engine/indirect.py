@@ -41,8 +41,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.analysis.named import near
 from halocline_engine.arguments import check_functions, number, place_of, sizes_by_name, text, whole
-from halocline_engine.datasets.match import near
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.provenance import (
     coordinates_of,
@@ -50,6 +50,7 @@ from halocline_engine.datasets.provenance import (
     with_history,
 )
 from halocline_engine.datasets.source import Opened, native, open_source
+from halocline_engine.datasets.variables import variable_of
 from halocline_engine.distribute.changes import (
     Change,
     Moving,
@@ -61,7 +62,7 @@ from halocline_engine.distribute.changes import (
     ignore,
 )
 from halocline_engine.distribute.events import Event
-from halocline_engine.distribute.gather_cut import Exchange, Store
+from halocline_engine.distribute.gather_cut import Exchange
 from halocline_engine.distribute.gather_job import (
     ExchangeRequest,
     fits_whole,
@@ -71,6 +72,7 @@ from halocline_engine.distribute.gather_job import (
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.pool import LocalPool
 from halocline_engine.distribute.pools import open_pool
+from halocline_engine.distribute.reading import chunked
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.indirect.apply import check_combinable
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, check_whole, resolve
@@ -160,8 +162,8 @@ def gather(
     axes = _around(dims, (*shared, dim))
     exchange = Exchange(
         direction=Direction.GATHER,
-        source=_store(found),
-        index=_store(where),
+        source=chunked(opened, source),
+        index=chunked(opened, index),
         names=(source, index, result_name(name)),
         dim=dim,
         own=dims,
@@ -222,8 +224,8 @@ def scatter(
     place = min((dims.index(d) for d in named), default=0)
     exchange = Exchange(
         direction=Direction.SCATTER,
-        source=_store(found),
-        index=_store(where),
+        source=chunked(opened, source),
+        index=chunked(opened, index),
         names=(source, index, result_name(name)),
         dim=dim,
         own=dims,
@@ -354,20 +356,13 @@ def _coordinates(job: _Job, plain: Index | None) -> dict[str, xr.DataArray]:
     return _gathered(found, job.where, dim, plain, exchange.shared)
 
 
-def _store(array: xr.DataArray) -> Store:
-    encoding: Mapping[str, Any] = array.encoding
-    chunks = tuple(encoding.get("chunks") or encoding.get("chunksizes") or ())
-    fits = len(chunks) == array.ndim
-    return Store(_dims(array), chunks if fits else (), array.dtype.itemsize)
-
-
 def _variable(opened: Opened, name: str) -> xr.DataArray:
     names = [str(one) for one in opened.dataset.variables]
     if name not in names:
         raise FieldError(
             f"The dataset has no variable '{name}'.", hint=near(name, names) or "Check the name."
         )
-    return opened.dataset[name]
+    return variable_of(opened.dataset, name)
 
 
 def _dims(array: xr.DataArray) -> tuple[str, ...]:
@@ -448,7 +443,7 @@ def _places(job: _Job) -> NDArray[Any]:
 
 def _offset(index: Index, outer: int, size: int) -> NDArray[Any]:
     """Return indices into all elements of the shared dimensions together."""
-    if outer == 1:
+    if outer == 1 or not index.size:
         return index
     whole = index.astype(np.int64).reshape(outer, -1)
     shifted = whole + size * np.arange(outer)[:, np.newaxis]

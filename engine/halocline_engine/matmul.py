@@ -32,11 +32,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
+from halocline_engine.analysis.named import near
 from halocline_engine.arguments import check_functions, place_of, sizes_by_name, text
-from halocline_engine.datasets.match import near
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import Opened, open_source
+from halocline_engine.datasets.variables import variable_of
 from halocline_engine.distribute.changes import check_mode, ignore
 from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.matmul_cut import Product
@@ -109,7 +110,7 @@ def _variable(opened: Opened, name: str) -> xr.DataArray:
         raise FieldError(
             f"The dataset has no variable '{name}'.", hint=near(name, names) or "Check the name."
         )
-    return opened.dataset[name]
+    return variable_of(opened.dataset, name)
 
 
 def _product(found: tuple[xr.DataArray, xr.DataArray], dim: str) -> Product:

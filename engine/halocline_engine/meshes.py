@@ -39,11 +39,12 @@ from typing import TYPE_CHECKING, assert_never
 
 import xarray as xr
 
+from halocline_engine.analysis.named import near
 from halocline_engine.arguments import number, place_of, several, sizes_by_name, text
-from halocline_engine.datasets.match import near
 from halocline_engine.datasets.mesh import Mesh, Points, read_mesh
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import Opened, open_source
+from halocline_engine.datasets.variables import is_distinct, variable_of
 from halocline_engine.distribute.changes import (
     Change,
     Multiplying,
@@ -269,7 +270,9 @@ def _chosen(
     for name in names if variables is None else variables:
         if name not in names:
             raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
-        array = opened.dataset[name]
+        if variables is None and not is_distinct(opened.dataset, name):
+            continue
+        array = variable_of(opened.dataset, name)
         along = _along(array, points, dim)
         if along is not None and array.dtype.name in _TYPES:
             found[name] = along

@@ -3,9 +3,10 @@
 `weights` is a file of ESMF or SCRIP, or an open dataset of one: `row`, `col` and `S`, see
 `datasets.weights`. Every variable that lies on the source grid is regridded, for all its other
 dimensions, or those that `variables` names; it must have the type float32 or float64. Variables
-lie on the source grid where the sizes of successive dimensions are those of the grid; `dims` names
-these dimensions where that is not plain. A matrix is applied in double precision, its terms in
-the order of the file, so that every target gives the same bits.
+lie on the source grid by the dimensions of their latitude and longitude, as attributes of
+coordinates or names tell, or else where the sizes of successive dimensions are those of the grid;
+`dims` names these dimensions, and has to where several fit. A matrix is applied in double
+precision, its terms in the order of the file, so that every target gives the same bits.
 
 `missing` says what NaN in the source does: with "renormalise" the cells that are there take the
 weight of those that are not, and a target cell is NaN where less than `least` of its weight is
@@ -31,10 +32,12 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
+from halocline_engine.analysis.named import near
 from halocline_engine.arguments import number, place_of, several, sizes_by_name
-from halocline_engine.datasets.match import near
+from halocline_engine.datasets.horizontal import horizontal_dims
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.variables import is_distinct, variable_of
 from halocline_engine.datasets.weights import Weights, read_weights
 from halocline_engine.distribute.changes import (
     Change,
@@ -124,7 +127,9 @@ def _chosen(
     for name in names if variables is None else variables:
         if name not in names:
             raise FieldError(f"The dataset has no variable '{name}'.", hint=near(name, names))
-        array = dataset[name]
+        if variables is None and not is_distinct(dataset, name):
+            continue
+        array = variable_of(dataset, name)
         lying = _on_grid(array, weights, dims)
         fits = lying is not None and array.dtype.name in _TYPES
         if lying is not None and fits:
@@ -147,19 +152,44 @@ def _chosen(
 def _on_grid(
     array: xr.DataArray, weights: Weights, dims: Sequence[str] | None
 ) -> tuple[str, ...] | None:
-    """Return the dimensions of a variable that are those of the source grid, in its order."""
+    """Return the dimensions of a variable that are those of the source grid, in its order.
+
+    Raises `FieldError` where several could be.
+    """
     own = tuple(str(dim) for dim in array.dims)
+    if dims is not None:
+        return _as_named(array, weights, tuple(dims))
     rank = len(weights.source_shape)
-    places = range(len(own) - rank, -1, -1)
-    windows = [tuple(dims)] if dims is not None else [own[at : at + rank] for at in places]
-    for window in windows:
-        if set(window) <= set(own):
-            sizes = tuple(int(array.sizes[dim]) for dim in window)
-            if sizes == weights.source_shape:
-                return window
-            if dims is not None and math.prod(sizes) == math.prod(weights.source_shape):
-                return window
-    return None
+    windows = [own[at : at + rank] for at in range(len(own) - rank + 1)]
+    fitting = [window for window in windows if _sizes_of(array, window) == weights.source_shape]
+    known = horizontal_dims(array) if rank == 2 else None
+    if known is not None:
+        ways = [
+            way for way in (known, known[::-1]) if _sizes_of(array, way) == weights.source_shape
+        ]
+        return ways[0] if ways else None
+    if len(fitting) > 1:
+        shown = " or ".join(f"({', '.join(window)})" for window in fitting)
+        raise FieldError(
+            f"The grid of {_by(weights.source_shape)} cells could be {shown} of variable"
+            f" '{array.name}' with the dimensions {dict(array.sizes)}.",
+            hint=f"Say which with dims={list(fitting[0])!r}.",
+        )
+    return fitting[0] if fitting else None
+
+
+def _as_named(
+    array: xr.DataArray, weights: Weights, dims: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Return the dimensions that the caller names, where a variable has them and they fit."""
+    if not {*dims} <= {str(dim) for dim in array.dims}:
+        return None
+    sizes = _sizes_of(array, dims)
+    return dims if math.prod(sizes) == math.prod(weights.source_shape) else None
+
+
+def _sizes_of(array: xr.DataArray, dims: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(int(array.sizes[dim]) for dim in dims)
 
 
 def _target_dims(

@@ -66,6 +66,7 @@ from halocline_engine.distribute.events import Event
 from halocline_engine.distribute.launch import launch
 from halocline_engine.distribute.options import Options, options_of
 from halocline_engine.distribute.pool import LocalPool, Pool
+from halocline_engine.distribute.pools import granted
 from halocline_engine.distribute.prepare import Request, check
 from halocline_engine.errors import ArgumentError
 from halocline_engine.program import Compiled, compile_program, fingerprint
@@ -132,7 +133,7 @@ def run(
         chosen = resolve(target) if existing is None else existing.resolve(target)
         compiled = _compile(program, name, externals, dtypes, chosen)
         checked = check(request, opened, compiled)
-        pool = existing or _new_pool(cluster, chosen, stack, options)
+        pool = granted(existing or _new_pool(cluster, chosen, stack, options), options)
         return launch(checked, pool, on_event or _ignore, cancelled, options, reason)
 
 

@@ -382,3 +382,28 @@ def test_scalars_become_python_numbers(dtype: DType, value: object, expected: ob
     got = scalar_value(Scalar("x", dtype), value)
     assert got == expected
     assert type(got) is type(expected)
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_arrays_smaller_than_what_is_read_around_a_point(target: str) -> None:
+    text = """
+def far(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = a[-2, 0, 0] + a[3, 0, 0]
+"""
+    far = he.stencil(text, target=target)
+    small: dict[str, Any] = {"a": np.ones((5, 4, 3)), "b": np.zeros((5, 4, 3))}
+    with pytest.raises(he.FieldError) as caught:
+        far(**small, origin=(2, 0, 0))
+    assert str(caught.value) == (
+        "Field 'a' has 5 points along I, but needs at least 6: its origin is 2, and it is read 3"
+        " after each point. Give larger arrays, another origin, or domain=(ni, nj, nk), which may"
+        " have zeros."
+    )
+    far(**small, origin=(2, 0, 0), domain=(0, 4, 3))
+    far(a=np.ones((0, 4, 3)), b=np.zeros((0, 4, 3)), origin=(2, 0, 0))
+    far(a=np.ones((9, 0, 3)), b=np.zeros((9, 0, 3)), origin=(2, 0, 0))
+    assert not small["b"].any()
+    large: dict[str, Any] = {"a": np.ones((6, 4, 3)), "b": np.zeros((6, 4, 3))}
+    far(**large, origin=(2, 0, 0))
+    assert np.count_nonzero(large["b"]) == 12

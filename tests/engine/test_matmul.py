@@ -266,6 +266,20 @@ def test_a_product_without_rows_goes_to_a_store(tmp_path: Path) -> None:
     assert values(he.matmul(dataset, **asked, output=tmp_path / "out")).shape == (0, 29)
 
 
+def test_a_result_that_does_not_fit_has_a_way_out() -> None:
+    asked: dict[str, Any] = {"left": "l", "right": "r", "dim": "k", "target": "cpu"}
+    dataset = xr.Dataset(
+        {"l": (("a", "k"), np.ones((600, 2))), "r": (("k", "b"), np.ones((2, 600)))}
+    )
+    options = Options(memory=2_500_000)
+    with pytest.raises(CapacityError) as caught:
+        he.matmul(dataset, **asked, options=options)
+    assert str(caught.value) == (
+        "The product needs 2880000 bytes of memory as a result of this process, but it may take"
+        " 2500000. Give an 'output', so that it is written to a store."
+    )
+
+
 def test_memory_is_refused_with_numbers() -> None:
     with pytest.raises(CapacityError) as caught:
         he.matmul(

@@ -339,7 +339,8 @@ def test_wrong_requests() -> None:
     flat["lon"].attrs["units"] = flat["lat"].attrs["units"] = "m"
     assert message(mesh=flat) == (
         "The coordinates ['lon', 'lat'] of the mesh are not a longitude and a latitude. They need"
-        " the units 'degrees_east' and 'degrees_north'."
+        " the units 'degrees_east' and 'degrees_north', or the standard names 'longitude' and"
+        " 'latitude' with the units 'degrees' or 'radians'."
     )
 
 
@@ -377,3 +378,112 @@ def test_a_mesh_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(half["f_eastward"], 0.5 * first["f_eastward"], rtol=1e-12)
     he.neighbours(data, cubed_sphere(6, start=1), "mean", **options)
     assert (len(fits), plans.made) == (2, 4)
+
+
+def in_radians(mesh: xr.Dataset, dtype: str = "f8") -> xr.Dataset:
+    found = mesh.copy(deep=True)
+    for name, kind in (("lon", "longitude"), ("lat", "latitude")):
+        attributes = {"units": "radians", "standard_name": kind}
+        found[name] = (("node",), np.radians(mesh[name].values).astype(dtype), attributes)
+    return found
+
+
+def test_meshes_in_radians() -> None:
+    """The Laplacian of a harmonic of degree 1 is -2 times it; degrees gave -3281."""
+    mesh = cubed_sphere(12)
+    height = middles(mesh)[:, 2]
+    known = xr.Dataset({"h": ("face", height)})
+    found = he.neighbours(known, in_radians(mesh), "laplacian", radius=1.0, target="reference")
+    assert np.abs(found["h_laplacian"].values + 2 * height).max() < 0.1
+    same = he.neighbours(known, mesh, "laplacian", radius=1.0, target="reference")
+    np.testing.assert_allclose(found["h_laplacian"], same["h_laplacian"], atol=1e-8)
+    single = in_radians(mesh, "f4")
+    found = he.neighbours(known, single, "laplacian", radius=1.0, target="reference")
+    assert np.abs(found["h_laplacian"].values + 2 * height).max() < 0.1
+
+
+def test_centres_of_faces_in_radians() -> None:
+    mesh = cubed_sphere(8)
+    x, y, z = middles(mesh).T
+    mesh["mesh"].attrs["face_coordinates"] = "flat flon"
+    mesh["flon"] = ("face", np.arctan2(y, x), {"units": "radians", "standard_name": "longitude"})
+    mesh["flat"] = ("face", np.degrees(np.arcsin(z)), {"units": "degrees_north"})
+    found = he.neighbours(
+        xr.Dataset({"h": ("face", z)}), mesh, "laplacian", radius=1.0, target="reference"
+    )
+    assert np.abs(found["h_laplacian"].values + 2 * z).max() < 0.2
+
+
+def test_points_that_are_nowhere() -> None:
+    mesh = cubed_sphere(3)
+    known = xr.Dataset({"h": ("face", np.ones(54))})
+
+    def message(**values: Any) -> str:
+        given = mesh.assign({name: mesh[name].copy() for name in ("lon", "lat")})
+        for name, (at, value) in values.items():
+            given[name].values[at] = value
+        with pytest.raises(he.DatasetError) as caught:
+            he.neighbours(known, given, "sum", target="reference")
+        return str(caught.value)
+
+    assert message(lat=(7, np.nan)) == (
+        "Every point of the mesh must have a latitude, but 'lat' is NaN at the point 7, counted"
+        " from 0."
+    )
+    assert message(lat=(7, 91.0)).startswith(
+        "The latitudes 'lat' must be from -90 to 90 in degrees, got 91"
+    )
+    few = mesh.assign(
+        flon=("some", np.zeros(5), {"units": "degrees_east"}),
+        flat=("some", np.zeros(5), {"units": "degrees_north"}),
+    )
+    few["mesh"].attrs["face_coordinates"] = "flon flat"
+    with pytest.raises(he.DatasetError) as caught:
+        he.neighbours(known, few, "sum", target="reference")
+    assert str(caught.value) == (
+        "The coordinates ['flon', 'flat'] of the mesh must have as many points as 'face_nodes' has"
+        " faces, 54, got 5."
+    )
+    uneven = mesh.assign(other=("m", np.zeros(3), {"units": "degrees_north"}))
+    uneven["mesh"].attrs["node_coordinates"] = "lon other"
+    with pytest.raises(he.DatasetError) as caught:
+        he.neighbours(known, uneven, "sum", target="reference")
+    assert str(caught.value) == (
+        "The coordinates ['lon', 'other'] of the mesh must have one dimension and the same size,"
+        " got {'node': 96} and {'m': 3}."
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "uint32", "uint64", "float64"])
+def test_connectivity_of_any_type(dtype: str) -> None:
+    """Triangles beside quadrilaterals: the fourth node is missing, by a fill value or NaN."""
+    mesh = cubed_sphere(3)
+    faces: Any = mesh["face_nodes"].values.astype(dtype)
+    fill = np.nan if dtype == "float64" else np.array(np.iinfo(dtype).max, dtype)
+    faces[5, 3] = fill
+    mesh["face_nodes"] = (("face", "four"), faces, {"start_index": 0, "_FillValue": fill})
+    plain = cubed_sphere(3)
+    plain["face_nodes"].values[5, 3] = -1
+    known = xr.Dataset({"h": ("face", np.arange(54.0))})
+    wanted = he.neighbours(known, plain, "sum", target="reference")
+    found = he.neighbours(known, mesh, "sum", target="reference")
+    np.testing.assert_array_equal(found["h_sum"], wanted["h_sum"])
+
+
+def test_connectivity_that_is_none() -> None:
+    known = xr.Dataset({"h": ("face", np.ones(54))})
+    mesh = cubed_sphere(3)
+    mesh["face_nodes"] = (("face", "four"), mesh["face_nodes"].values + 0.5)
+    with pytest.raises(he.DatasetError) as caught:
+        he.neighbours(known, mesh, "sum", target="reference")
+    assert str(caught.value) == (
+        "The mesh's 'face_nodes' must hold whole numbers, got 0.5 of type 'float64' at place 0."
+    )
+    large = cubed_sphere(3)
+    faces = large["face_nodes"].values.astype("u8")
+    faces[0, 1] = 2**64 - 1
+    large["face_nodes"] = (("face", "four"), faces)
+    with pytest.raises(
+        he.DatasetError, match="Face 0 of the mesh has the node 9223372036854775807"
+    ):
+        he.neighbours(known, large, "sum", target="reference")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import halocline_engine as he
 from halocline_engine.datasets import weights as weights_module
+from halocline_engine.datasets.untyped import XARRAY
 from halocline_engine.kernels.indirect.sparse import Sparse, sparse
 
 # SciPy has no annotations.
@@ -236,7 +237,9 @@ def test_wrong_requests(dataset: xr.Dataset, tmp_path: Path) -> None:
     )
     assert message(esmf().drop_vars("src_grid_dims")) == (
         "The weights do not say how large the grid is: 'src_grid_dims' and the dimension 'n_a' are"
-        " missing."
+        " missing. Files of xESMF leave them out; open them with xarray, and add the number of"
+        " points along each dimension of the grid, the fastest first:"
+        " weights.assign(src_grid_dims=('src_grid_rank', [360, 180]))."
     )
     assert message(tmp_path / "none.nc").startswith("Dataset ")
     broken = esmf()
@@ -265,3 +268,75 @@ def test_equal_weights_are_put_in_order_once(
     other = he.regrid(dataset, weights, target="reference", plans=plans)
     assert len(ordered) == plans.made == 2
     assert not other.equals(first)
+
+
+def test_what_xesmf_writes(dataset: xr.Dataset, tmp_path: Path) -> None:
+    """`Regridder.to_netcdf` writes row, col and S without sizes; the hint says how to add them."""
+    whole, place = esmf(), tmp_path / "weights.nc"
+    store: Any = whole[["S", "col", "row"]]
+    store.to_netcdf(place, engine="netcdf4")
+    options: Any = {"variables": ["sst"], "target": "reference"}
+    with pytest.raises(he.DatasetError, match="Files of xESMF leave them out"):
+        he.regrid(dataset, place, **options)
+    with XARRAY.open_dataset(place, engine="netcdf4") as weights:
+        given = weights.assign(
+            src_grid_dims=("src_grid_rank", list(SOURCE[::-1])),
+            dst_grid_dims=("dst_grid_rank", list(TARGET[::-1])),
+        )
+        found = he.regrid(dataset, given, **options)["sst"].values
+    wanted = he.regrid(dataset, whole, **options)["sst"].values
+    np.testing.assert_array_equal(found, wanted)
+
+
+def square(**coordinates: Any) -> tuple[xr.Dataset, xr.Dataset, NDArray[Any]]:
+    """Return data on (lat, lon, month), all of size 4, weights that mix the grid, and the mix."""
+    random = np.random.default_rng(6)
+    values, matrix = random.random((4, 4, 4)), random.random((16, 16))
+    row, col = (each.ravel() + 1 for each in np.indices((16, 16)))
+    grid = ("rank", [4, 4])
+    weights = xr.Dataset(
+        {
+            "row": ("n_s", row),
+            "col": ("n_s", col),
+            "S": ("n_s", matrix.ravel()),
+            "src_grid_dims": grid,
+            "dst_grid_dims": grid,
+        }
+    )
+    data = xr.Dataset({"t": (tuple(coordinates), values)}, coords=coordinates)
+    return data, weights, (matrix @ values.reshape(16, 4)).reshape(4, 4, 4)
+
+
+NORTH, EAST = {"units": "degrees_north"}, {"units": "degrees_east"}
+PLAIN: Any = np.arange(4.0)
+
+
+@pytest.mark.parametrize(
+    "coordinates",
+    [
+        {"lat": ("lat", PLAIN), "lon": ("lon", PLAIN), "month": ("month", PLAIN)},
+        {"y": ("y", PLAIN), "x": ("x", PLAIN), "z": ("z", PLAIN)},
+        {"a": ("a", PLAIN, NORTH), "b": ("b", PLAIN, EAST), "c": ("c", PLAIN)},
+        {"a": ("a", PLAIN, {"axis": "Y"}), "b": ("b", PLAIN, {"axis": "X"}), "c": ("c", PLAIN)},
+    ],
+)
+def test_the_grid_is_told_by_its_coordinates(coordinates: Any) -> None:
+    data, weights, wanted = square(**coordinates)
+    found = he.regrid(data, weights, target="reference")["t"]
+    assert found.dims == tuple(coordinates)
+    np.testing.assert_allclose(found, wanted)
+    turned = data.transpose(*reversed(found.dims))
+    same = he.regrid(turned, weights, target="reference")["t"]
+    np.testing.assert_array_equal(same.transpose(*found.dims), found)
+
+
+def test_a_grid_that_could_be_several_is_refused() -> None:
+    data, weights, wanted = square(a=("a", PLAIN), b=("b", PLAIN), c=("c", PLAIN))
+    with pytest.raises(he.FieldError) as caught:
+        he.regrid(data, weights, target="reference")
+    assert str(caught.value) == (
+        "The grid of 4 x 4 cells could be (a, b) or (b, c) of variable 't' with the dimensions"
+        " {'a': 4, 'b': 4, 'c': 4}. Say which with dims=['a', 'b']."
+    )
+    found = he.regrid(data, weights, dims=["a", "b"], target="reference")["t"]
+    np.testing.assert_allclose(found, wanted)

@@ -312,6 +312,11 @@ BAD_TREES: dict[str, tuple[dict[str, Any], str]] = {
         "Count variable 'other' must name the dimension that its rows lie along by the attribute"
         " 'sample_dimension', got ''.",
     ),
+    "negative": (
+        {"row_size": "negative"},
+        "Row 1 of 'negative', counted from 0, must have from 0 to 190 elements, got -3. A row has"
+        " no more of them than its sample dimension 'node'.",
+    ),
     "sum": (
         {"row_size": "short"},
         "The rows of 'short' have 9 elements together, but dimension 'node' has 190. The counts of"
@@ -335,8 +340,10 @@ def test_messages_of_trees(case: str) -> None:
     options, message = BAD_TREES[case]
     dataset = ragged()
     ones = xr.ones_like(dataset["size"])
-    dataset = dataset.assign(other=ones.drop_attrs(), short=ones.assign_attrs(
-        sample_dimension="node"))  # fmt: skip
+    short = ones.assign_attrs(sample_dimension="node")
+    negative: Any = dataset["size"].copy()
+    negative.values[1] = -3
+    dataset = dataset.assign(other=ones.drop_attrs(), short=short, negative=negative)
     with pytest.raises(he.RequestError) as caught:
         trees(dataset, **options)
     assert str(caught.value) == message

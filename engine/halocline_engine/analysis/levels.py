@@ -43,10 +43,12 @@ def field_levels(program: Program, least: int) -> dict[str, Range]:
     counts as if there were `least` levels, but never as outside the domain: `touched_levels` says
     exactly what a given number of levels touches.
     """
+    by_name: dict[str, list[_Access]] = {field.name: [] for field in program.fields}
+    for access in _accesses(program):
+        if access.name in by_name:
+            by_name[access.name].append(access)
     return {
-        field.name: _range([a for a in _accesses(program) if a.name == field.name], least)
-        if Axis.K in field.axes
-        else (0, 0)
+        field.name: _range(by_name[field.name], least) if Axis.K in field.axes else (0, 0)
         for field in program.fields
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from halocline_engine.errors import NameRuleError, SyntaxRuleError, TypeRuleError
+from halocline_engine.ir.columns_calls import SIDES, listed, operator_of
 from halocline_engine.ir.columns_folds import FOLDS, Folds
 from halocline_engine.ir.columns_nodes import (
     Columns,
@@ -42,7 +43,6 @@ from halocline_engine.language.source import Place, fault, locate
 __all__ = ["Known", "check_columns"]
 
 _TESTS = ("isnan", "isinf", "isfinite")
-_SIDES = ("bottom", "top")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,24 +239,15 @@ class _Checker:
         return self.item(Compute("call", name, operands, at, name in _TESTS, place))
 
     def _act(self, node: Act) -> int:
-        operator = OPERATORS.get(node.operator)
-        if operator is None:
-            message = f"'{node.operator}' is not an operator."
-            hint = nearest(node.operator, OPERATORS) or "Operators are such as 'GradientC2F'."
-            raise fault(NameRuleError, node.place, "names", message, hint)
+        operator = operator_of(node)
         arguments = self._arguments(operator, node)
-        ends: dict[str, End | None] = dict.fromkeys(_SIDES)
+        ends: dict[str, End | None] = dict.fromkeys(SIDES)
         word = operator.words[0] if operator.words else ""
         for option in node.options:
-            if option.name in _SIDES:
+            if option.name in SIDES:
                 ends[option.name] = self._end(operator, option)
-            elif option.name == operator.option:
-                word = _word(operator, option)
             else:
-                known = [*_SIDES, operator.option] if operator.option else _SIDES
-                message = f"'{operator.name}' has no option '{option.name}'."
-                hint = nearest(option.name, known) or f"It takes {_listed(known)}."
-                raise fault(NameRuleError, option.place, "columns", message, hint)
+                word = _word(operator, option)
         at = operator.result or self.at(arguments[0])
         return self.item(
             Stencil(operator.name, arguments, ends["bottom"], ends["top"], word, at, node.place)
@@ -352,10 +343,10 @@ def _stagger_hint(operator: Operator, needed: At, got: At) -> str:
 
 def _choices(operator: Operator, side: str, allowed: Sequence[str]) -> str:
     if allowed:
-        return f"It takes {_listed(allowed)} there."
+        return f"It takes {listed(allowed)} there."
     other = operator.top if side == "bottom" else operator.bottom
     if other:
-        return f"It needs none there; at the other end it takes {_listed(other)}."
+        return f"It needs none there; at the other end it takes {listed(other)}."
     return f"'{operator.name}' takes none: leave it out."
 
 
@@ -368,7 +359,7 @@ def _word(operator: Operator, option: Option) -> str:
         return word
     shown = f"'{word}'" if word else "something else"
     message = f"The option '{option.name}' is one of a few words, but this is {shown}."
-    hint = nearest(word, operator.words) or f"It takes {_listed(operator.words)}."
+    hint = nearest(word, operator.words) or f"It takes {listed(operator.words)}."
     raise fault(NameRuleError, given.place, "columns", message, hint)
 
 
@@ -384,8 +375,3 @@ def _usage(name: str) -> str:
         return f"Write '{FOLDS[name]}'."
     operator = OPERATORS[name]
     return f"Write '{name}()({', '.join('abc'[: len(operator.arguments)])})'."
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = [f"'{name}'" for name in names]
-    return f"{', '.join(others)} and {last}" if others else last

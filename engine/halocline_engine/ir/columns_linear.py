@@ -99,10 +99,10 @@ def _upwind_1(w: Window) -> Real:
                 pair = (w.value, w.inward(1, 1))
                 return upwind(w.x(0, 0), *(pair if w.sign == 1 else pair[::-1]))
             case "Extrapolate":
-                return _upwind_1(w.at(w.h + 2 * w.sign))
+                return _upwind_1(w.inner())
             case "ExtrapolateComponents":
                 ratio = w.width() / w.width(2 * w.sign)
-                return _upwind_1(w.at(w.h + 2 * w.sign)) * ratio
+                return _upwind_1(w.inner()) * ratio
             case _:
                 pass
     return upwind(w.x(0, 0), w.x(1, -1), w.x(1, 1))
@@ -171,10 +171,10 @@ def _gradient_f2c(w: Window) -> Real:
             case "SetValue":
                 return _two_ends(w)
             case "Extrapolate":
-                return _gradient_f2c(w.at(w.h + 2 * w.sign))
+                return _gradient_f2c(w.inner())
             case "ExtrapolateComponents":
                 ratio = w.width(2 * w.sign) / w.width()
-                return _gradient_f2c(w.at(w.h + 2 * w.sign)) * ratio
+                return _gradient_f2c(w.inner()) * ratio
             case _:
                 pass
     return (w.x(0, 1) - w.x(0, -1)) / w.width()
@@ -220,7 +220,7 @@ def _divergence_f2c(w: Window) -> Real:
             case "SetDivergence":
                 return w.value
             case "Extrapolate":
-                return _divergence_f2c(w.at(w.h + 2 * w.sign))
+                return _divergence_f2c(w.inner())
             case _:
                 pass
     return (w.x(0, 1) - w.x(0, -1)) / w.width()

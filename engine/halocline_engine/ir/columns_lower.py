@@ -8,7 +8,7 @@ that would make a statement too large become temporaries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from halocline_engine.errors import ProgramError
@@ -49,6 +49,8 @@ __all__ = ["Lowering", "assign", "lower_columns", "parts_of", "program_of"]
 
 #: About how many nodes a value may have before it is kept in a temporary.
 _LARGE = 1000
+#: How deeply the items of a value may be nested before what is inside is kept in a temporary.
+_DEEP = 24
 #: How often an operator's formula names each of its arguments, at most; others do it 4 times.
 _USES = {"FCTZalesak": 60, "LinVanLeerC2F": 20, "Upwind3rdOrderBiasedProductC2F": 6}
 
@@ -91,12 +93,16 @@ class Lowering:
     computations: list[Computation] = field(default_factory=list[Computation])
     temporaries: list[Temporary] = field(default_factory=list[Temporary])
 
-    def keep(self) -> None:
-        """Compute what is kept in temporaries: folds and large values, operands first."""
+    def keep(self, never: Set[int] = frozenset()) -> None:
+        """Compute what is kept in temporaries: folds, large and deep values, operands first.
+
+        Items of `never` are not kept.
+        """
         sizes: dict[int, int] = {}
+        depths: dict[int, int] = {}
         direct = {result.value for result in self.columns.results}
         used = self.used()
-        bound: set[int] = set()
+        bound: set[int] = set(never)
         for number in sorted(used):
             item = self.columns.items[number]
             if isinstance(item, Slot | Element) or (
@@ -107,17 +113,18 @@ class Lowering:
                 inside = any(number in parts_of(self.columns.items[n]) for n in used)
                 if inside or not (number in direct and _is_plain(item)):
                     self.keep_fold(number, item)
-                sizes[number] = 1
+                sizes[number] = depths[number] = 1
                 continue
             size = 1
             for operand in parts_of(item):
                 uses = _USES.get(item.operator, 4) if isinstance(item, Stencil) else 1
                 large = uses * sizes[operand] > _LARGE and sizes[operand] > 1
-                if large and operand not in bound:
+                if (large or depths[operand] >= _DEEP) and operand not in bound:
                     self._keep_value(operand)
-                    sizes[operand] = 1
+                    sizes[operand] = depths[operand] = 1
                 size += uses * sizes[operand]
             sizes[number] = size
+            depths[number] = 1 + max((depths[part] for part in parts_of(item)), default=0)
 
     def used(self) -> set[int]:
         """Return the items that the results need."""

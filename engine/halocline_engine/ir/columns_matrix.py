@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from halocline_engine.errors import InternalError, ProgramError, TypeRuleError
+from halocline_engine.errors import InternalError, LimitError, ProgramError, TypeRuleError
 from halocline_engine.ir.columns_algebra import Real
 from halocline_engine.ir.columns_lower import Lowering, assign, parts_of, program_of
 from halocline_engine.ir.columns_metric import Metric
@@ -42,6 +42,8 @@ _Row: TypeAlias = dict[int, Real]
 
 # What an operator's formula reads in the place of its linear argument, at the point in its offset.
 _MARK = "linear.argument"
+#: How many operations a coefficient is a product over, at most.
+_DEEPEST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,22 @@ def _check_linear(columns: Columns, depends: frozenset[int], variable: str) -> N
             raise fault(TypeRuleError, item.place, "matrix", message, hint)
 
 
+def _check_depth(columns: Columns, depends: frozenset[int]) -> None:
+    """Raise where the variable goes through more operations than one expression has levels.
+
+    A coefficient is a product over all of them, and is no value that a temporary could hold.
+    """
+    depths: dict[int, int] = {}
+    for number in sorted(depends):
+        item = columns.items[number]
+        depths[number] = 1 + max((depths[n] for n in parts_of(item) if n in depends), default=0)
+        if depths[number] > _DEEPEST and isinstance(item, Stencil | Compute):
+            message = f"A matrix follows its variable through at most {_DEEPEST} operations, one"
+            message = f"{message} behind the other, but here are more."
+            hint = "Make matrices of two parts, and multiply them."
+            raise fault(LimitError, item.place, "limits", message, hint)
+
+
 def _is_linear(kind: str, name: str, depends: list[bool]) -> bool:
     match kind, name:
         case "unary", "-":
@@ -154,10 +172,8 @@ def _is_linear(kind: str, name: str, depends: list[bool]) -> bool:
 
 def _lowered(lowering: Lowering, metric: Metric, result: Result, depends: frozenset[int]) -> Matrix:
     columns, shape = lowering.columns, lowering.shape
-    for number in sorted(lowering.used()):
-        item = columns.items[number]
-        if isinstance(item, Fold):
-            lowering.keep_fold(number, item)
+    _check_depth(columns, depends)
+    lowering.keep(depends)
     at = columns.items[result.value].at
     rows: list[tuple[Span, dict[int, Expr]]] = []
     for span in shape.spans(at, lowering.reach(result.value)):

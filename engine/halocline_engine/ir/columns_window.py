@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from halocline_engine.errors import TypeRuleError
 from halocline_engine.ir.columns_algebra import Real
 from halocline_engine.ir.columns_nodes import End, Stencil
+from halocline_engine.language.source import fault
 
 __all__ = ["Window"]
 
@@ -22,8 +24,9 @@ class Window:
     """An operator at the point `h`.
 
     `argument(m, h)` gives an argument at a point, `metric(h)` the width there and `level(i)` the
-    value of an item without a level; they raise where there is none. `size` is the number of
-    points before the last face, 2 n, and `periodic` says that point `size` is point 0.
+    value of an item without a level; they raise where there is none. `copied` says that an
+    end takes its value from here. `size` is the number of points before the last face, 2 n, and
+    `periodic` says that point `size` is point 0.
     """
 
     stencil: Stencil
@@ -33,10 +36,20 @@ class Window:
     argument: Callable[[int, int], Real]
     metric: Callable[[int], Real]
     level: Callable[[int], Real]
+    copied: bool = False
 
-    def at(self, h: int) -> Window:
-        """Return the same operator at another point."""
-        return replace(self, h=h)
+    def inner(self) -> Window:
+        """Return the same operator at the next point from the nearer end, which is copied there.
+
+        Raises `TypeRuleError` where that point is copied as well.
+        """
+        if self.copied:
+            kind, levels = self.kind, self.size // 2
+            message = f"'{self.stencil.operator}' copies the value of the next level at each end"
+            message = f"{message} with '{kind}', so it needs more levels than {levels}."
+            hint = "Use more levels, or another boundary condition at one end."
+            raise fault(TypeRuleError, self.stencil.place, "boundary", message, hint)
+        return replace(self, h=self.h + 2 * self.sign, copied=True)
 
     @property
     def low(self) -> int:

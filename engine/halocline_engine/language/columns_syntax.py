@@ -41,6 +41,7 @@ __all__ = [
     "State",
     "Variable",
     "names_in",
+    "nodes_in",
 ]
 
 
@@ -159,13 +160,19 @@ class ColumnSyntax:
 def names_in(syntax: ColumnSyntax) -> dict[str, Place]:
     """Return every name that stands for a value (or is a word), with its first place."""
     found: dict[str, Place] = {}
+    for node in nodes_in(syntax):
+        if isinstance(node, Variable):
+            found.setdefault(node.name, node.place)
+    return found
+
+
+def nodes_in(syntax: ColumnSyntax) -> Iterator[Node]:
+    """Give every node, in the order of the text."""
     pending: list[Node] = [output.value for output in reversed(syntax.outputs)]
     while pending:
         node = pending.pop()
-        if isinstance(node, Variable):
-            found.setdefault(node.name, node.place)
+        yield node
         pending.extend(reversed([*_parts(node)]))
-    return found
 
 
 def _parts(node: Node) -> Iterator[Node]:

@@ -27,7 +27,7 @@ def is_defined(parts: Sequence[Part], name: str, levels: int) -> bool:
         whole = [_region(s) for s in part.stages if assigns((s.statement,), name)]
         current = list(done)
         for stage in part.stages:
-            for offset in exposed((stage.statement,), name):
+            for offset in _exposed(stage, name):
                 ahead = _ahead(part.order, offset)
                 known = current if ahead == 0 else done + whole if ahead < 0 else done
                 if not _covers(known, stage, offset, levels):
@@ -36,6 +36,14 @@ def is_defined(parts: Sequence[Part], name: str, levels: int) -> bool:
                 current.append(_region(stage))
         done = current
     return True
+
+
+def _exposed(stage: Stage, name: str) -> tuple[Offset, ...]:
+    """Return `exposed` of a stage; its reads, which are known, say where that is nothing."""
+    if isinstance(stage.statement, Assign):
+        return tuple(offset for read, offset in stage.reads if read == name)
+    is_read = any(read == name for read, _ in stage.reads)
+    return exposed((stage.statement,), name) if is_read else ()
 
 
 def _ahead(order: Order, offset: Offset) -> int:

@@ -48,6 +48,8 @@ def _inlined(draft: Draft, name: str, options: Options) -> Draft:
     definition = _definition(draft, name)
     if definition is None or not _is_exact(draft, definition):
         return draft
+    if _largest(draft, definition) > options.statement_limit:
+        return draft
     axes = {f.name: frozenset(f.axes) for f in draft.program.fields}
     parts = list(draft.parts)
     for number in definition.readers:
@@ -110,18 +112,35 @@ def _sum(one: Offset, two: Offset) -> Offset:
     return one[0] + two[0], one[1] + two[1], one[2] + two[2]
 
 
+def _largest(draft: Draft, definition: _Definition) -> int:
+    """Return the nodes of the largest statement that substitution would make, without making it."""
+    more = sum(1 for _ in walk(definition.value)) - 1
+    return max(
+        (
+            sum(1 + more * _is_read(node, definition.name) for node in _nodes(stage.statement))
+            for number in definition.readers
+            for stage in draft.parts[number].stages
+        ),
+        default=0,
+    )
+
+
+def _is_read(node: Expr, name: str) -> bool:
+    return isinstance(node, Read) and node.name == name
+
+
 def _substituted(part: Part, definition: _Definition, axes: dict[str, frozenset[Axis]]) -> Part:
     def change(expr: Expr) -> Expr:
         if isinstance(expr, Read) and expr.name == definition.name:
             return _moved(definition.value, expr.offset, axes)
         return expr
 
-    return Part(
-        part.order,
-        tuple(
-            Stage(s.interval, s.extent, rewrite_statement(s.statement, change)) for s in part.stages
-        ),
-    )
+    def substituted(stage: Stage) -> Stage:
+        if all(name != definition.name for name, _ in stage.reads):
+            return stage
+        return Stage(stage.interval, stage.extent, rewrite_statement(stage.statement, change))
+
+    return Part(part.order, tuple(substituted(stage) for stage in part.stages))
 
 
 def _moved(value: Expr, offset: Offset, axes: dict[str, frozenset[Axis]]) -> Expr:
@@ -146,9 +165,6 @@ def _pays(
     definition: _Definition, old: Sequence[Part], new: Sequence[Part], options: Options
 ) -> bool:
     """Return whether the recomputed operations cost less than one temporary in memory."""
-    size = max((_size(stage.statement) for part in new for stage in part.stages), default=0)
-    if size > options.statement_limit:
-        return False
     more = operations(_values(new)) - operations(_values(old)) - operations([definition.value])
     return more <= options.recompute_limit or options.temporaries == "recompute"
 
@@ -157,5 +173,5 @@ def _values(parts: Iterable[Part]) -> list[Expr]:
     return [value for part in parts for s in part.stages for value in expressions((s.statement,))]
 
 
-def _size(statement: Statement) -> int:
-    return sum(1 for value in expressions((statement,)) for _ in walk(value))
+def _nodes(statement: Statement) -> Iterable[Expr]:
+    return (node for value in expressions((statement,)) for node in walk(value))

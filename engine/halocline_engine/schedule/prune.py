@@ -34,7 +34,7 @@ def needed(draft: Draft) -> Set[str]:
     sources: dict[str, set[str]] = {}
     for part in draft.parts:
         for stage in part.stages:
-            for target, reads in _flows(stage.statement, ()):
+            for target, reads in _flows_of(stage):
                 sources.setdefault(target, set()).update(reads)
     waiting = [name for name in sources if name not in draft.temporaries]
     found: set[str] = set(waiting)
@@ -43,6 +43,13 @@ def needed(draft: Draft) -> Set[str]:
         found |= new
         waiting.extend(new)
     return found
+
+
+def _flows_of(stage: Stage) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if isinstance(stage.statement, Assign):  # its reads are known
+        yield stage.statement.target, tuple(name for name, _ in stage.reads)
+    else:
+        yield from _flows(stage.statement, ())
 
 
 def _flows(statement: Statement, outer: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:

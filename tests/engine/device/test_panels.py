@@ -431,7 +431,7 @@ def test_less_than_a_tile_of_each_is_refused(device: Queues) -> None:
         multiplied(drawn(), "a", "b", options=Options(device_memory=5000))
     # The result of this process takes its part.
     held = 50 * 45 * 8
-    with pytest.raises(CapacityError, match="on their way to the device, but 100 are free"):
+    with pytest.raises(CapacityError, match="on their way, but 100 are free"):
         multiplied(drawn(), "a", "b", options=Options(memory=held + 100))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from differential import assert_same, front, inputs, judged, run
 from interpreted import patch
@@ -26,10 +28,13 @@ from halocline_engine.ir.nodes import (
     Unary,
 )
 from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.ir.walk import expressions, walk
+from halocline_engine.schedule import inline as inlining
 from halocline_engine.schedule.nodes import Kernel, Levels, Schedule
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.show import show_schedule
+from halocline_engine.schedule.stages import Part
 
 STAGED = Options(recompute=False)
 PLAIN = Options(fuse=False, recompute=False, share=False)
@@ -293,3 +298,27 @@ kernel 0: FORWARD over columns of the domain
     m = ((a[1, 1, 0] - a[0, 1, 0]) * 2.0:float64)
     x = (x[0, 0, -1] + (m[0, 0, 0] * (a[1, 0, 0] - a[0, 0, 0])))
 """
+
+
+@pytest.mark.parametrize("length", [12, 60])
+def test_recomputing_makes_no_statement_that_is_too_large(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """Not even to see that it is: substituting one into the other doubles it each time."""
+    made: list[int] = []
+    substituted = vars(inlining)["_substituted"]
+
+    def counted(part: Part, *given: Any) -> Part:
+        new = substituted(part, *given)
+        made.extend(sum(map(_count, expressions((stage.statement,)))) for stage in new.stages)
+        return new
+
+    monkeypatch.setattr(inlining, "_substituted", counted)
+    lines = [f"t{n} = t{n - 1}[1, 0, 0] + t{n - 1}[-1, 0, 0]" for n in range(1, length)]
+    parallel("t0 = a", *lines, f"x = t{length - 1}")
+    assert made
+    assert max(made) <= Options().statement_limit
+
+
+def _count(expr: Expr) -> int:
+    return sum(1 for _ in walk(expr))

@@ -16,6 +16,7 @@ from halocline_engine.kernels.indirect.problem import (
     OutOfRange,
     Policy,
 )
+from halocline_engine.kernels.whole import whole_numbers
 
 __all__ = [
     "LEFT_OUT",
@@ -117,10 +118,13 @@ def duplicate_error(index: int, place: int, before: int, name: str) -> ArgumentE
 
 
 def _counted(index: NDArray[Any], size: int, policy: Policy) -> NDArray[np.int64]:
-    """Return indices of 64 bits, counted from the start where the policy counts from the end."""
-    if int(index.max()) >= 2**63:
-        index = np.minimum(index, np.uint64(2**63 - 1))
-    whole = index.astype(np.int64)
+    """Return indices of 64 bits, counted from the start where the policy counts from the end.
+
+    Those that wrap around are within one period of numbers that 64 bits with a sign do not hold.
+    """
+    if policy.out_of_range is OutOfRange.WRAP and index.dtype == np.uint64 and size:
+        return (index % np.uint64(size)).astype(np.int64)
+    whole = whole_numbers(index)
     if policy.negative is Negative.FROM_END:
         whole = np.where((whole < 0) & (whole >= -size), whole + size, whole)
     return whole

@@ -152,7 +152,9 @@ class HostBench:
         self, total: NDArray[Any], where: Rectangle, use: Callable[[NDArray[Any]], None]
     ) -> None:
         """Let `use` read the place itself, in the type of the product."""
-        use(_part(total, where).astype(self.dtype, copy=False))
+        with np.errstate(over="ignore"):
+            own = _part(total, where).astype(self.dtype, copy=False)
+        use(own)
 
     def close(self) -> None:
         """Do nothing: nothing is done later."""

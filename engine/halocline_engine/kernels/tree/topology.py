@@ -16,6 +16,7 @@ import numpy as np
 
 from halocline_engine.errors import FieldError
 from halocline_engine.kernels.tree.storage import Flat, Index
+from halocline_engine.kernels.whole import whole_numbers
 
 __all__ = ["Forest", "arrange"]
 
@@ -69,20 +70,20 @@ def arrange(layout: Flat, parents: Any, first_cell: int = 0) -> Forest:
             f"Parents must be {layout.total} whole numbers, one for each node, got an array of"
             f" {given.dtype.name} of the shape {given.shape}."
         )
-    local = given.astype(np.int64)
+    local = whole_numbers(given)
     order = np.empty(layout.total, np.int64)
     arranged = np.empty(layout.total, np.int64)
     fault, cell, node = _arrange(layout.offsets, local, order, arranged)
     if fault != _SOUND:
-        raise _error(int(fault), first_cell + int(cell), int(node), layout, local, int(cell))
+        raise _error(int(fault), first_cell + int(cell), int(node), layout, given, int(cell))
     moved = not np.array_equal(order, np.arange(layout.total))
     return Forest(layout, arranged, order if moved else None)
 
 
-def _error(fault: int, name: int, node: int, layout: Flat, local: Index, cell: int) -> FieldError:
+def _error(fault: int, name: int, node: int, layout: Flat, given: Any, cell: int) -> FieldError:
     size = int(layout.sizes[cell])
     if fault == _OUTSIDE:
-        parent = int(local[layout.offsets[cell] + node])
+        parent = int(given[layout.offsets[cell] + node])
         return FieldError(
             f"Cell {name} has {size} nodes, but the parent of its node {node} is {parent}.",
             hint="Parents count from 0 in each cell; the root's is -1.",

@@ -1,0 +1,91 @@
+"""What a request names of a program: it is checked before there is any data.
+
+Raises `ArgumentError` with the names that there are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from halocline_engine.errors import ArgumentError
+from halocline_engine.ir.nodes import Field, Program
+
+__all__ = ["check_feedback", "check_fields", "check_scalars", "near", "used_fields"]
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known names that look like `name`, or with all of them."""
+    names = [str(item) for item in known]
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if close:
+        return f"Did you mean {' or '.join(repr(item) for item in close)}?"
+    return f"There are {', '.join(repr(item) for item in sorted(names))}." if names else ""
+
+
+def used_fields(program: Program) -> list[Field]:
+    """Return the fields that stand for variables: those that are read or written, and not made."""
+    made = {gather.name for gather in program.gathers}
+    return [f for f in program.fields if (f.read or f.written) and f.name not in made]
+
+
+def check_fields(program: Program, fields: Iterable[str]) -> None:
+    """Refuse names that are no fields of a program."""
+    scalars = {scalar.name for scalar in program.scalars}
+    known = [name for name in program.arguments if name not in scalars]
+    for name in fields:
+        if name not in known:
+            raise ArgumentError(
+                f"Argument 'fields' must map fields of the program, got '{name}'.",
+                hint=near(name, known),
+            )
+
+
+def check_scalars(program: Program, given: Mapping[str, object]) -> None:
+    """Refuse names that are no scalars of a program, and scalars that have no value."""
+    known = {scalar.name: scalar for scalar in program.scalars}
+    for name in given:
+        if name not in known:
+            raise ArgumentError(
+                f"Argument 'scalars' must name scalars of the program, got '{name}'.",
+                hint=near(name, known),
+            )
+    for name, scalar in known.items():
+        if given.get(name, scalar.default) is None:
+            raise ArgumentError(
+                f"Scalar '{name}' needs a value, got none.",
+                hint=f"Give it: scalars={{'{name}': ...}}.",
+            )
+
+
+def check_feedback(program: Program, feedback: Mapping[str, str]) -> None:
+    """Refuse feedback that does not join a field that is written and one that is only read."""
+    by_name = {field.name: field for field in used_fields(program)}
+    for output, source in feedback.items():
+        for name in (output, source):
+            if name not in by_name:
+                raise ArgumentError(
+                    f"Argument 'feedback' must map fields of the program, got '{name}'.",
+                    hint=near(name, by_name),
+                )
+        if not by_name[output].written:
+            raise ArgumentError(
+                f"Feedback must come from a field that is written, got '{output}'.",
+                hint="Write feedback={output: input}.",
+            )
+        if by_name[source].written:
+            raise ArgumentError(
+                f"Feedback must go to a field that is only read, got '{source}'.",
+                hint="A field that is written in place needs no feedback.",
+            )
+        if by_name[output].axes != by_name[source].axes:
+            raise ArgumentError(
+                f"Feedback from '{output}' to '{source}' must join fields with the same axes."
+            )
+        if by_name[output].dtype != by_name[source].dtype:
+            raise ArgumentError(
+                f"Feedback from '{output}' to '{source}' must join fields of one type, got"
+                f" {by_name[output].dtype.value} and {by_name[source].dtype.value}."
+            )
+    if len(set(feedback.values())) < len(feedback):
+        raise ArgumentError("Argument 'feedback' must feed an input from one output only.")
