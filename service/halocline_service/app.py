@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -29,6 +30,8 @@ from halocline_service.api.files import Digests
 from halocline_service.api.metrics import Metrics
 from halocline_service.api.middleware import HeadAsGet, KnownHosts, Observed, TooLargeAsProblem
 from halocline_service.api.problems import Problem, install
+from halocline_service.api.room import Room
+from halocline_service.api.writers import Writers
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
 from halocline_service.store.sql import open_store
@@ -36,6 +39,7 @@ from halocline_service.store.sql import open_store
 __all__ = ["Service", "create_app"]
 
 _INLINE_AT_ONCE = 4
+_BUSY_SECONDS = 5.0  # users are told to come again, and do not wait for the database
 _EXPOSED = ["Link", "Location", "Preference-Applied", "ETag", "Content-Range", "Accept-Ranges"]
 _PROBLEM: dict[str, Any] = {
     "description": "A problem.",
@@ -85,7 +89,7 @@ def create_app(
 
     A store that is given is not closed.
     """
-    used = store or open_store(settings.database)
+    used = store or open_store(settings.database, wait=_BUSY_SECONDS)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
@@ -111,6 +115,8 @@ def create_app(
     app.state.metrics = Metrics()
     app.state.digests = Digests()
     app.state.meter = objects.Meter()
+    app.state.room = Room(context.layout.root, settings.disk_headroom_bytes, settings.upload_bytes)
+    app.state.streams = Counter[str]()
     app.state.inline_limiter = CapacityLimiter(_INLINE_AT_ONCE)
     install(app)
     _add_middleware(app, settings)
@@ -131,6 +137,7 @@ def _add_middleware(app: Service, settings: Settings) -> None:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Prefer", "Range"],
             expose_headers=_EXPOSED,
         )
+    app.add_middleware(Writers, largest=settings.body_bytes, public_url=settings.public_url)
     app.add_middleware(Observed, metrics=app.state.metrics)
 
 

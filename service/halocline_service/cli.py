@@ -8,7 +8,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +17,13 @@ import typer
 from pydantic import ValidationError
 
 from halocline_service import logs, machine
+from halocline_service.cluster import Cluster, dispatcher_memory
+from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.marker import ForeignFolder
+from halocline_service.identity import IdentityError, make_identity, read_identity
 from halocline_service.settings import Settings
-from halocline_service.store.base import StoreAway, StoreOutdated
-from halocline_service.supervisor import Child, Gone, Supervisor
+from halocline_service.store.base import Store, StoreAway, StoreNewer, StoreOutdated
+from halocline_service.supervisor import Child, Gone, Supervisor, limit_memory
 
 __all__ = ["app", "keys", "main"]
 
@@ -36,6 +41,7 @@ app.add_typer(keys, name="key")
 
 _START_SECONDS = 90.0
 _WAIT_SECONDS = 2.0
+_SHOWN = 5
 
 _Host = Annotated[str | None, typer.Option(help="Address to bind to.")]
 _Port = Annotated[int | None, typer.Option(help="Port to bind to; 0 takes a free one.")]
@@ -43,9 +49,12 @@ _DataDir = Annotated[Path | None, typer.Option(help="Where jobs, uploads and res
 
 
 def main() -> None:
-    """Run the command; status 1 where the database does not answer or was not migrated."""
+    """Run the command; status 1 where the database or the data folder is not as it must be."""
     try:
         app()
+    except (ForeignFolder, IdentityError, StoreNewer) as error:
+        typer.echo(f"{error} {error.hint}", err=True)
+        sys.exit(1)
     except StoreOutdated as error:
         typer.echo(f"{error} Run 'halocline-server migrate'.", err=True)
         sys.exit(1)
@@ -97,10 +106,13 @@ def up(
     updates: dict[str, Any] = {"data_dir": settings.data_dir.resolve()}
     if settings.port == 0:
         updates["port"] = machine.free_port(settings.host)
-    if settings.scheduler is None:
-        updates["scheduler"] = f"tcp://127.0.0.1:{machine.free_port('127.0.0.1')}"
+    at = settings.scheduler or f"tls://127.0.0.1:{machine.free_port('127.0.0.1')}"
+    updates["scheduler"] = _secured(at)
+    own = settings.tls_identity is None
     settings = settings.model_copy(update=updates)
-    _migrate(settings)
+    _prepare(settings)
+    if own:
+        make_identity(settings.identity_file)
     try:
         with Supervisor() as supervisor:
             _up(supervisor, settings)
@@ -110,26 +122,43 @@ def up(
 
 
 def _up(supervisor: Supervisor, settings: Settings) -> None:
-    assert settings.scheduler is not None
-    address, _, port = settings.scheduler.removeprefix("tcp://").rpartition(":")
-    environment = _environment(settings)
+    cluster = _cluster(settings, settings.scheduler or "")
     if machine.is_listening(settings.host, settings.port):
         raise Gone(f"port {settings.port} of {settings.host} is taken.")
-    command = machine.scheduler_command(address, int(port))
-    supervisor.start(Child("The scheduler", command, environment=machine.QUIET))
-    if not supervisor.wait_for(
-        "the scheduler", lambda: machine.is_listening(address, int(port)), seconds=_START_SECONDS
-    ):
+    supervisor.start(cluster.scheduler_child())
+    if not supervisor.wait_for("the scheduler", cluster.answers, seconds=_START_SECONDS):
         return
-    for child in _workers(settings):
+    for child in (*_workers(cluster), *_service(settings)):
         supervisor.start(child)
-    for name, command in (("The dispatcher", "dispatcher"), ("The API", "api")):
-        supervisor.start(Child(name, _own(command), rank=2, environment=environment))
     url = f"http://{_reachable(settings.host)}:{settings.port}"
     if supervisor.wait_for("the API", lambda: _is_ready(url), seconds=_START_SECONDS):
         typer.echo(f"Halocline is at {url}; data in {settings.data_dir}; {_who(settings)}.")
         sys.stdout.flush()
         supervisor.watch()
+
+
+def _service(settings: Settings) -> Iterator[Child]:
+    environment = _environment(settings)
+    for name, command, memory in (
+        ("The dispatcher", "dispatcher", dispatcher_memory(settings)),
+        ("The API", "api", settings.process_memory_bytes),
+    ):
+        yield Child(name, _own(command), rank=2, environment=environment, memory=memory)
+
+
+def _cluster(settings: Settings, address: str) -> Cluster:
+    """Give the cluster of a scheduler; status 2 where the address has no sense."""
+    try:
+        machine.host_and_port(address)
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    return Cluster(address, read_identity(settings.identity_file, settings.tls_trusted), settings)
+
+
+def _secured(address: str) -> str:
+    """Give the address of a scheduler that asks everybody for a certificate, as ours do."""
+    return f"tls://{address.removeprefix('tcp://')}" if address.startswith("tcp://") else address
 
 
 def _own(*words: str) -> list[str]:
@@ -156,23 +185,12 @@ def _cpus(settings: Settings) -> int:
     return settings.workers or machine.default_workers()
 
 
-def _workers(settings: Settings) -> Iterator[Child]:
+def _workers(cluster: Cluster) -> Iterator[Child]:
     """Give one worker for each GPU, or CPU workers where there is none."""
-    assert settings.scheduler is not None
-    gpus = _gpus(settings)
-    for index in range(gpus or _cpus(settings)):
-        gpu = index if gpus else None
-        kind = "gpu" if gpus else "cpu"
-        yield _worker(settings.scheduler, f"{kind}-{index}", gpu, gpus or _cpus(settings))
-
-
-def _worker(scheduler: str, name: str, gpu: int | None, beside: int) -> Child:
-    return Child(
-        f"Worker {name}",
-        machine.worker_command(scheduler, name, beside=beside, gpu=gpu is not None),
-        rank=1,
-        environment=machine.worker_environment(gpu=gpu, threads=max(1, machine.cores() // beside)),
-    )
+    gpus = _gpus(cluster.settings)
+    kind, count = ("gpu", gpus) if gpus else ("cpu", _cpus(cluster.settings))
+    devices = range(gpus) if gpus else [None] * count
+    return cluster.workers([f"{kind}-{index}" for index in range(count)], devices)
 
 
 def _who(settings: Settings) -> str:
@@ -184,30 +202,23 @@ def _who(settings: Settings) -> str:
 @app.command()
 def api(host: _Host = None, port: _Port = None, data_dir: _DataDir = None) -> None:
     """Answer HTTP."""
-    import uvicorn
-
     from halocline_service.app import create_app
+    from halocline_service.serving.server import serve
 
     settings = _settings(host=host, port=port, data_dir=data_dir)
     logs.configure("api", form=settings.log_format, access=settings.access_log)
-    _migrate(settings)
-    uvicorn.run(
-        create_app(settings),
-        host=settings.host,
-        port=settings.port,
-        log_config=None,  # as `logs` set it up
-        access_log=settings.access_log,
-        timeout_graceful_shutdown=5,
-        server_header=False,
-    )
+    _prepare(settings)
+    if not serve(create_app(settings), settings):
+        raise typer.Exit(3)
 
 
 @app.command()
 def dispatcher(data_dir: _DataDir = None) -> None:
     """Take jobs out of the database and have them computed."""
+    settings = _settings(data_dir=data_dir)
+    machine.join_cluster(settings)
     from halocline_service.dispatcher.main import run_dispatcher
 
-    settings = _settings(data_dir=data_dir)
     logs.configure("dispatcher", form=settings.log_format)
     _migrate(settings)
     run_dispatcher(settings)
@@ -218,9 +229,15 @@ def scheduler(
     host: Annotated[str, typer.Option(help="Address to bind to.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to bind to.")] = 8786,
 ) -> None:
-    """Run the Dask scheduler. Let nobody reach it from outside: it runs what it is sent."""
-    command = machine.scheduler_command(host, port)
-    os.execv(command[0], command)
+    """Run the Dask scheduler, for those who have the cluster's certificate."""
+    child = _cluster(_settings(), f"tls://{_bracketed(host)}:{port}").scheduler_child()
+    if child.memory is not None:
+        limit_memory(child.memory)
+    os.execve(child.command[0], [*child.command], {**os.environ, **child.environment})
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 @app.command()
@@ -231,31 +248,18 @@ def worker(
     cpu: Annotated[int | None, typer.Option(help="Number of CPU workers.")] = None,
 ) -> None:
     """Run workers: one for each GPU that is named, or some on the CPU."""
-    address = scheduler or _settings().scheduler
+    settings = _settings()
+    address = scheduler or settings.scheduler
     if address is None:
-        typer.echo("Name the scheduler: --scheduler tcp://host:8786.", err=True)
+        typer.echo("Name the scheduler: --scheduler tls://host:8786.", err=True)
         raise typer.Exit(2)
-    devices = _devices(gpu)
-    indices: list[int | None] = [*devices] if devices else [None] * (cpu or 1)
-    threads = max(1, machine.cores() // len(indices))
-    children = [
-        Child(
-            f"Worker {number}",
-            machine.worker_command(
-                address,
-                f"{os.uname().nodename}-{number}",
-                beside=len(indices),
-                gpu=index is not None,
-                host=host,
-            ),
-            environment=machine.worker_environment(gpu=index, threads=threads),
-        )
-        for number, index in enumerate(indices)
-    ]
-    if len(children) == 1:
-        os.environ.update(children[0].environment)
-        os.execv(children[0].command[0], list(children[0].command))
-    _watch(children)
+    cluster = _cluster(settings, _secured(address))
+    indices: list[int | None] = [*_devices(gpu)] or [None] * (cpu or 1)
+    names = [f"{os.uname().nodename}-{number}" for number in range(len(indices))]
+    with Supervisor() as supervisor:
+        for child in cluster.workers(names, indices, host):
+            supervisor.start(child)
+        supervisor.watch()
 
 
 def _devices(gpu: str | None) -> list[int]:
@@ -270,15 +274,26 @@ def _devices(gpu: str | None) -> list[int]:
     return found
 
 
-def _watch(children: list[Child]) -> None:
-    try:
-        with Supervisor() as supervisor:
-            for child in children:
-                supervisor.start(child)
-            supervisor.watch()
-    except Gone as gone:
-        typer.echo(f"The workers stopped: {gone}", err=True)
-        raise typer.Exit(1) from None
+@app.command()
+def certificate(data_dir: _DataDir = None) -> None:
+    """Make the certificate of the cluster, which all of its machines need."""
+    file = _settings(data_dir=data_dir).identity_file
+    if make_identity(file):
+        typer.echo(f"Made '{file}', with its key: whoever has it can run anything here.")
+    else:
+        typer.echo(f"'{file}' is there already.")
+
+
+@app.command()
+def reach(
+    scheduler: Annotated[str | None, typer.Option(help="Address of the scheduler.")] = None,
+) -> None:
+    """Say whether the scheduler answers those who have the certificate; status 1 if not."""
+    settings = _settings()
+    address = scheduler or settings.scheduler or "tls://127.0.0.1:8786"
+    if not _cluster(settings, _secured(address)).answers():
+        typer.echo(f"The scheduler at '{address}' does not answer, or does not trust us.", err=True)
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -287,6 +302,43 @@ def migrate(data_dir: _DataDir = None) -> None:
     settings = _settings(data_dir=data_dir)
     _migrate(settings)
     typer.echo("The database is up to date.")
+
+
+@app.command()
+def adopt(data_dir: _DataDir = None) -> None:
+    """Give the data folder to the database, as after a backup of either was restored."""
+    from halocline_service.datasets import marker
+
+    settings = _settings(data_dir=data_dir)
+    _migrate(settings)
+    with _opened(settings) as (layout, store):
+        marker.adopt(layout, store)
+        unknown = marker.unknown(layout, store)
+    typer.echo(f"The data folder '{layout.root}' is this database's now.")
+    if unknown:
+        names = ", ".join(unknown[:_SHOWN]) + (" and others" if len(unknown) > _SHOWN else "")
+        typer.echo(f"It does not know {len(unknown)} of the names there, which stay: {names}.")
+
+
+def _prepare(settings: Settings) -> None:
+    """Migrate the database, and see that the data folder is its own. Raises `ForeignFolder`."""
+    from halocline_service.datasets import marker
+    from halocline_service.store.database import name_of
+
+    _migrate(settings)
+    with _opened(settings) as (layout, store):
+        marker.claim(layout, store, database=name_of(settings.database))
+
+
+@contextmanager
+def _opened(settings: Settings) -> Generator[tuple[Layout, Store]]:
+    from halocline_service.store.sql import open_store
+
+    store = open_store(settings.database)
+    try:
+        yield Layout(settings.data_dir.resolve()), store
+    finally:
+        store.close()
 
 
 def _migrate(settings: Settings) -> None:

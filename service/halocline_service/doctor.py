@@ -10,8 +10,16 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from halocline_service.machine import cores, gpu_count
-from halocline_service.settings import Settings
+from sqlalchemy.exc import SQLAlchemyError
+
+from halocline_engine.errors import HaloclineError
+from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.marker import MARKER, is_ours
+from halocline_service.identity import IdentityError
+from halocline_service.machine import cores, gpu_count, join_cluster
+from halocline_service.settings import SQLITE, Settings
+from halocline_service.store.base import StoreAway
+from halocline_service.store.database import name_of
 
 __all__ = ["Finding", "examine"]
 
@@ -33,7 +41,7 @@ def examine(settings: Settings) -> list[Finding]:
 def _look(what: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
     try:
         return Finding(what, well=True, seen=check(settings))
-    except (OSError, ImportError, _Unwell) as error:
+    except (OSError, ImportError, HaloclineError, IdentityError, StoreAway, _Unwell) as error:
         return Finding(what, well=False, seen=str(error))
 
 
@@ -52,6 +60,38 @@ def _disk(settings: Settings) -> str:
     if free < settings.disk_headroom_bytes:
         raise _Unwell(f"only {free / 2**20:.0f} MiB are free")
     return f"{free / 2**30:.1f} GiB are free"
+
+
+def _database(settings: Settings) -> str:
+    from halocline_service.store.sql import open_store
+
+    name = name_of(settings.database)
+    if settings.database_url is None and not (settings.data_dir / SQLITE).exists():
+        return f"{name} is made at the first start"
+    store = open_store(settings.database)
+    try:
+        store.check()
+        layout = Layout(settings.data_dir.resolve())
+        if (layout.root / MARKER).exists() and not is_ours(layout, store):
+            raise _Unwell(f"the data folder '{layout.root}' is not that of {name}")
+    except SQLAlchemyError as error:
+        raise _Unwell(f"{name} cannot be used: {getattr(error, 'orig', error)}") from error
+    finally:
+        store.close()
+    return f"{name} answers"
+
+
+def _scheduler(settings: Settings) -> str:
+    if settings.scheduler is None:
+        return "none is set; the dispatcher computes by itself"
+    join_cluster(settings)
+    from halocline_engine.distribute.cluster import connect
+
+    with connect(settings.scheduler) as pool:
+        workers = pool.workers
+    if workers == 0:
+        raise _Unwell(f"{settings.scheduler} answers, and has no worker")
+    return f"{settings.scheduler} answers; {workers} worker{'' if workers == 1 else 's'}"
 
 
 def _roots(settings: Settings) -> str:
@@ -83,7 +123,9 @@ def _port(settings: Settings) -> str:
 _CHECKS: dict[str, Callable[[Settings], str]] = {
     "data folder": _data_dir,
     "disk": _disk,
+    "database": _database,
     "data roots": _roots,
+    "scheduler": _scheduler,
     "engine": _engine,
     "GPUs": _gpus,
     "port": _port,

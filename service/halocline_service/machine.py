@@ -5,29 +5,84 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from halocline_service.identity import Identity, read_identity
+from halocline_service.settings import Settings
 
 __all__ = [
-    "QUIET",
+    "address_towards",
+    "answers",
+    "cluster_environment",
     "cores",
     "default_workers",
     "free_port",
     "gpu_count",
+    "host_and_port",
     "is_listening",
+    "join_cluster",
+    "memory",
     "scheduler_command",
     "worker_command",
     "worker_environment",
+    "worker_memory",
 ]
 
 _CORES_PER_WORKER = 2
 _SHARE = 0.9
-_BLOCKS_AT_HAND = 2  # one is computed while another is read or written
+_BLOCKS_AT_HAND = 2  # of each job: one is computed while another is read or written
+_ANSWER_SECONDS = 4.0
+_CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+# What is lost is noticed within 15 seconds: a worker that says nothing is looked for every `ttl`.
+_DASK = {
+    "DASK_LOGGING__DISTRIBUTED": "warning",
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "7s",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
+    "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']",
+    "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "['distributed.http.health']",
+}
 
 
-QUIET = {"DASK_LOGGING__DISTRIBUTED": "warning"}
+def cluster_environment(identity: Identity) -> dict[str, str]:
+    """Give what the environment of every process of the cluster has besides ours."""
+    return {**_DASK, **identity.environment()}
+
+
+def join_cluster(settings: Settings) -> None:
+    """Have Dask show the cluster's certificate here, and in processes that this one starts.
+
+    Dask reads it when it is loaded. Raises `IdentityError`.
+    """
+    if settings.scheduler is not None and settings.scheduler.startswith("tls://"):
+        identity = read_identity(settings.identity_file, settings.tls_trusted)
+        os.environ.update(cluster_environment(identity))
+
+
+def memory() -> int:
+    """Give the bytes of memory that the processes of this machine may take together."""
+    found = [psutil.virtual_memory().total]
+    for path in map(Path, _CGROUPS):
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            found.append(int(text))
+    return min(found)
+
+
+def worker_memory(beside: int) -> int:
+    """Give the bytes that one of `beside` workers may take."""
+    return int(memory() * _SHARE) // beside
 
 
 def cores() -> int:
@@ -73,42 +128,81 @@ def is_listening(host: str, port: int) -> bool:
     return True
 
 
+def host_and_port(address: str) -> tuple[str, int]:
+    """Split the address of a scheduler. Raises `ValueError` where it has no host or no port."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("tls", "tcp") or not parts.hostname or not parts.port:
+        raise ValueError(
+            f"The address of a scheduler must be like 'tls://host:8786', got '{address}'."
+        )
+    return parts.hostname, parts.port
+
+
+def address_towards(host: str) -> str:
+    """Give the address of this machine by which it reaches another one; nothing is sent."""
+    family, kind, _, _, there = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(there)
+        return str(probe.getsockname()[0])
+
+
+def answers(host: str, port: int, identity: Identity) -> bool:
+    """Say whether a process of our cluster answers: it trusts us, and we trust it."""
+    try:
+        with (
+            socket.create_connection((host, port), timeout=_ANSWER_SECONDS) as plain,
+            identity.context().wrap_socket(plain) as secured,
+        ):
+            return bool(secured.recv(1))  # Dask speaks first, to those whom it trusts
+    except (OSError, ssl.SSLError):
+        return False
+
+
 def scheduler_command(host: str, port: int) -> list[str]:
     """Give the command of a scheduler. Its status page stays on this machine."""
     return [
         *(sys.executable, "-m", "distributed.cli.dask_scheduler"),
-        *("--host", host, "--port", str(port)),
+        *("--protocol", "tls", "--host", host, "--port", str(port)),
         *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
     ]
 
 
 def worker_command(
-    scheduler: str, name: str, *, beside: int, gpu: bool, host: str | None = None
+    scheduler: str,
+    name: str,
+    *,
+    memory: int,
+    jobs: int,
+    folder: Path,
+    gpu: bool,
+    host: str | None = None,
 ) -> list[str]:
-    """Give the command of one worker process, of which `beside` share this machine's memory."""
+    """Give the command of one worker process, which has the blocks of some jobs at hand."""
     command = [
         *(sys.executable, "-m", "distributed.cli.dask_worker", scheduler),
         *(
             "--no-nanny",
             "--nthreads",
-            str(_BLOCKS_AT_HAND),
+            str(_BLOCKS_AT_HAND * jobs),
             "--memory-limit",
-            f"{_SHARE / beside:.4f}",
+            str(memory),
         ),
         *("--name", name, "--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
         *("--death-timeout", "60"),
-        *("--local-directory", str(Path(tempfile.gettempdir()) / "halocline-workers")),
+        *("--local-directory", str(folder)),
     ]
     if host is not None:
         command += ["--host", host]
     return [*command, "--resources", "GPU=1"] if gpu else command
 
 
-def worker_environment(*, gpu: int | None, threads: int) -> dict[str, str]:
-    """Give what a worker's environment has besides ours: its one device, its threads."""
+def worker_environment(
+    cluster: Mapping[str, str], *, gpu: int | None, threads: int
+) -> dict[str, str]:
+    """Give what a worker's environment has besides ours: its cluster, its device, its threads."""
     pinned = "" if gpu is None else _device(gpu)
     return {
-        **QUIET,
+        **cluster,
         "CUDA_VISIBLE_DEVICES": pinned,
         "NUMBA_NUM_THREADS": str(threads),
         "OMP_NUM_THREADS": str(threads),

@@ -15,7 +15,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-__all__ = ["Settings", "is_loopback"]
+__all__ = ["SQLITE", "Settings", "is_loopback"]
+
+SQLITE = "halocline.sqlite3"  # the database in the data folder, where no other is set
 
 _MEBIBYTE = 2**20
 _GIBIBYTE = 2**30
@@ -95,6 +97,15 @@ class Settings(BaseSettings):
         default=None,
         description="Address of the Dask scheduler; the dispatcher computes by itself if out.",
     )
+    tls_identity: Path | None = Field(
+        default=None,
+        description="File with the certificate and the key (PEM) by which the processes of the "
+        "cluster know each other; 'tls/cluster.pem' in the data folder where left out.",
+    )
+    tls_trusted: Path | None = Field(
+        default=None,
+        description="File with the certificates to trust; the cluster's own where left out.",
+    )
     workers: int | None = Field(
         default=None, ge=1, description="CPU workers that 'up' starts; half the cores where out."
     )
@@ -102,18 +113,49 @@ class Settings(BaseSettings):
         default=None, ge=0, description="GPU workers that 'up' starts; all that are seen where out."
     )
     concurrency: int = Field(
-        default=1, ge=1, le=64, description="Jobs that one dispatcher runs at once."
+        default=2,
+        ge=1,
+        le=64,
+        description="Jobs that one dispatcher runs at once; of one owner, all but one of them.",
     )
 
+    worker_memory_bytes: int | None = Field(
+        default=None,
+        ge=_MEBIBYTE,
+        description="Memory at which a worker is ended; a share of the machine's where left out.",
+    )
+    process_memory_bytes: int = Field(
+        default=2 * _GIBIBYTE,
+        ge=_MEBIBYTE,
+        description="Memory at which 'up' ends the API or the scheduler.",
+    )
+    dispatcher_memory_bytes: int | None = Field(
+        default=None,
+        ge=_MEBIBYTE,
+        description="Memory at which 'up' ends the dispatcher; a quarter of the machine's where "
+        "left out, and 2 GiB at least.",
+    )
     memory_bytes: int | None = Field(
         default=None,
         ge=1,
-        description="Most memory that a job may take in a worker; what is free where left out.",
+        description="Most memory that all jobs may take in a worker; what is free where left out.",
     )
     device_memory_bytes: int | None = Field(
         default=None,
         ge=1,
-        description="Most memory that it may take on a GPU; nearly all of it where left out.",
+        description="Most memory that they may take on a GPU; nearly all of it where left out.",
+    )
+    attempt_memory_bytes: int | None = Field(
+        default=None,
+        ge=256 * _MEBIBYTE,
+        description="Most memory of a process that plans a job, or computes it without a scheduler;"
+        " a share of the machine's where left out.",
+    )
+    planning_seconds: float = Field(
+        default=600.0, gt=0, description="How long a job may be planned before it computes."
+    )
+    stopping_seconds: float = Field(
+        default=5.0, ge=0, description="How long a job may go on after it was dismissed."
     )
 
     lease_seconds: float = Field(default=30.0, gt=0)
@@ -129,6 +171,20 @@ class Settings(BaseSettings):
         default=100, ge=1, description="Jobs of one owner that may wait or run at a time."
     )
 
+    connections: int = Field(
+        default=1000, ge=1, description="Most connections of one API process at a time."
+    )
+    connections_per_address: int = Field(
+        default=250,
+        ge=1,
+        description="Most of one address; as many as in all behind a proxy, which is one address.",
+    )
+    patience_seconds: float = Field(
+        default=20.0,
+        gt=0,
+        description="How long a connection may take for a header, or to send or read nothing.",
+    )
+
     body_bytes: int = Field(default=_MEBIBYTE, ge=1024, description="Largest body of a request.")
     upload_key_bytes: int = Field(
         default=512 * _MEBIBYTE, ge=1024, description="Largest single object of an upload."
@@ -139,7 +195,8 @@ class Settings(BaseSettings):
     upload_open_seconds: float = Field(
         default=7 * 86_400.0,
         gt=0,
-        description="How long an upload that is not completed is kept after its last object.",
+        description="How long an upload that is not completed is kept after its last object, and "
+        "one that was sent for a job which never came.",
     )
     chunk_bytes: int = Field(
         default=2 * _GIBIBYTE, ge=1024, description="Largest chunk of a dataset, decoded."
@@ -183,12 +240,18 @@ class Settings(BaseSettings):
         return self.auth == "keys" or (self.auth == "auto" and not is_loopback(self.host))
 
     @property
-    def limits(self) -> dict[str, int]:
-        """What is granted to jobs, by the names of the engine's options."""
+    def limits(self) -> dict[str, float]:
+        """What is granted to each of the jobs at once, by the names of the engine's options."""
         given = {"memory": self.memory_bytes, "device_memory": self.device_memory_bytes}
-        return {name: size for name, size in given.items() if size is not None}
+        sizes = {name: size // self.concurrency for name, size in given.items() if size is not None}
+        return {**sizes, "share": 1 / self.concurrency}
+
+    @property
+    def identity_file(self) -> Path:
+        """Where the certificate and the key of the cluster are."""
+        return self.tls_identity or self.data_dir.resolve() / "tls" / "cluster.pem"
 
     @property
     def database(self) -> str:
         """The SQLAlchemy URL of the database."""
-        return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'halocline.sqlite3'}"
+        return self.database_url or f"sqlite:///{self.data_dir.resolve() / SQLITE}"

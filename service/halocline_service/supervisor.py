@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Child", "Gone", "Supervisor"]
+import psutil
+
+from halocline_service.lifetime import end_with
+
+__all__ = ["MARGIN", "Child", "Gone", "Supervisor", "limit_memory"]
 
 _TICK = 0.1
 _GRACE_SECONDS = 25.0
-_MOST_RESTARTS = 5
-_RESTART_WINDOW = 60.0
-_PR_SET_PDEATHSIG = 1
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+# One that ran for so long had started well: what it ended by is new.
+_WELL_SECONDS = 60.0
+#: Bytes beyond its limit that a process may take between two looks.
+MARGIN = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A process to run; those of the highest `rank` are stopped first, together."""
+    """A process to run; those of the highest `rank` are stopped first, together.
+
+    Where it takes more than `memory` bytes, it is ended and started again; where `bounded`, the
+    system grants it no more than `MARGIN` beyond that. A child that is `vital` must not end before
+    all are there.
+    """
 
     name: str
     command: Sequence[str]
     rank: int = 0
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    memory: int | None = None
+    bounded: bool = True
+    vital: bool = True
 
 
 class Gone(Exception):
@@ -39,7 +53,10 @@ class Gone(Exception):
 class _Running:
     child: Child
     process: subprocess.Popen[bytes]
-    starts: deque[float] = field(default_factory=deque[float])
+    started: float
+    failures: int = 0
+    again: float | None = None
+    over: bool = False
 
 
 class Supervisor:
@@ -65,14 +82,12 @@ class Supervisor:
 
     def start(self, child: Child) -> None:
         """Start a process; it ends when we do, however we end."""
-        running = _Running(child, _spawn(child))
-        running.starts.append(time.monotonic())
-        self._children.append(running)
+        self._children.append(_Running(child, _spawn(child), time.monotonic()))
 
     def wait_for(self, what: str, ready: Callable[[], bool], *, seconds: float) -> bool:
         """Wait until something is ready; False if the end was asked for.
 
-        Raises `Gone` where a child ends first, or it takes too long.
+        Raises `Gone` where a vital child ends first, or it takes too long.
         """
         deadline = time.monotonic() + seconds
         while not self._asked:
@@ -80,37 +95,76 @@ class Supervisor:
                 return True
             for running in self._children:
                 code = running.process.poll()
-                if code is not None:
+                if code is not None and running.child.vital:
                     raise Gone(f"{running.child.name} ended {_how(code)} before {what} was ready.")
+                self._look_after(running)
             if time.monotonic() > deadline:
                 raise Gone(f"{what} was not ready after {seconds:g} seconds.")
             time.sleep(_TICK)
         return False
 
     def watch(self) -> None:
-        """Start again what ends, until the end is asked for.
+        """Start again what ends, and end what takes too much, until the end is asked for.
 
-        Raises `Gone` where a child ends again and again.
+        One that ends again and again is waited for longer each time; the others stay.
         """
         while not self._asked:
             for running in self._children:
-                code = running.process.poll()
-                if code is not None:
-                    self._restart(running, code)
+                self._look_after(running)
             time.sleep(_TICK)
 
-    def _restart(self, running: _Running, code: int) -> None:
+    def _look_after(self, running: _Running) -> None:
         now = time.monotonic()
-        running.starts.append(now)
-        while running.starts[0] < now - _RESTART_WINDOW:
-            running.starts.popleft()
-        if len(running.starts) > _MOST_RESTARTS:
-            raise Gone(
-                f"{running.child.name} ended {_how(code)}, "
-                f"{_MOST_RESTARTS} times within {_RESTART_WINDOW:g} seconds."
-            )
-        sys.stderr.write(f"{running.child.name} ended {_how(code)}; started again.\n")
-        running.process = _spawn(running.child)
+        if running.again is not None:
+            if now >= running.again:
+                running.process, running.started = _spawn(running.child), now
+                running.again, running.over = None, False
+            return
+        code = running.process.poll()
+        if code is None:
+            _end_if_over(running)
+            return
+        if now - running.started >= _WELL_SECONDS:
+            running.failures = 0
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**running.failures)
+        running.failures = min(running.failures + 1, 10)
+        running.again = now + wait
+        _say(f"{running.child.name} ended {_how(code)}; it is started again in {wait:g} seconds.")
+
+
+def limit_memory(limit: int) -> None:
+    """Have the system grant this process no more than `MARGIN` beyond a limit.
+
+    Its own processes may ask for more.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    granted = limit + MARGIN
+    if hard == resource.RLIM_INFINITY or granted < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (granted, hard))
+
+
+def _end_if_over(running: _Running) -> None:
+    limit = running.child.memory
+    if limit is None or running.over:
+        return
+    try:
+        memory = psutil.Process(running.process.pid).memory_info()
+    except psutil.Error:
+        return
+    # Pages of files that are mapped can be had back at any time.
+    taken = memory.rss - memory.shared
+    if taken > limit:
+        running.over = True
+        running.process.kill()
+        _say(
+            f"{running.child.name} took {taken / 2**20:.0f} MiB of memory, more than its "
+            f"{limit / 2**20:.0f}, and was ended."
+        )
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -131,16 +185,18 @@ def _how(code: int) -> str:
 
 
 def _spawn(child: Child) -> subprocess.Popen[bytes]:
+    parent = os.getpid()
+
+    def before() -> None:
+        end_with(parent)
+        if child.memory is not None and child.bounded:
+            limit_memory(child.memory)
+
     # An own session: Ctrl-C reaches the supervisor only, which then stops the others in order.
     return subprocess.Popen(
         child.command,
         env={**os.environ, **child.environment},
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=_die_with_parent,  # noqa: PLW1509  there are no other threads here
+        preexec_fn=before,  # noqa: PLW1509  there are no other threads here
     )
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -16,6 +16,11 @@ ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 NAMES = sorted(SERVICES)
+ONCE = ("certificate", "migrate")
+TLS = "tls:/var/lib/halocline-tls"
+#: Settings that this file gives itself, or that have no sense here.
+OWN = {"data_dir", "data_roots", "host", "port", "auth", "public_url", "workers", "gpus"}
+CLUSTER = {"scheduler", "tls_identity"}
 
 
 def commands() -> dict[str, set[str]]:
@@ -30,6 +35,7 @@ def commands() -> dict[str, set[str]]:
 def test_the_services_are_the_processes() -> None:
     assert NAMES == [
         "api",
+        "certificate",
         "dispatcher",
         "migrate",
         "scheduler",
@@ -61,12 +67,12 @@ def test_a_service_has_no_more_rights_than_it_needs(name: str) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["init"] is True
-    assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
+    assert service["restart"] == ("no" if name in ONCE else "unless-stopped")
     assert "privileged" not in service
     assert all(volume.endswith(":ro") for volume in service["volumes"] if ":/data" in volume)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "migrate"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ONCE])
 def test_a_service_that_stays_is_looked_after(name: str) -> None:
     assert SERVICES[name]["healthcheck"]["test"]
 
@@ -76,6 +82,35 @@ def test_a_gpu_worker_is_given_its_devices_and_allocates_on_them() -> None:
     (device,) = worker["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
     assert "cupy.ones" in worker["healthcheck"]["test"][1]
+
+
+def test_what_runs_what_it_is_sent_asks_for_a_certificate_that_the_api_has_not() -> None:
+    folder = TLS.partition(":")[2]
+    assert {n for n in NAMES if any(folder in v for v in SERVICES[n]["volumes"])} == {
+        *("certificate", "dispatcher", "scheduler", "worker-cpu", "worker-gpu")
+    }
+    assert [name for name in NAMES if TLS in SERVICES[name]["volumes"]] == ["certificate"]
+    for name in ("certificate", "dispatcher", "scheduler", "worker-cpu", "worker-gpu"):
+        environment = SERVICES[name]["environment"]
+        assert environment["HALOCLINE_SCHEDULER"].startswith("tls://")
+        assert environment["HALOCLINE_TLS_IDENTITY"].startswith(f"{folder}/")
+    assert f"-o 10001 -g 10001 {folder}" in (ROOT / "deploy/Dockerfile").read_text()
+
+
+def test_health_is_asked_for_with_the_certificate() -> None:
+    """A connection without a handshake would be a line of the scheduler's log, each time."""
+    for name in ("dispatcher", "scheduler", "worker-cpu"):
+        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "halocline-server", "reach"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_of_the_operator_reach_the_containers(name: str) -> None:
+    """A name without a value is taken from `.env` or the shell."""
+    given = {key for key, value in SERVICES[name]["environment"].items() if value is None}
+    expected = set(Settings.model_fields) - OWN - CLUSTER - {"tls_trusted", "database_url"}
+    if name in ("api", "dispatcher", "migrate"):
+        expected |= {"database_url"}  # its password is not for those who run what they are sent
+    assert given == {f"HALOCLINE_{field.upper()}" for field in expected}
 
 
 @pytest.mark.parametrize("name", NAMES)

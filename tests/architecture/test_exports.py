@@ -56,7 +56,7 @@ def registered(statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         isinstance(decorator, ast.Call)
         and isinstance(decorator.func, ast.Attribute)
         and isinstance(decorator.func.value, ast.Name)
-        and decorator.func.value.id in {"app", "router", "keys"}
+        and decorator.func.value.id in {"app", "router", "keys", "uploads"}
         for decorator in statement.decorator_list
     )
 

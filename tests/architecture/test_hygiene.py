@@ -33,8 +33,20 @@ def tracked() -> list[Path]:
         text=True,
         check=True,
     )
-    paths = (ROOT / name for name in listed.stdout.split("\0") if name)
-    return [path for path in paths if path.is_file()]
+    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return outside_environments([path for path in paths if path.is_file()])
+
+
+def outside_environments(paths: list[Path]) -> list[Path]:
+    """Leave out virtual environments, which need not be called as those that git ignores."""
+    environments = {path.parent for path in paths if path.name == "pyvenv.cfg"}
+    return [path for path in paths if environments.isdisjoint(path.parents)]
+
+
+def test_environments_of_any_name_are_left_out() -> None:
+    own = [ROOT / "README.md", ROOT / "engine" / "lib" / "a.py"]
+    environment = [ROOT / "py312" / name for name in ("pyvenv.cfg", "lib/b.so", "bin/python")]
+    assert outside_environments([*environment, *own]) == own
 
 
 def texts(paths: list[Path]) -> dict[Path, str]:

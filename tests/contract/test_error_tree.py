@@ -36,6 +36,7 @@ CODES = {
     "CapacityError": "capacity",
     "CancelledError": "cancelled",
     "DeviceError": "device",
+    "ClusterError": "cluster",
     "InternalError": "internal",
 }
 CLASSES: list[type[HaloclineError]] = [getattr(errors, name) for name in CODES]

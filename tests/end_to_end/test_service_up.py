@@ -161,7 +161,6 @@ _WRONG: list[tuple[str, dict[str, Any]]] = [
     ("axis", {"axes": {"I": "nothing", "J": "y"}}),
     ("boundary", {"boundary": {"nothing": "edge"}}),
     ("boundary", {"boundary": {"x": {"low": "periodic", "high": "edge"}}}),
-    ("argument", {"scalars": {}}),
     ("dataset", {"dataset": "broken.nc"}),
     ("dataset", {"dataset": "spying.nc"}),
     ("dataset", {"dataset": "empty.zarr"}),

@@ -28,17 +28,31 @@ from halocline_engine.errors import (
 )
 from halocline_service.app import Service, create_app
 from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.marker import claim
 from halocline_service.datasets.references import Resolver
 from halocline_service.datasets.tree import check_tree, consolidate
-from halocline_service.dispatcher.attempt import Tools
+from halocline_service.dispatcher.attempt import InProcess, Tools
 from halocline_service.dispatcher.loop import Dispatcher
+from halocline_service.serving.server import configure
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
 from halocline_service.store.migrate import upgrade
 from halocline_service.store.sql import open_store
 
+#: Its scalars say how the small engine should misbehave.
 PROGRAM = """
-def double(inp: Field[np.float64], out: Field[np.float64]):
+def double(
+    inp: Field[np.float64],
+    out: Field[np.float64],
+    *,
+    blocks: int = 4,
+    seconds: float = 0.0,
+    fail: int = 0,
+    flag: bool = False,
+    alpha: float = 0.0,
+    do: float = 0.0,
+    value: float = 0.0,
+):
     with computation(PARALLEL), interval(...):
         out = inp + inp
 """
@@ -215,6 +229,7 @@ def store(settings: Settings, empty_database: Path) -> Generator[Store]:
     settings.data_dir.mkdir()
     shutil.copy(empty_database, settings.data_dir)
     made = open_store(settings.database)
+    claim(Layout(settings.data_dir.resolve()), made, database="the database")
     yield made
     made.close()
 
@@ -255,7 +270,7 @@ def service(idle: Running) -> Generator[Running]:
         largest_chunk=idle.settings.chunk_bytes,
     )
     stop = threading.Event()
-    dispatcher = Dispatcher(idle.settings, idle.store, tools)
+    dispatcher = Dispatcher(idle.settings, idle.store, InProcess(tools))
     thread = threading.Thread(target=dispatcher.run, args=(stop,))
     thread.start()
     yield idle
@@ -266,8 +281,9 @@ def service(idle: Running) -> Generator[Running]:
 @pytest.fixture
 def live(service: Running) -> Generator[str]:
     """Serve the service on a real port; give its URL."""
-    config = uvicorn.Config(service.app, port=0, log_level="error", lifespan="off")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(
+        configure(service.app, service.settings, port=0, log_level="error", lifespan="off")
+    )
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -58,19 +59,71 @@ def test_the_doctor_tells_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
     status, text = call("doctor", "--port", "0", "--data-dir", str(tmp_path / "data"))
     assert status == 1
     lines = text.splitlines()
-    assert [line[:3] for line in lines] == ["ok ", "ok ", "BAD", "ok ", "ok ", "ok "]
-    assert lines[2].endswith("nothing' in HALOCLINE_DATA_ROOTS is not a folder")
+    assert [line[:3] for line in lines] == ["ok ", "ok ", "ok ", "BAD", "ok ", "ok ", "ok ", "ok "]
+    assert lines[2].endswith("halocline.sqlite3 is made at the first start")
+    assert lines[4] == "ok  scheduler: none is set; the dispatcher computes by itself"
+    assert lines[3].endswith("nothing' in HALOCLINE_DATA_ROOTS is not a folder")
+
+
+def seen(*words: str) -> dict[str, tuple[bool, str]]:
+    """Give what the doctor finds, by what it looks at."""
+    lines = call("doctor", "--port", "0", *words)[1].splitlines()
+    parts = [line[4:].partition(": ") for line in lines if line[:4] in ("ok  ", "BAD ")]
+    wells = [line[:2] == "ok" for line in lines if line[:4] in ("ok  ", "BAD ")]
+    return {what: (well, told) for well, (what, _, told) in zip(wells, parts, strict=True)}
+
+
+def test_the_doctor_asks_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ("--data-dir", str(tmp_path / "data"))
+    assert call("adopt", *folder)[0] == 0
+    name = f"sqlite:///{tmp_path}/data/halocline.sqlite3"
+    assert seen(*folder)["database"] == (True, f"{name} answers")
+    assert seen(*folder)["scheduler"][0]
+    (tmp_path / "data" / "halocline.sqlite3").write_bytes(b"no database" * 100)
+    assert seen(*folder)["database"] == (False, f"{name} cannot be used: file is not a database")
+    monkeypatch.setenv("HALOCLINE_DATABASE_URL", f"sqlite:///{tmp_path}/other.sqlite3")
+    well, told = seen(*folder)["database"]
+    assert (well, told.partition(":")[0]) == (
+        False,
+        "The database was not migrated to this version of the service",
+    )
+    assert call("migrate", *folder)[0] == 0
+    assert seen(*folder)["database"] == (
+        False,
+        f"the data folder '{tmp_path}/data' is not that of sqlite:///{tmp_path}/other.sqlite3",
+    )
+    monkeypatch.setenv("HALOCLINE_DATABASE_URL", "postgresql://ann:secret@127.0.0.1:9/h")
+    well, told = seen(*folder)["database"]
+    assert not well
+    assert "secret" not in told
+
+
+def test_the_doctor_asks_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("halocline_engine.distribute.cluster._CONNECT_SECONDS", 1)
+    monkeypatch.setenv("HALOCLINE_SCHEDULER", "tcp://127.0.0.1:9")
+    well, told = seen("--data-dir", str(tmp_path))["scheduler"]
+    assert not well
+    assert told.startswith("The scheduler 'tcp://127.0.0.1:9' cannot be reached: ")
+    monkeypatch.setenv("HALOCLINE_SCHEDULER", "tls://127.0.0.1:9")
+    well, told = seen("--data-dir", str(tmp_path))["scheduler"]
+    assert not well
+    assert told.startswith(f"There is no certificate '{tmp_path}/tls/cluster.pem'")
 
 
 def test_a_worker_has_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert machine.worker_environment(gpu=2, threads=4)["CUDA_VISIBLE_DEVICES"] == "2"
+    assert machine.worker_environment({}, gpu=2, threads=4)["CUDA_VISIBLE_DEVICES"] == "2"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
-    assert machine.worker_environment(gpu=1, threads=4)["CUDA_VISIBLE_DEVICES"] == "7"
-    assert machine.worker_environment(gpu=None, threads=4)["CUDA_VISIBLE_DEVICES"] == ""
-    command = machine.worker_command("tcp://a:1", "w", beside=4, gpu=True)
+    assert machine.worker_environment({}, gpu=1, threads=4)["CUDA_VISIBLE_DEVICES"] == "7"
+    assert machine.worker_environment({}, gpu=None, threads=4)["CUDA_VISIBLE_DEVICES"] == ""
+    command = machine.worker_command(
+        "tls://a:1", "w", memory=10**9, jobs=3, folder=Path("f"), gpu=True, host="127.0.0.1"
+    )
     assert command[-2:] == ["--resources", "GPU=1"]
-    assert command[command.index("--memory-limit") + 1] == "0.2250"
+    given = dict(itertools.pairwise(command))
+    assert given["--memory-limit"] == "1000000000"
+    assert given["--nthreads"] == "6"  # blocks of each job that runs
+    assert given["--host"] == "127.0.0.1"
 
 
 def test_gpus_are_counted_without_a_gpu_library(

@@ -17,9 +17,11 @@ import pytest
 from postgres import Server
 from tests.service.test_dispatcher import claimed, tools
 
+from halocline_service.dispatcher.attempt import InProcess
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Away, outcome_of
-from halocline_service.jobs.states import Event, State
+from halocline_service.jobs.setbacks import Cause
+from halocline_service.jobs.states import State
 from halocline_service.store.base import Store, StoreAway
 from halocline_service.store.sql import open_store
 
@@ -113,7 +115,7 @@ def test_a_job_that_needs_the_database_meanwhile_is_given_back(
 ) -> None:
     """Without spending an attempt: it is not the job's fault."""
     job = claimed(idle, "sst.zarr")
-    idle.store.jobs.settle(job.lease, Event.GIVE_BACK, message="x", refund=True)
+    idle.store.jobs.give_back(job.lease, Cause.STOPPED, message="x")
     asked: list[str] = []
 
     class Resolver:
@@ -126,7 +128,7 @@ def test_a_job_that_needs_the_database_meanwhile_is_given_back(
             return idle.data / "sst.zarr"
 
     stop = threading.Event()
-    jobs = Dispatcher(idle.settings, idle.store, tools(idle, resolver=Resolver()))
+    jobs = Dispatcher(idle.settings, idle.store, InProcess(tools(idle, resolver=Resolver())))
     thread = threading.Thread(target=jobs.run, args=(stop,))
     thread.start()
     done = idle.wait(job.id)
@@ -144,10 +146,10 @@ def test_a_dispatcher_that_is_stopped_meanwhile_ends(
     idle: Running, postgres_server: Server
 ) -> None:
     job = claimed(idle, "sst.zarr")
-    idle.store.jobs.settle(job.lease, Event.GIVE_BACK, message="x", refund=True)
+    idle.store.jobs.give_back(job.lease, Cause.STOPPED, message="x")
     stop = threading.Event()
     thread = threading.Thread(
-        target=Dispatcher(idle.settings, idle.store, tools(idle)).run, args=(stop,)
+        target=Dispatcher(idle.settings, idle.store, InProcess(tools(idle))).run, args=(stop,)
     )
     idle.engine.calls.clear()
     thread.start()

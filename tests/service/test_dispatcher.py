@@ -31,11 +31,13 @@ from halocline_service.datasets import links
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
 from halocline_service.datasets.turns import alone
-from halocline_service.dispatcher.attempt import ROOM, Tools, attempt
+from halocline_service.dispatcher.attempt import ROOM, InProcess, Tools, attempt
 from halocline_service.dispatcher.loop import Dispatcher
-from halocline_service.dispatcher.outcome import Failed, Lost, Stopped, outcome_of
+from halocline_service.dispatcher.outcome import Crashed, Failed, Lost, Stopped, outcome_of
+from halocline_service.dispatcher.sweep import REMAINS_SECONDS, Sweep
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.processes.table import PROCESSES
+from halocline_service.settings import Settings
 from halocline_service.store.base import Page
 from halocline_service.store.database import connect, writing
 from halocline_service.store.tables import upload as upload_table
@@ -67,7 +69,7 @@ def tools(idle: Running, **changes: Any) -> Tools:
     return Tools(**(given | changes))
 
 
-def claimed(idle: Running, dataset: str, **given: Any) -> Job:
+def claimed(idle: Running, dataset: str, holder: str = "w", **given: Any) -> Job:
     """Put a job into the store past the checks of the API, and claim it."""
     inputs = {"program": "x", "dataset": dataset, **given}
     asked = JobRequest(
@@ -77,7 +79,7 @@ def claimed(idle: Running, dataset: str, **given: Any) -> Job:
         fingerprint="f",
     )
     idle.store.jobs.add(asked, queue_limit=10)
-    job = idle.store.jobs.claim("w", seconds=30)
+    job = idle.store.jobs.claim(holder)
     assert job is not None
     return job
 
@@ -86,6 +88,12 @@ def run(idle: Running, dataset: str, **changes: Any) -> Any:
     return attempt(
         claimed(idle, dataset), tools(idle, **changes), lambda event: None, lambda: False
     )
+
+
+def sweep(idle: Running, settings: Settings, *, later: float = 0.0) -> None:
+    layout = Layout(settings.data_dir.resolve())
+    seconds = settings.upload_open_seconds
+    Sweep(idle.store, layout, seconds, now=lambda: time.time() + later).run()
 
 
 def test_what_an_operator_grants_is_passed_on(idle: Running) -> None:
@@ -219,13 +227,17 @@ def test_a_result_that_would_open_as_empty_is_not_published(idle: Running) -> No
 @pytest.mark.parametrize(
     ("error", "kind", "code"),
     [
-        (DeviceError("It failed."), Lost, "device"),
+        (DeviceError("It failed."), Crashed, "device"),
         (ConnectionResetError(), Lost, "device"),
         (TimeoutError(), Lost, "device"),
         (ArgumentError("It is wrong."), Failed, "argument"),
         (OSError(errno.ENOSPC, "full"), Failed, "output"),
         (MemoryError(), Failed, "capacity"),
-        (OSError(errno.EIO, "broken"), Failed, "internal"),
+        (OSError(errno.EIO, "broken"), Lost, "device"),
+        (OSError(errno.ESTALE, "stale"), Lost, "device"),
+        (OSError(errno.ETIMEDOUT, "late"), Lost, "device"),
+        (OSError(errno.EMFILE, "many"), Lost, "device"),
+        (FileNotFoundError(errno.ENOENT, "gone"), Failed, "internal"),
         (KeyError("secret"), Failed, "internal"),
     ],
 )
@@ -234,20 +246,26 @@ def test_errors_are_retried_only_if_another_attempt_may_help(
 ) -> None:
     outcome = outcome_of(error)
     assert isinstance(outcome, kind)
-    assert isinstance(outcome, Failed | Lost)
+    assert isinstance(outcome, Failed | Lost | Crashed)
     assert outcome.error["code"] == code
     assert "secret" not in str(outcome.error)
 
 
 def test_a_job_does_not_begin_on_a_full_disk(idle: Running) -> None:
-    with pytest.raises(OutputError) as caught:
-        run(idle, "sst.zarr", headroom=2**62)
+    settings = idle.settings.model_copy(update={"disk_headroom_bytes": 2**62})
+    stop = threading.Event()
+    jobs = Dispatcher(settings, idle.store, InProcess(tools(idle)))
+    thread = threading.Thread(target=jobs.run, args=(stop,))
+    thread.start()
+    done = idle.wait(idle.submit())
+    stop.set()
+    thread.join()
     assert re.fullmatch(
         r"There is no room for a result: \d+ bytes of the disk are free, and "
         r"4611686018427387904 must stay free\.",
-        caught.value.message,
+        done["message"],
     )
-    assert caught.value.hint == ROOM
+    assert done["exception"]["hint"] == ROOM
     assert idle.engine.calls == []
 
 
@@ -307,35 +325,6 @@ def test_what_was_read_from_a_dataset_that_was_deleted_is_not_published(
     )
 
 
-def test_a_job_that_begins_during_a_sweep_keeps_its_files(
-    idle: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layout = Layout(idle.settings.data_dir.resolve())
-    known = idle.store.jobs.known
-    begun: list[Path] = []
-
-    def slow() -> frozenset[str]:
-        before = known()
-        if not begun:
-            begun.append(layout.work(claimed(idle, "sst.zarr").id))
-            begun[0].mkdir(parents=True)
-        return before
-
-    monkeypatch.setattr(idle.store.jobs, "known", slow)
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=Dispatcher(idle.settings, idle.store, tools(idle)).run, args=(stop,)
-    )
-    thread.start()
-    end = time.monotonic() + 10
-    while not begun:
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    stop.set()
-    thread.join()
-    assert begun[0].exists()
-
-
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_disk_that_fills_up_ends_the_job_and_leaves_nothing(
     service: Running, monkeypatch: pytest.MonkeyPatch, code: int
@@ -366,29 +355,43 @@ def test_being_cancelled_is_no_failure() -> None:
     assert outcome_of(CancelledError("Stop.")) == Stopped()
 
 
-def test_files_that_belong_to_no_job_are_swept(idle: Running) -> None:
+def test_files_that_nothing_needs_are_swept(idle: Running) -> None:
     layout = Layout(idle.settings.data_dir.resolve())
-    orphan = layout.job("00000000-0000-7000-8000-000000000000")
-    orphan.mkdir()
+    removed = claimed(idle, "sst.zarr")
+    layout.work(removed.id).mkdir(parents=True)
+    idle.store.jobs.cancel(removed.id, owner="local")
+    assert idle.store.jobs.remove(removed.id, owner="local")
     finished = claimed(idle, "sst.zarr")
     layout.work(finished.id).mkdir(parents=True)
     idle.store.jobs.cancel(finished.id, owner="local")
     idle.store.jobs.drop(finished.lease)
     writing = claimed(idle, "sst.zarr")
     layout.work(writing.id).mkdir(parents=True)
+    sweep(idle, idle.settings)
+    assert not layout.work(finished.id).exists()
+    assert layout.work(removed.id).exists()  # its worker may still write, and tidies up itself
+    sweep(idle, idle.settings, later=2 * REMAINS_SECONDS)
+    assert not layout.job(removed.id).exists()
+    assert layout.work(writing.id).exists()
+
+
+def test_a_dispatcher_sweeps_when_it_starts(idle: Running) -> None:
+    layout = Layout(idle.settings.data_dir.resolve())
+    finished = claimed(idle, "sst.zarr")
+    layout.work(finished.id).mkdir(parents=True)
+    idle.store.jobs.cancel(finished.id, owner="local")
+    idle.store.jobs.drop(finished.lease)
     stop = threading.Event()
-    settings = idle.settings.model_copy(update={"concurrency": 1})
     thread = threading.Thread(
-        target=Dispatcher(settings, idle.store, tools(idle)).run, args=(stop,)
+        target=Dispatcher(idle.settings, idle.store, InProcess(tools(idle))).run, args=(stop,)
     )
     thread.start()
     end = time.monotonic() + 10
-    while orphan.exists() or layout.work(finished.id).exists():
+    while layout.work(finished.id).exists():
         assert time.monotonic() < end
         time.sleep(0.02)
     stop.set()
     thread.join()
-    assert layout.work(writing.id).exists()
 
 
 def test_uploads_that_were_left_expire(idle: Running) -> None:
@@ -416,7 +419,7 @@ def test_uploads_that_were_left_expire(idle: Running) -> None:
         db.execute(update(upload_table).where(old).values(created=time.time() - 7200))
     engine.dispose()
     with alone(layout.upload_parts(held), seconds=1.0):
-        Dispatcher(settings, idle.store, tools(idle)).sweep()
+        sweep(idle, settings)
     kept = {each.id for each in idle.store.uploads.list("local", Page())}
     assert kept == {lately, coming, held, young}
     names = {path.name for path in (layout.root / "uploads").iterdir()}
@@ -434,5 +437,5 @@ def test_a_complete_upload_does_not_expire(idle: Running) -> None:
     idle.client.put(f"/uploads/{upload}.zarr/zarr.json", content=json.dumps(group))
     assert idle.client.post(f"/uploads/{upload}/complete").status_code == 200
     settings = idle.settings.model_copy(update={"upload_open_seconds": 1e-6})
-    Dispatcher(settings, idle.store, tools(idle)).sweep()
+    sweep(idle, settings)
     assert idle.client.get(f"/uploads/{upload}.zarr/zarr.json").status_code == 200

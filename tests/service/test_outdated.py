@@ -13,10 +13,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from halocline_service.app import create_app
+from halocline_service.cli import main
 from halocline_service.settings import Settings
 from halocline_service.store.base import StoreAway, StoreOutdated
-from halocline_service.store.database import connect, writing
-from halocline_service.store.migrate import upgrade
+from halocline_service.store.database import connect, name_of, writing
+from halocline_service.store.migrate import head, upgrade
 from halocline_service.store.sql import open_store
 
 HINT = "An operator must run 'halocline-server migrate'; what was accepted is not lost."
@@ -43,7 +44,7 @@ def client(url: str | None, settings: Settings) -> Generator[TestClient]:
         yield made
 
 
-@pytest.mark.parametrize("revision", [None, "0001", "0002"])
+@pytest.mark.parametrize("revision", [None, "0001", "0002", "0003"])
 def test_the_answer_says_which_command_migrates(
     client: TestClient, tmp_path: Path, revision: str | None
 ) -> None:
@@ -87,9 +88,31 @@ def test_a_newer_database_is_not_refused(client: TestClient) -> None:
     assert client.get("/readyz").json()["checks"]["database"] == "ok"
 
 
+def test_a_process_that_starts_on_a_newer_database_says_so(
+    url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    database = url or f"sqlite:///{tmp_path / 'halocline.sqlite3'}"
+    upgrade(database)
+    engine = connect(database)
+    with writing(engine) as db:
+        db.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    monkeypatch.setenv("HALOCLINE_DATABASE_URL", database)
+    for command in ("migrate", "up", "api", "dispatcher", "adopt"):
+        monkeypatch.setattr(sys, "argv", ["halocline-server", command, "--data-dir", str(tmp_path)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        assert caught.value.code == 1
+        assert capsys.readouterr().err == (
+            f"The database '{name_of(database)}' is of a newer version of Halocline: its revision "
+            f"is 9999, and this version knows up to {head()}. Install that version or a later one; "
+            "or restore a backup of the database from before.\n"
+        )
+
+
 def test_a_store_says_so(url: str | None, tmp_path: Path) -> None:
     store = open_store(url or f"sqlite:///{tmp_path / 'empty.sqlite3'}")
-    for ask in (store.check, store.jobs.recover, store.keys.list, store.jobs.known):
+    for ask in (store.check, store.jobs.held, store.keys.list, store.jobs.known):
         with pytest.raises(StoreOutdated) as caught:
             ask()
         assert str(caught.value).startswith(

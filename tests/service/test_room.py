@@ -15,7 +15,7 @@ import pytest
 from tests.service.test_dispatcher import claimed, tools
 
 from halocline_engine.errors import OutputError
-from halocline_service.dispatcher.attempt import ROOM
+from halocline_service.dispatcher.attempt import ROOM, InProcess
 from halocline_service.dispatcher.keeper import Keeper
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.store.base import StoreAway
@@ -52,10 +52,14 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 @contextmanager
 def dispatching(idle: Running, **changes: Any) -> Generator[None]:
-    settings = idle.settings.model_copy(update={"heartbeat_seconds": 0.1, **changes})
+    settings = idle.settings.model_copy(
+        update={"heartbeat_seconds": 0.1, "disk_headroom_bytes": HEADROOM, **changes}
+    )
     stop = threading.Event()
-    used = tools(idle, cluster=None, headroom=HEADROOM)
-    thread = threading.Thread(target=Dispatcher(settings, idle.store, used).run, args=(stop,))
+    used = tools(idle, cluster=None)
+    thread = threading.Thread(
+        target=Dispatcher(settings, idle.store, InProcess(used)).run, args=(stop,)
+    )
     thread.start()
     try:
         yield
@@ -115,7 +119,10 @@ def test_a_disk_that_does_not_answer_ends_no_job(
     monkeypatch.setattr("halocline_service.dispatcher.keeper._log", log)
     with dispatching(idle, lease_seconds=0.5):
         job = idle.submit(scalars=LONG | {"blocks": 60})
-        idle.wait(job, "running")
+        end = time.monotonic() + 10
+        while not idle.engine.calls:  # it has begun, and looked at the disk
+            assert time.monotonic() < end
+            time.sleep(0.01)
         disk.is_away = True
         done = idle.wait(job)
     assert (done["status"], done["attempt"]) == ("successful", 1)

@@ -23,6 +23,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from halocline_service.dispatcher.main import run_dispatcher
 from halocline_service.settings import Settings
+from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.references import Resolver
+from halocline_service.dispatcher.attempt import InProcess, Tools
+from halocline_service.store.sql import open_store
 
 
 def run(program, dataset, *, output, workspace, on_event, cancelled, attempt, **_):
@@ -44,7 +48,12 @@ def run(program, dataset, *, output, workspace, on_event, cancelled, attempt, **
     (Path(output) / "zarr.json").write_text(json.dumps(document))
 
 
-run_dispatcher(Settings(), runner=run, scan=lambda path: None)
+settings = Settings()
+layout = Layout(settings.data_dir.resolve())
+tools = Tools(layout=layout, resolver=Resolver(open_store(settings.database), layout,
+              settings.data_roots), runner=run, scan=lambda path: None, cluster=None,
+              largest_chunk=settings.chunk_bytes)
+run_dispatcher(settings, attempt=InProcess(tools))
 """
 
 

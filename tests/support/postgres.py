@@ -14,10 +14,11 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from sqlalchemy import create_engine, text
 
 _QUICK = {
@@ -69,6 +70,15 @@ class Server:
         """End it at once, and with it every connection; nothing happens where it is not there."""
         if (self._data / "postmaster.pid").exists():
             self._control("stop", "--mode=fast")
+
+    def crash(self) -> None:
+        """End all of its processes with SIGKILL; nothing is written any more."""
+        pid = int((self._data / "postmaster.pid").read_text().splitlines()[0])
+        everyone = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        for process in everyone:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(everyone, timeout=10)
 
     def create(self, template: str = "template1") -> str:
         """Make a database and give its name."""

@@ -54,7 +54,7 @@ def make_context(settings: Settings, store: Store, now: Callable[[], float]) -> 
     return Context(settings, store, layout, resolver, dict(PROCESSES), now)
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:  # without a thread
     return cast("Context", request.app.state.context)
 
 
@@ -105,7 +105,7 @@ def _own_upload(upload_id: str, here: Here, owner: Owner) -> Upload:
     return found
 
 
-def _process(process_id: str, here: Here) -> Process:
+async def _process(process_id: str, here: Here) -> Process:
     found = here.processes.get(process_id)
     if found is None:
         raise ProblemError(
@@ -123,5 +123,5 @@ AskedProcess = Annotated[Process, Depends(_process)]
 
 def base_url(request: Request) -> str:
     """Give the URL under which the user reaches the API, without a slash at its end."""
-    here = _context(request)
+    here = cast("Context", request.app.state.context)
     return (here.settings.public_url or str(request.base_url)).rstrip("/")

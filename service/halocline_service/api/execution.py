@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from halocline_service.api.context import Context
 from halocline_service.api.problems import ProblemError, inputs_problem
 from halocline_service.api.schemas import Execute
+from halocline_service.datasets.references import no_upload
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.processes.base import DatasetInputs, Inputs, Process
-from halocline_service.store.base import IdempotencyConflict, QueueFull
+from halocline_service.store.base import IdempotencyConflict, QueueFull, UploadGone
 
 __all__ = ["Asked", "Preference", "check", "preference", "submit"]
 
@@ -110,6 +111,7 @@ def submit(here: Context, asked: Asked, owner: str, idempotency_key: str | None)
         fingerprint=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         idempotency_key=idempotency_key,
         max_attempts=here.settings.max_attempts,
+        uploads=_uploads(asked.inputs),
     )
     try:
         return here.store.jobs.add(job, queue_limit=here.settings.queue_per_owner)
@@ -119,6 +121,8 @@ def submit(here: Context, asked: Asked, owner: str, idempotency_key: str | None)
             f"Idempotency key '{idempotency_key}' was used before for another request.",
             hint="Use a new key for each new request.",
         ) from None
+    except UploadGone as gone:  # since it was checked
+        raise no_upload(gone.upload_id) from None
     except QueueFull:
         raise ProblemError(
             "queue-full",
@@ -127,3 +131,10 @@ def submit(here: Context, asked: Asked, owner: str, idempotency_key: str | None)
             hint="Wait for some to finish, or dismiss some.",
             headers={"Retry-After": "30"},
         ) from None
+
+
+def _uploads(inputs: Inputs) -> tuple[str, ...]:
+    """Give the identifiers of the uploads that inputs name."""
+    named = inputs.references().values() if isinstance(inputs, DatasetInputs) else ()
+    parts = [reference.partition(":") for reference in named]
+    return tuple(dict.fromkeys(name for scheme, _, name in parts if scheme == "upload"))

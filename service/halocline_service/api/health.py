@@ -24,7 +24,7 @@ _DISPATCHER_SECONDS = 30.0
 
 
 @router.get("/livez", summary="Whether this process answers")
-def livez() -> dict[str, str]:
+async def livez() -> dict[str, str]:  # without a thread: all may wait for the database
     """Answer."""
     return {"status": "alive"}
 
@@ -36,7 +36,7 @@ def livez() -> dict[str, str]:
     summary="Whether jobs can be taken and run",
 )
 def readyz(here: Here) -> Response:
-    """Check the database, the data folder, the disk, and that a dispatcher is there."""
+    """Check the database, the data folder, the disk, a dispatcher, and its workers."""
     checks = {name: _outcome(check, here) for name, check in _CHECKS.items()}
     ready = all(outcome == "ok" for outcome in checks.values())
     body = Presence(status="ready" if ready else "not ready", checks=checks)
@@ -72,11 +72,18 @@ def _dispatcher(here: Context) -> str:
     return "ok" if here.store.presence.alive(within=_DISPATCHER_SECONDS) else "none was heard of"
 
 
+def _workers(here: Context) -> str:
+    """Say what dispatchers told that they lack; one that lacks nothing is enough."""
+    told = here.store.presence.alive(within=_DISPATCHER_SECONDS)
+    return min((str(each.get("lacks", "")) for each in told), default="not known") or "ok"
+
+
 _CHECKS: dict[str, Callable[[Context], str]] = {
     "database": _database,
     "files": _files,
     "disk": _disk,
     "dispatcher": _dispatcher,
+    "workers": _workers,
 }
 
 

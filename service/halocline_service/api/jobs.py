@@ -154,12 +154,14 @@ def dismiss(
     if stopped is not None:
         return status_info(stopped, base)
     refuse_in_use(here, f"job:{job.id}", owner=owner)
-    removed = here.store.jobs.remove(job.id, owner=owner)
-    if removed is None:
+    removal = here.store.jobs.remove(job.id, owner=owner)
+    if removal is None:
         raise ProblemError("no-such-job", f"There is no job '{job.id}'.")
-    if removed.lease_owner is None:  # else its worker may still write; the dispatcher sweeps later
+    if removal.job.lease_owner is None:  # else its worker may still write, and deletes them then
         here.layout.forget_job(job.id)
-    return status_info(removed, base).model_copy(
+    for upload in removal.uploads:
+        here.layout.forget_upload(upload.id)
+    return status_info(removal.job, base).model_copy(
         update={"status": "dismissed", "message": "Removed with its results.", "links": []}
     )
 

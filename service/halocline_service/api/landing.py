@@ -25,7 +25,7 @@ _ABOUT = "Stencils on xarray datasets, block by block with halos."
 
 
 @router.get("/", response_model=Landing, summary="The landing page")
-def landing(request: Request) -> Any:
+async def landing(request: Request) -> Any:
     """Say what is where; as a page of links where HTML is asked for."""
     page = Landing(title=_TITLE, description=_ABOUT, links=_links(base_url(request)))
     if _wants_html(request.headers.get("accept", "")):
@@ -70,7 +70,7 @@ def _html(page: Landing) -> str:
 
 
 @router.get("/conformance", response_model=Conformance, summary="What the API conforms to")
-def conformance() -> Conformance:
+async def conformance() -> Conformance:
     """List the requirement classes of OGC API - Processes that are met."""
     return Conformance(conformsTo=[f"{_CONF}/{name}" for name in _CLASSES])
 
@@ -81,7 +81,7 @@ def conformance() -> Conformance:
     response_class=Response,
     responses={200: {"content": {OPENAPI_31: {"schema": {"type": "object"}}}}},
 )
-def document(request: Request) -> Response:
+async def document(request: Request) -> Response:
     """Give the API's description in OpenAPI 3.1."""
     return JSONResponse(request.app.openapi(), media_type=OPENAPI_31)
 
@@ -92,7 +92,7 @@ def document(request: Request) -> Response:
     response_class=Response,
     responses={200: {"content": {OPENAPI_30: {"schema": {"type": "object"}}}}},
 )
-def document_30(request: Request) -> Response:
+async def document_30(request: Request) -> Response:
     """Give the API's description in OpenAPI 3.0, which older tools read."""
     return JSONResponse(downgrade(request.app.openapi()), media_type=OPENAPI_30)
 

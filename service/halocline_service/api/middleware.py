@@ -17,10 +17,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from halocline_service.api.metrics import Metrics
 from halocline_service.api.problems import SECURITY, ProblemError, media_type, problem_body
 
-__all__ = ["HeadAsGet", "KnownHosts", "Observed", "TooLargeAsProblem"]
+__all__ = [
+    "HeadAsGet",
+    "KnownHosts",
+    "Observed",
+    "TooLargeAsProblem",
+    "origin",
+    "send_problem",
+]
 
 #: A name or an address, and a port.
 _HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
 
 
 class Observed:
@@ -47,15 +55,20 @@ class Observed:
                     headers.setdefault(name, value)
                 message["headers"] = headers.raw
                 seconds = time.perf_counter() - start
-                self.metrics.count(scope["method"], _route(scope), message["status"], seconds)
+                self.metrics.count(_method(scope), _route(scope), message["status"], seconds)
             await send(message)
 
         try:
             await self.app(scope, receive, send_observed)
         except Exception:
             if not begun:  # the framework answers by 500 around all else
-                self.metrics.count(scope["method"], _route(scope), 500, time.perf_counter() - start)
+                self.metrics.count(_method(scope), _route(scope), 500, time.perf_counter() - start)
             raise
+
+
+def _method(scope: Scope) -> str:
+    """Name a method; those that there are not have one name, or figures would grow without end."""
+    return scope["method"] if scope["method"] in _METHODS else "other"
 
 
 def _route(scope: Scope) -> str:
@@ -85,7 +98,7 @@ class KnownHosts:
             f"This service is not known as '{host[:200]}'.",
             hint="An operator names its hosts in HALOCLINE_PUBLIC_URL or HALOCLINE_ALLOWED_HOSTS.",
         )
-        await _send_problem(scope, send, self.public_url or "http://localhost", error)
+        await send_problem(scope, send, self.public_url or "http://localhost", error)
 
     def _is_known(self, host: str) -> bool:
         match = _HOST.fullmatch(host)
@@ -139,7 +152,7 @@ class TooLargeAsProblem:
         """Pass a request on."""
         replaced = False
 
-        async def send_problem(message: Message) -> None:
+        async def send_instead(message: Message) -> None:
             nonlocal replaced
             if message["type"] == "http.response.start" and _is_plain_413(message):
                 replaced = True
@@ -147,22 +160,26 @@ class TooLargeAsProblem:
             elif not replaced:
                 await send(message)
 
-        await self.app(scope, receive, send_problem)
+        await self.app(scope, receive, send_instead)
 
     async def _send(self, scope: Scope, send: Send) -> None:
         detail = "The body of the request is larger than is allowed."
         hint = "Upload datasets by POST /uploads, a key at a time."
         error = ProblemError("body-too-large", detail, hint=hint)
-        await _send_problem(scope, send, self.public_url or _origin(scope), error)
+        await send_problem(scope, send, self.public_url or origin(scope), error)
 
 
-async def _send_problem(scope: Scope, send: Send, base: str, error: ProblemError) -> None:
+async def send_problem(scope: Scope, send: Send, base: str, error: ProblemError) -> None:
+    """Answer by a problem from outside of the framework."""
     body = json.dumps(problem_body(base, error)).encode()
     kind = media_type(Headers(scope=scope).get("accept", ""))
     headers = [
         (b"content-type", kind.encode()),
         (b"content-length", str(len(body)).encode()),
-        *((name.lower().encode(), value.encode()) for name, value in SECURITY.items()),
+        *(
+            (name.lower().encode(), value.encode())
+            for name, value in {**SECURITY, **error.headers}.items()
+        ),
     ]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -173,6 +190,7 @@ def _is_plain_413(message: Message) -> bool:
     return message["status"] == 413 and kind.startswith("text/plain")
 
 
-def _origin(scope: Scope) -> str:
+def origin(scope: Scope) -> str:
+    """Give the URL under which a request reached the API, without its path."""
     host = Headers(scope=scope).get("host", "localhost")
     return f"{scope.get('scheme', 'http')}://{host}"

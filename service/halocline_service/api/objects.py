@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import cast
@@ -21,7 +21,9 @@ from fastapi import APIRouter, Request, Response
 
 from halocline_service.api.context import Context, Here, OwnUpload
 from halocline_service.api.files import FOREVER, NEVER, serve
+from halocline_service.api.listing import listing
 from halocline_service.api.problems import ProblemError
+from halocline_service.api.room import Held, Room
 from halocline_service.datasets.keys import locate
 from halocline_service.datasets.tree import Census, count
 from halocline_service.jobs.job import Upload
@@ -29,6 +31,14 @@ from halocline_service.jobs.job import Upload
 __all__ = ["Meter", "check_size", "meter", "router"]
 
 router = APIRouter(tags=["Uploads"])
+
+
+@dataclass(slots=True)
+class _Counted:
+    """One upload; its first count may take long, and the others do not wait for it."""
+
+    lock: Lock = field(default_factory=Lock)
+    census: Census | None = None
 
 
 class Meter:
@@ -39,7 +49,18 @@ class Meter:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._seen: dict[str, Census] = {}
+        self._by_upload: dict[str, _Counted] = {}
+
+    def _of(self, upload_id: str) -> _Counted:
+        with self._lock:
+            return self._by_upload.setdefault(upload_id, _Counted())
+
+    def seen(self, upload_id: str, first: Callable[[], Census]) -> Census:
+        """Tell what an upload has; `first` tells it where nothing was counted yet."""
+        counted = self._of(upload_id)
+        with counted.lock:
+            counted.census = counted.census or first()
+            return counted.census
 
     def store(
         self,
@@ -56,19 +77,20 @@ class Meter:
         `first` tells what is there where nothing was counted yet. What `check` refuses or `move`
         cannot store is not counted.
         """
-        with self._lock:
-            before = self._seen.get(upload_id) or first()
-            self._seen[upload_id] = before
+        counted = self._of(upload_id)
+        with counted.lock:
+            before = counted.census or first()
+            counted.census = before
             old = _stored(target)
             after = Census(before.keys + 1 - old.keys, before.bytes + size - old.bytes)
             check(after)
             move()
-            self._seen[upload_id] = after
+            counted.census = after
 
     def forget(self, upload_id: str) -> None:
         """Stop counting an upload."""
         with self._lock:
-            self._seen.pop(upload_id, None)
+            self._by_upload.pop(upload_id, None)
 
 
 def _stored(target: Path) -> Census:
@@ -125,26 +147,45 @@ async def put(
             hint="Keys are names of arrays, groups and chunks, divided by '/'.",
         )
     part = here.layout.upload_parts(upload.id) / secrets.token_hex(16)
+    others = await anyio.to_thread.run_sync(_others, here, request, upload, target)
+    room: Room = request.app.state.room
     try:
-        size, digest = await _receive(request, part)
-        await anyio.to_thread.run_sync(_accept, here, request, upload, part, target, size)
+        with room.hold(upload.id, others) as held:
+            await anyio.to_thread.run_sync(held.take, _announced(here, request))
+            size, digest = await _receive(request, part, held)
+            await anyio.to_thread.run_sync(_accept, here, request, upload, part, target, size)
     finally:
         await anyio.to_thread.run_sync(_discard, part)
     response.headers["ETag"] = f'"{digest}"'
+
+
+def _others(here: Context, request: Request, upload: Upload, target: Path) -> int:
+    """Give how many bytes an upload has, without the object that is sent again."""
+    sent = here.layout.open_upload(upload.id)
+    return meter(request).seen(upload.id, lambda: count(sent)).bytes - _stored(target).bytes
+
+
+def _announced(here: Context, request: Request) -> int:
+    """Give how many bytes a request says that it brings; what is too many is refused elsewhere."""
+    said = request.headers.get("content-length", "0")
+    return min(int(said) if said.isdigit() else 0, here.settings.upload_key_bytes)
 
 
 def _discard(part: Path) -> None:
     part.unlink(missing_ok=True)
 
 
-async def _receive(request: Request, part: Path) -> tuple[int, str]:
+async def _receive(request: Request, part: Path, held: Held) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
     try:
         async with await anyio.open_file(part, "wb") as file:
             async for piece in request.stream():
                 digest.update(piece)
                 size += len(piece)
+                if held.needs_more(size):
+                    await anyio.to_thread.run_sync(held.extend, size)
                 await file.write(piece)
+                held.wrote(len(piece))
     except FileNotFoundError:
         raise ProblemError("upload", "The upload was completed or deleted meanwhile.") from None
     except OSError as error:
@@ -156,8 +197,6 @@ def _accept(
     here: Context, request: Request, upload: Upload, part: Path, target: Path, size: int
 ) -> None:
     sent = here.layout.open_upload(upload.id)
-    if shutil.disk_usage(here.layout.root).free < here.settings.disk_headroom_bytes:
-        raise ProblemError("output", "The object cannot be stored: the disk is full.")
     meter(request).store(
         upload.id,
         target,
@@ -193,7 +232,11 @@ def get(request: Request, upload: OwnUpload, key: str, here: Here) -> Response:
     """Give one object of an upload."""
     done = upload.is_complete
     root = here.layout.upload(upload.id) if done else here.layout.open_upload(upload.id)
+    caching = FOREVER if done else NEVER
+    page = listing(root, key, caching=caching)
+    if page is not None:
+        return page
     path = locate(root, key)
     if path is None or not path.is_file():
         raise ProblemError("not-found", f"The upload has no key '{key[:200]}'.")
-    return serve(request, path, caching=FOREVER if done else NEVER)
+    return serve(request, path, caching=caching)

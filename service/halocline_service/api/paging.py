@@ -19,12 +19,15 @@ from halocline_service.store.base import Page
 
 __all__ = ["After", "Before", "Limit", "Offset", "asked", "counted", "links", "turn"]
 
+_MOST_SHOWN = 1000  # of a page, however many are asked for; a link leads to the next one
 _MOST_SKIPPED = 10_000_000
 _ID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 
 _T = TypeVar("_T")
 
-Limit: TypeAlias = Annotated[int, Query(ge=1, le=10_000, description="Most items of a page.")]
+Limit: TypeAlias = Annotated[
+    int, Query(ge=1, le=10_000, description="Most items of a page; it may have fewer.")
+]
 Offset: TypeAlias = Annotated[
     int, Query(ge=0, le=_MOST_SKIPPED, description="How many items to leave out.")
 ]
@@ -39,7 +42,7 @@ After: TypeAlias = Annotated[
 
 def asked(limit: int, offset: int, before: str | None, after: str | None) -> Page:
     """Give what to ask a store for: one item more than are shown, which tells of more."""
-    return Page(limit=limit + 1, offset=offset, before=before, after=after)
+    return Page(limit=min(limit, _MOST_SHOWN) + 1, offset=offset, before=before, after=after)
 
 
 def turn(found: Sequence[_T], page: Page) -> tuple[list[_T], bool]:

@@ -79,6 +79,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "capacity": 413,
     "cancelled": 410,
     "device": 503,
+    "cluster": 503,
     "internal": 500,
     # the service's own
     "unauthorized": 401,
@@ -124,6 +125,7 @@ TITLES: Mapping[str, str] = {
     "capacity": "The work does not fit here",
     "cancelled": "The job was dismissed",
     "device": "A device or worker failed",
+    "cluster": "The workers are away",
     "internal": "Halocline failed",
     "unauthorized": "An API key is needed",
     "forbidden": "This is not allowed",
@@ -164,6 +166,10 @@ class Problem(BaseModel):
     available: int | None = Field(default=None, description="Bytes.")
 
 
+# Clients and proxies send a request again that is answered so.
+_WAITED_FOR = frozenset({408, 425, 429, 502, 503, 504})
+
+
 class ProblemError(Exception):
     """A request that is answered by a problem."""
 
@@ -187,12 +193,14 @@ class ProblemError(Exception):
 
 
 def stored_problem(error: Mapping[str, Any]) -> ProblemError:
-    """Make the problem of an error that a job keeps."""
+    """Make the problem of an error that a job keeps: a final answer, which no wait changes."""
     rest = {name: value for name, value in error.items() if name not in ("code", "message", "hint")}
+    code = str(error.get("code", "internal"))
     return ProblemError(
-        str(error.get("code", "internal")),
+        code,
         str(error.get("message", "")),
         hint=str(error.get("hint", "")),
+        status=500 if STATUS_BY_CODE.get(code) in _WAITED_FOR else None,
         fields=rest,
     )
 
@@ -323,6 +331,7 @@ def _problem(error: HaloclineError) -> ProblemError:
     problem = stored_problem(fields)
     if isinstance(error, DatasetRefused):
         problem.status = {FORBIDDEN: 403, MISSING: 404}.get(error.reason, problem.status)
+        problem.fields |= {"missing": f"upload:{error.upload}"} if error.upload else {}
     return problem
 
 

@@ -22,6 +22,7 @@ from halocline_service.api.schemas import (
     StatusInfo,
 )
 from halocline_service.api.status import status_info
+from halocline_service.api.writers import END_TURN
 from halocline_service.processes.base import Process
 from halocline_service.processes.describe import input_descriptions, output_descriptions
 
@@ -38,7 +39,9 @@ _EXECUTE = "http://www.opengis.net/def/rel/ogc/1.0/execute"
     response_model_exclude_none=True,
     summary="The processes",
 )
-def processes(request: Request, here: Here, limit: Limit = 100, offset: Offset = 0) -> ProcessList:
+async def processes(
+    request: Request, here: Here, limit: Limit = 100, offset: Offset = 0
+) -> ProcessList:
     """List what can be executed."""
     base = base_url(request)
     shown, beside = counted(request, list(here.processes.values()), limit, offset)
@@ -68,7 +71,7 @@ def _summary(process: Process, base: str) -> ProcessSummary:
     response_model_exclude_none=True,
     summary="One process, its inputs and outputs",
 )
-def process(request: Request, process: AskedProcess) -> ProcessDescription:
+async def process(request: Request, process: AskedProcess) -> ProcessDescription:
     """Describe a process."""
     return ProcessDescription(
         **_summary(process, base_url(request)).model_dump(),
@@ -104,6 +107,7 @@ async def execute(
     asked = await anyio.to_thread.run_sync(check, here, process, body, owner)
     wishes = preference(prefer)
     if process.may_run_now and not wishes.run_async:
+        await getattr(request.state, END_TURN)()  # it may take long, and stores nothing
         limiter: CapacityLimiter = request.app.state.inline_limiter
         return await anyio.to_thread.run_sync(_run_now, asked, limiter=limiter)
     job = await anyio.to_thread.run_sync(submit, here, asked, owner, idempotency_key)

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from halocline_service.api.context import Here, OwnJob, base_url
 from halocline_service.api.files import FOREVER, serve
+from halocline_service.api.listing import listing
 from halocline_service.api.problems import ProblemError, stored_problem
 from halocline_service.datasets.keys import locate
 from halocline_service.jobs.job import Job
@@ -90,7 +91,7 @@ def _published(job: Job) -> None:
 
 
 _CONTENT: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {}, "application/json": {}}},
+    200: {"content": {"application/octet-stream": {}, "application/json": {}, "text/html": {}}},
     206: {"description": "The bytes that were asked for."},
     304: {"description": "Not changed."},
     416: {"description": "The range is not satisfiable."},
@@ -108,7 +109,8 @@ def chunk(request: Request, job: OwnJob, output: str, key: str, here: Here) -> R
     root = here.layout.output(job, output)
     if root is None:
         raise _unpublished(job, output)
-    return serve(request, _known(root, key), caching=FOREVER)
+    page = listing(root, key, caching=FOREVER)
+    return page or serve(request, _known(root, key), caching=FOREVER)
 
 
 def _known(root: Path, key: str) -> Path:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "Conformance",
@@ -14,6 +14,7 @@ __all__ = [
     "JobList",
     "Landing",
     "Link",
+    "OpenUpload",
     "OutputWish",
     "Presence",
     "ProcessDescription",
@@ -24,6 +25,9 @@ __all__ = [
     "UploadList",
     "timestamp",
 ]
+
+#: Of a request; no process has use for more.
+_MOST_VALUES = 5000
 
 
 def timestamp(seconds: float | None) -> str | None:
@@ -111,6 +115,32 @@ class Execute(BaseModel):
     )
     response: Literal["document", "raw"] = "document"
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_many(cls, given: Any) -> Any:
+        """Refuse what would be faults without number: each takes room until it is told."""
+        if _exceeds(given, _MOST_VALUES):
+            raise ValueError(
+                f"It has more than {_MOST_VALUES} values. Keep what is large in the dataset."
+            )
+        return given
+
+
+def _exceeds(given: Any, most: int) -> bool:
+    """Say whether a JSON document has more than so many values."""
+    left, count = [given], 1
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            value = list(cast("dict[str, Any]", value).values())
+        if isinstance(value, list):
+            inner = cast("list[Any]", value)
+            count += len(inner)
+            if count > most:
+                return True
+            left.extend(inner)
+    return False
+
 
 class StatusInfo(BaseModel):
     """How far a job is."""
@@ -139,6 +169,25 @@ class JobList(BaseModel):
     links: list[Link]
 
 
+class OpenUpload(BaseModel):
+    """What is going to be sent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    digest: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the list that 'sha256sum' prints of the store's objects, in the "
+        "order of their keys. Where you have a complete upload with it, that is the answer; else "
+        "what is sent must have it.",
+    )
+    keep: bool = Field(
+        default=True,
+        description="Whether it stays until it is deleted; else it goes with the last job that "
+        "reads it.",
+    )
+
+
 class UploadInfo(BaseModel):
     """A dataset that is being sent, or was."""
 
@@ -150,6 +199,8 @@ class UploadInfo(BaseModel):
     completed: str | None = None
     keys: int | None = Field(default=None, description="Objects, once complete.")
     bytes: int | None = Field(default=None, description="Their size, once complete.")
+    digest: str | None = Field(default=None, description="Of its objects as they were sent.")
+    kept: bool = Field(description="Whether it stays when no job reads it any more.")
     links: list[Link]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from halocline_service.api.problems import problem_body, stored_problem
 from halocline_service.api.schemas import Link, StatusInfo, timestamp
-from halocline_service.jobs.job import Job, JobEvent
+from halocline_service.jobs.job import JobEvent, JobSummary
 from halocline_service.jobs.states import State, ogc_status
 
 __all__ = ["event_line", "exception", "status_info"]
@@ -14,7 +14,7 @@ __all__ = ["event_line", "exception", "status_info"]
 _RESULTS = "http://www.opengis.net/def/rel/ogc/1.0/results"
 
 
-def status_info(job: Job, base: str) -> StatusInfo:
+def status_info(job: JobSummary, base: str) -> StatusInfo:
     """Write a job as OGC's statusInfo; `base` is the API's URL."""
     created, updated = timestamp(job.created), timestamp(job.updated)
     assert created is not None
@@ -36,12 +36,12 @@ def status_info(job: Job, base: str) -> StatusInfo:
     )
 
 
-def exception(job: Job, base: str) -> dict[str, Any] | None:
+def exception(job: JobSummary, base: str) -> dict[str, Any] | None:
     """Give why a job failed, as the problem that its results answer."""
     return None if job.error is None else problem_body(base, stored_problem(job.error))
 
 
-def _links(job: Job, url: str) -> list[Link]:
+def _links(job: JobSummary, url: str) -> list[Link]:
     links = [
         Link(href=url, rel="self", type="application/json", title="Status"),
         Link(href=url, rel="monitor", type="application/json", title="Status"),

@@ -12,8 +12,9 @@ from halocline_service.api.context import Context, Here, IdempotencyKey, Owner, 
 from halocline_service.api.objects import check_size, meter
 from halocline_service.api.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.problems import ProblemError
-from halocline_service.api.schemas import Link, UploadInfo, UploadList, timestamp
+from halocline_service.api.schemas import Link, OpenUpload, UploadInfo, UploadList, timestamp
 from halocline_service.api.usage import refuse_in_use
+from halocline_service.datasets.digests import digest_of
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
 from halocline_service.datasets.turns import BusyError, alone
 from halocline_service.jobs.job import Upload
@@ -24,6 +25,11 @@ __all__ = ["router"]
 router = APIRouter(tags=["Uploads"])
 
 _TURN_SECONDS = 20.0
+_COMPARED = "compared"  # a file among the parts: the digest was found to be right
+_ROOM = (
+    "Delete some: 'halocline uploads ls' (GET /uploads) lists them, and 'halocline uploads rm ID' "
+    "(DELETE /uploads/{id}) deletes one. What was sent for jobs goes with the last of them."
+)
 
 
 @router.post(
@@ -38,20 +44,31 @@ def open_upload(
     response: Response,
     here: Here,
     owner: Owner,
+    body: OpenUpload | None = None,
     idempotency_key: IdempotencyKey = None,
 ) -> UploadInfo:
-    """Make room for a dataset; its Zarr keys are then PUT below `href`."""
+    """Make room for a dataset; its Zarr keys are then PUT below `href`.
+
+    Where you have the same content already, as its digest tells, that upload is answered (200).
+    """
+    asked = body or OpenUpload()
     try:
         made = here.store.uploads.add(
-            owner, limit=here.settings.uploads_per_owner, idempotency_key=idempotency_key
+            owner,
+            limit=here.settings.uploads_per_owner,
+            idempotency_key=idempotency_key,
+            digest=asked.digest,
+            kept=asked.keep,
         )
     except QueueFull:
         raise ProblemError(
             "queue-full",
             f"You have {here.settings.uploads_per_owner} uploads, and no more are allowed.",
-            hint="GET /uploads lists them; delete some with DELETE /uploads/{id}.",
+            hint=_ROOM,
         ) from None
-    if not made.is_complete:
+    if made.is_complete:
+        response.status_code = 200
+    else:
         here.layout.make_upload(made.id)
     info = _info(made, base_url(request))
     response.headers["Location"] = f"{base_url(request)}/uploads/{made.id}"
@@ -73,6 +90,8 @@ def _info(upload: Upload, base: str) -> UploadInfo:
         completed=timestamp(upload.completed),
         keys=upload.keys if done else None,
         bytes=upload.bytes if done else None,
+        digest=upload.digest if done else None,
+        kept=upload.kept,
         links=beside,
     )
 
@@ -160,13 +179,16 @@ def _alone(here: Context, upload: Upload) -> Generator[None]:
             "upload",
             f"Upload '{upload.id}' is being completed by another request.",
             hint="Look at it with GET, or send the request again later.",
+            fields={"busy": True},
         ) from None
 
 
 def _freeze(here: Context, upload: Upload) -> Census:
     """Take the store away from its writers and check it; give it back if it is not good."""
     sent, frozen = here.layout.open_upload(upload.id), here.layout.upload(upload.id)
+    compared = here.layout.upload_parts(upload.id) / _COMPARED
     if not frozen.exists():  # else an earlier request came this far and no further
+        compared.unlink(missing_ok=True)
         try:
             sent.rename(frozen)
         except FileNotFoundError:
@@ -174,10 +196,24 @@ def _freeze(here: Context, upload: Upload) -> Census:
                 "upload", f"Upload '{upload.id}' was deleted by another request."
             ) from None
     try:
-        consolidate(frozen, check_tree(frozen, largest_chunk=here.settings.chunk_bytes))
+        documents = check_tree(frozen, largest_chunk=here.settings.chunk_bytes)
+        if upload.digest is not None and not compared.exists():
+            _compare(upload, digest_of(frozen))
+            compared.touch()  # from here on it is not as it was sent
+        consolidate(frozen, documents)
         census = count(frozen)
         check_size(here, census)
     except Exception:
         frozen.rename(sent)
         raise
     return census
+
+
+def _compare(upload: Upload, found: str) -> None:
+    if found != upload.digest:
+        raise ProblemError(
+            "upload",
+            f"Upload '{upload.id}' has the digest {found}, but {upload.digest} was announced.",
+            hint="Send the objects that differ again and complete it again, or delete it and begin "
+            "anew.",
+        )

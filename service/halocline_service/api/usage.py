@@ -21,8 +21,9 @@ def refuse_in_use(here: Context, reference: str, *, owner: str) -> None:
     """
     page = Page(limit=here.settings.queue_per_owner)
     query = JobQuery(owner=owner, states=_UNFINISHED, page=page)
-    for job in here.store.jobs.list(query):
-        if reference in _read(here, job):
+    for each in here.store.jobs.list(query):
+        job = here.store.jobs.get(each.id, owner=owner)  # one request at a time: they may be large
+        if job is not None and reference in _read(here, job):
             raise ProblemError(
                 "in-use",
                 f"'{reference}' cannot be deleted: job '{job.id}' reads it.",

@@ -31,7 +31,9 @@ _CODECS_V2 = {
 }  # fmt: skip
 _MOST_DIMENSIONS = 16
 _LARGEST_DOCUMENT = 16 * 2**20
+_MOST_VALUES = 500_000  # of a document; the smallest ones take 30 times their text
 _BYTES_OF_STRING = 64
+_VALUES = (b",", b"[", b"{")  # one of them stands before each value but the first
 
 _Json = Mapping[str, Any]
 
@@ -52,6 +54,8 @@ def parse_document(key: str, data: bytes) -> dict[str, Any]:
     at = _At(key, 0)
     if len(data) > _LARGEST_DOCUMENT:
         raise at.refuse(f"is {len(data)} bytes long, but {_LARGEST_DOCUMENT} are allowed")
+    if sum(map(data.count, _VALUES)) > _MOST_VALUES:
+        raise at.refuse(f"has more than {_MOST_VALUES} values")
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:

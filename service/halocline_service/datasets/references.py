@@ -12,20 +12,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from halocline_engine.errors import DatasetError
 from halocline_service.datasets.layout import Layout
+from halocline_service.jobs.job import is_id
 from halocline_service.jobs.states import State
 from halocline_service.store.base import Store
 
-__all__ = ["FORBIDDEN", "MISSING", "DatasetRefused", "Resolver"]
+__all__ = ["FORBIDDEN", "MISSING", "DatasetRefused", "Resolver", "Resolves", "no_upload"]
 
 FORBIDDEN = "forbidden"
 MISSING = "missing"
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LONGEST = 4096
 
 
@@ -35,9 +36,28 @@ class DatasetRefused(DatasetError):
     It counts as a `DatasetError` everywhere; the HTTP surface also tells the reasons apart.
     """
 
-    def __init__(self, message: str, *, hint: str = "", reason: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", reason: str = "", upload: str = "") -> None:
         super().__init__(message, hint=hint)
         self.reason = reason
+        self.upload = upload  # the identifier of one that is not there
+
+
+def no_upload(upload_id: str) -> DatasetRefused:
+    """Make the error of an upload that is not there."""
+    return DatasetRefused(f"There is no upload '{upload_id}'.", reason=MISSING, upload=upload_id)
+
+
+class Resolves(Protocol):
+    """Tells where a dataset lies that a user has named."""
+
+    @property
+    def roots(self) -> Sequence[Path]:
+        """The folders whose files may be named."""
+        ...
+
+    def resolve(self, reference: str, *, owner: str) -> Path:
+        """Give the path of a dataset. Raises `DatasetRefused`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +97,7 @@ class Resolver:
     def _upload(self, upload_id: str, owner: str) -> Path:
         found = self.store.uploads.get(_identifier(upload_id), owner=owner)
         if found is None:
-            raise DatasetRefused(f"There is no upload '{upload_id}'.", reason=MISSING)
+            raise no_upload(upload_id)
         if not found.is_complete:
             raise DatasetRefused(
                 f"Upload '{upload_id}' is not complete.",
@@ -148,7 +168,7 @@ def _path_of(url: str) -> str:
 
 
 def _identifier(text: str) -> str:
-    if _ID.fullmatch(text) is None:
+    if not is_id(text):
         raise DatasetRefused(f"'{text}' is not an identifier of an upload or a job.", hint=_HINT)
     return text
 

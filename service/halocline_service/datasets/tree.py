@@ -13,9 +13,12 @@ from halocline_engine.errors import DatasetError
 from halocline_service.datasets.keys import METADATA
 from halocline_service.datasets.metadata import check_document, parse_document
 
-__all__ = ["Census", "check_tree", "consolidate", "count", "is_zarr", "parse_root"]
+__all__ = ["Census", "check_tree", "consolidate", "count", "is_group", "is_zarr", "parse_root"]
 
 _DEEPEST = 16
+_MOST_DOCUMENTS = 20_000
+_CONSOLIDATED = ("zarr.json", ".zmetadata")  # may hold the others once more
+_LARGEST_METADATA = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,14 @@ def is_zarr(path: Path) -> bool:
     return any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zarray"))
 
 
+def is_group(folder: Path) -> bool:
+    """Say whether a folder of a Zarr store is a group. Raises `DatasetError`."""
+    path = folder / "zarr.json"
+    if path.is_file():
+        return parse_document(path.name, path.read_bytes()).get("node_type") == "group"
+    return (folder / ".zgroup").is_file()
+
+
 def check_tree(root: Path, *, largest_chunk: int) -> dict[str, dict[str, Any]]:
     """Check every metadata document of a store; give them by key, without consolidated ones.
 
@@ -43,8 +54,17 @@ def check_tree(root: Path, *, largest_chunk: int) -> dict[str, dict[str, Any]]:
             hint="Write it with 'Dataset.to_zarr'.",
         )
     found: dict[str, dict[str, Any]] = {}
+    size = 0
     for key, path in _documents(root, "", 0):
-        document = parse_document(key, path.read_bytes())
+        text = path.read_bytes()
+        document = parse_document(key, text)
+        size += 0 if key in _CONSOLIDATED else len(text)
+        if len(found) >= _MOST_DOCUMENTS or size > _LARGEST_METADATA:
+            raise DatasetError(
+                f"The Zarr store has more than {_MOST_DOCUMENTS} metadata documents, or "
+                f"{_LARGEST_METADATA} bytes of them.",
+                hint="Leave groups and arrays out, or shorten attributes.",
+            )
         check_document(key, document, largest_chunk=largest_chunk)
         found[key] = document
     return {key: document for key, document in found.items() if key != ".zmetadata"}

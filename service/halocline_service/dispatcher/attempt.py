@@ -11,25 +11,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from halocline_engine.errors import DatasetError, InternalError, OutputError
+from halocline_engine.errors import DatasetError, HaloclineError, InternalError, OutputError
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.links import Links
-from halocline_service.datasets.references import DatasetRefused, Resolver
+from halocline_service.datasets.references import DatasetRefused, Resolves
 from halocline_service.datasets.tree import check_tree, is_zarr, parse_root
+from halocline_service.datasets.wording import Wording, wording_of
 from halocline_service.jobs.job import Job, JsonObject
-from halocline_service.processes.base import DatasetInputs, Inputs, Process
+from halocline_service.processes.base import DatasetInputs
 from halocline_service.processes.stencil import StencilInputs
 from halocline_service.processes.table import PROCESSES
 
 __all__ = [
     "ROOM",
+    "Attempt",
     "EngineEvent",
     "EngineFunctions",
+    "InProcess",
     "Runner",
     "Scan",
     "Tools",
     "attempt",
+    "attempt_inline",
     "check_room",
+    "check_still_there",
+    "places_of",
 ]
 
 #: The way out where a disk has no room.
@@ -80,19 +86,41 @@ class EngineFunctions:
 class Tools:
     """What an attempt uses: `runner` runs stencils, `engine` gives what runs other processes.
 
-    `limits` are options of the engine by their names: bytes that an operator grants. `headroom`
-    are bytes of the disk that no job may take.
+    `cluster` is the address of a scheduler, or its client, or None for this process. `limits` are
+    options of the engine by their names: bytes that an operator grants.
     """
 
     layout: Layout
-    resolver: Resolver
+    resolver: Resolves
     runner: Runner
     scan: Scan
-    cluster: str | None
+    cluster: object
     largest_chunk: int
     engine: Callable[[str], Runner] = field(default_factory=EngineFunctions)
-    limits: Mapping[str, int] = field(default_factory=dict[str, int])
-    headroom: int = 0
+    limits: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+class Attempt(Protocol):
+    """Computes a job's outputs, wherever. Raises whatever goes wrong."""
+
+    def __call__(
+        self, job: Job, on_event: Callable[[EngineEvent], None], cancelled: Callable[[], bool]
+    ) -> JsonObject:
+        """Give the outputs; tell events meanwhile, and stop once `cancelled` says so."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """Makes attempts in this process."""
+
+    tools: Tools
+
+    def __call__(
+        self, job: Job, on_event: Callable[[EngineEvent], None], cancelled: Callable[[], bool]
+    ) -> JsonObject:
+        """Compute a job's outputs."""
+        return attempt(job, self.tools, on_event, cancelled)
 
 
 def attempt(
@@ -106,24 +134,49 @@ def attempt(
     There must be room for them: the engine projects what it writes before it begins, and a disk
     that fills up meanwhile ends the job; in both cases by an `OutputError` for the user's eyes.
     """
-    process = PROCESSES[job.process]
-    inputs = process.inputs.model_validate(job.request["inputs"])
-    if process.inline is not None:
-        return _inline(process, inputs, job, cancelled)
-    assert isinstance(inputs, DatasetInputs)
+    inline = attempt_inline(job, cancelled)
+    if inline is not None:
+        return inline
+    inputs = _inputs(job)
     told: dict[str, Any] = {"on_event": on_event, "cancelled": cancelled}
-    check_room(job, tools)
-    with _for_users(tools.layout):
+    named = inputs.references()
+    wording = wording_of(named, tools.resolver, root=tools.layout.root, owner=job.owner)
+    with _for_users(wording):
         return _computed(job, inputs, tools, told)
 
 
-def _inline(
-    process: Process, inputs: Inputs, job: Job, cancelled: Callable[[], bool]
-) -> JsonObject:
-    assert process.inline is not None
-    values = process.inline.run(inputs, cancelled)
+def attempt_inline(job: Job, cancelled: Callable[[], bool]) -> JsonObject | None:
+    """Compute the outputs of a small process; None where the engine computes them."""
+    process = PROCESSES[job.process]
+    if process.inline is None:
+        return None
+    values = process.inline.run(process.inputs.model_validate(job.request["inputs"]), cancelled)
     wanted = job.request["outputs"]
     return {"values": {name: value for name, value in values.items() if name in wanted}}
+
+
+def places_of(job: Job, resolver: Resolves) -> dict[str, str]:
+    """Give the path of each dataset that a job names, by its reference. Raises `DatasetRefused`."""
+    references = _inputs(job).references().values()
+    return {each: str(resolver.resolve(each, owner=job.owner)) for each in references}
+
+
+def check_still_there(job: Job, resolver: Resolves) -> None:
+    """Refuse what was read from a dataset that was deleted: chunks that are gone read as fill."""
+    for reference in _inputs(job).references().values():
+        try:
+            resolver.resolve(reference, owner=job.owner)
+        except DatasetRefused as error:
+            raise DatasetError(
+                f"Dataset '{reference}' was deleted while it was read.",
+                hint="Submit the job again with a dataset that stays until it has ended.",
+            ) from error
+
+
+def _inputs(job: Job) -> DatasetInputs:
+    inputs = PROCESSES[job.process].inputs.model_validate(job.request["inputs"])
+    assert isinstance(inputs, DatasetInputs)
+    return inputs
 
 
 def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, Any]) -> JsonObject:
@@ -152,39 +205,42 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
     if hasattr(result, "close"):
         result.close()
     _check_result(output)
-    _check_still_there(job, inputs, tools)
+    check_still_there(job, tools.resolver)
     for each in links:
         each.finish()
     return {"zarr": {"result": f"{folder.name}/{output.name}"}}
 
 
-def check_room(job: Job, tools: Tools) -> None:
+def check_room(job: Job, folder: Path, headroom: int) -> None:
     """Refuse to write to a disk that is nearly full. Raises `OutputError`.
+
+    `headroom` are bytes that no job may take.
 
     A job that writes no files may go on.
     """
     if PROCESSES[job.process].inline is not None:
         return
-    free = shutil.disk_usage(tools.layout.root).free
-    if free < tools.headroom:
+    free = shutil.disk_usage(folder).free
+    if free < headroom:
         raise OutputError(
             f"There is no room for a result: {free} bytes of the disk are free, and "
-            f"{tools.headroom} must stay free.",
+            f"{headroom} must stay free.",
             hint=ROOM,
         )
 
 
 @contextmanager
-def _for_users(layout: Layout) -> Generator[None]:
-    """Say that a disk has no room in words for those who have no output to choose.
+def _for_users(wording: Wording) -> Generator[None]:
+    """Say what went wrong in words for those who know neither an output nor where files are kept.
 
-    Where the service keeps its files is not for them either.
+    What the engine said is the cause, for the log.
     """
     try:
         yield
     except OutputError as error:
-        message = error.message.replace(str(layout.root), "the service's folder")
-        raise OutputError(message, hint=ROOM) from error
+        raise OutputError(wording.told(error.message), hint=ROOM) from error
+    except HaloclineError as error:
+        raise wording.of(error) from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -206,18 +262,6 @@ def _check_dataset(dataset: Path, tools: Tools) -> None:
         check_tree(dataset, largest_chunk=tools.largest_chunk)
     else:
         tools.scan(dataset)
-
-
-def _check_still_there(job: Job, inputs: DatasetInputs, tools: Tools) -> None:
-    """Refuse what was read from a dataset that was deleted: chunks that are gone read as fill."""
-    for reference in inputs.references().values():
-        try:
-            tools.resolver.resolve(reference, owner=job.owner)
-        except DatasetRefused as error:
-            raise DatasetError(
-                f"Dataset '{reference}' was deleted while it was read.",
-                hint="Submit the job again with a dataset that stays until it has ended.",
-            ) from error
 
 
 def _check_result(output: Path) -> None:

@@ -41,12 +41,13 @@ class Keeper:
         self, store: JobStore, job: Job, settings: Settings, *, check_room: Callable[[], None]
     ) -> None:
         self._store = store
-        self._check_room = check_room
+        self.check_room = check_room
         self._shortage: OutputError | None = None
         self._lease = job.lease
         self._settings = settings
         self._stop = threading.Event()
         self._done = threading.Event()
+        self._nudged = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"keeper-{job.id}", daemon=True)
         self._lock = threading.Lock()
         self._told = float("-inf")
@@ -66,7 +67,17 @@ class Keeper:
         trace: TracebackType | None,
     ) -> None:
         self._done.set()
+        self._nudged.set()
         self._thread.join()
+
+    @property
+    def job_id(self) -> str:
+        """Which job it is."""
+        return self._lease.job_id
+
+    def look(self) -> None:
+        """Look now whether the job was dismissed or claimed by another."""
+        self._nudged.set()
 
     def stop(self) -> None:
         """Ask the attempt to stop."""
@@ -138,7 +149,7 @@ class Keeper:
     def _keep(self) -> None:
         beat = self._settings.heartbeat_seconds
         renewed = looked = time.monotonic()
-        while not self._done.wait(self._settings.poll_seconds):
+        while not self._is_over():
             with self._lock:
                 self._flush()
             if time.monotonic() - looked >= beat:  # whether or not the store answers
@@ -154,15 +165,21 @@ class Keeper:
                 _log.warning("lease not renewed", job_id=self._lease.job_id, error=str(error))
                 renewed = float("-inf")  # as soon as the store answers, before another claims it
 
+    def _is_over(self) -> bool:
+        """Wait until it is time to look, or the end; say whether it is the end."""
+        self._nudged.wait(self._settings.poll_seconds)
+        self._nudged.clear()
+        return self._done.is_set()
+
     def _renew(self) -> None:
-        if not self._store.renew(self._lease, seconds=self._settings.lease_seconds):
+        if not self._store.renew(self._lease):
             self._stop.set()
 
     def _look_at_disk(self) -> None:
         if self._stop.is_set():
             return
         try:
-            self._check_room()
+            self.check_room()
         except OutputError as error:
             self._shortage = error  # before `stopped` is true: who stops then asks why
             self._stop.set()

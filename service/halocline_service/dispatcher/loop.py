@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import socket
 import threading
 import time
 from typing import assert_never
@@ -12,11 +11,13 @@ from typing import assert_never
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from halocline_service.datasets.turns import BusyError, alone, last_touched
-from halocline_service.dispatcher.attempt import Tools, attempt, check_room
+from halocline_service.datasets.layout import Layout
+from halocline_service.dispatcher.attempt import Attempt, check_room
 from halocline_service.dispatcher.keeper import Keeper
+from halocline_service.dispatcher.leases import LifeSign, Observer
 from halocline_service.dispatcher.outcome import (
     Away,
+    Crashed,
     Failed,
     Lost,
     Outcome,
@@ -24,10 +25,14 @@ from halocline_service.dispatcher.outcome import (
     Succeeded,
     outcome_of,
 )
+from halocline_service.dispatcher.sweep import Sweep
+from halocline_service.dispatcher.workers import Look, Seen, Workers
 from halocline_service.jobs.job import Job
-from halocline_service.jobs.states import Event
+from halocline_service.jobs.setbacks import Cause
+from halocline_service.jobs.states import Event, ogc_status, sources
+from halocline_service.processes.table import PROCESSES
 from halocline_service.settings import Settings
-from halocline_service.store.base import Store, StoreAway
+from halocline_service.store.base import WAITING, Change, Store, StoreAway, Wish
 
 __all__ = ["Dispatcher"]
 
@@ -35,76 +40,120 @@ _log = structlog.get_logger()
 _SWEEP_SECONDS = 600.0
 _GRACE_SECONDS = 20.0
 _TRIES_TO_SETTLE = 5
+# Processes that need no workers, and those that do.
+_INSTANT = frozenset(name for name, process in PROCESSES.items() if process.inline is not None)
+_COMPUTED = frozenset(PROCESSES) - _INSTANT
+_CLAIMABLE = {ogc_status(state) for state in sources(Event.CLAIM)}
+_LOOK_BEATS = 0.4  # heartbeats between two looks at who holds leases
 
 
 class Dispatcher:
     """Runs jobs until it is told to stop.
 
-    Any number of dispatchers may run on one database. One that is killed loses nothing: its
-    leases run out, and its jobs go on elsewhere from their last checkpoint.
+    Any number of dispatchers may run on one database. One that is killed loses nothing: others
+    take its leases, and its jobs go on there from their last checkpoint.
     """
 
-    def __init__(self, settings: Settings, store: Store, tools: Tools) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, attempt: Attempt, *, look: Look | None = None
+    ) -> None:
         self._settings = settings
         self._store = store
-        self._tools = tools
-        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._attempt = attempt
+        self._layout = Layout(settings.data_dir.resolve())
+        self._sign = LifeSign(self._layout.root / "dispatchers")
+        self._name = self._sign.name
+        self._observer = Observer(
+            seconds=settings.lease_seconds,
+            gap=settings.heartbeat_seconds,
+            is_gone=self._sign.is_gone,
+        )
+        self._sweep = Sweep(store, self._layout, settings.upload_open_seconds)
+        self._wake = threading.Event()
+        self._workers = Workers(look, self._wake.set)
+        self._told: Seen | None = None
         self._running: dict[threading.Thread, Keeper] = {}
         self._swept = float("-inf")
         self._beaten = float("-inf")
-        self._lenient_until = float("-inf")
+        self._observed = float("-inf")
+        self._lacks = ""
         self._closing = False
 
     def run(self, stop: threading.Event) -> None:
         """Take and run jobs until `stop` is set; then give back what is not finished."""
         _log.info("dispatcher started", name=self._name)
-        while not stop.is_set():
-            try:
-                self._turn()
-            except (StoreAway, SQLAlchemyError) as error:
-                _log.warning("database not reached", error=str(error))
-                # Leases may have run out meanwhile: those who hold them may renew them first.
-                self._lenient_until = time.monotonic() + self._settings.heartbeat_seconds
-            stop.wait(self._settings.poll_seconds)
-        self._close()
-
-    def sweep(self) -> None:
-        """Delete what nothing needs: files of no job or upload, and uploads that were left open."""
-        # The folders first: one that is made after the jobs were read belongs to a new job.
-        names = sorted(os.listdir(self._tools.layout.jobs))
-        known = self._store.jobs.known()
-        for name in names:
-            if name not in known:
-                self._tools.layout.forget_job(name)
-            else:
-                self._tidy(name)
-        uploads = self._tools.layout.uploads()
-        for upload_id in sorted(uploads - self._store.uploads.known()):
-            self._tools.layout.forget_upload(upload_id)
-        self._expire()
+        with self._sign, self._workers, self._store.changes.listen(self._heed):
+            while not stop.is_set():
+                self._wake.clear()
+                try:
+                    self._turn()
+                except (StoreAway, SQLAlchemyError) as error:
+                    _log.warning("database not reached", error=str(error))
+                self._wake.wait(self._settings.poll_seconds)
+            self._close()
 
     def _turn(self) -> None:
         now = time.monotonic()
-        if now - self._beaten >= self._settings.heartbeat_seconds:
-            self._store.presence.beat(self._name, {"name": self._name, "pid": os.getpid()})
+        seen = self._workers.seen
+        if now - self._beaten >= self._settings.heartbeat_seconds or seen != self._told:
+            self._beat(seen)
             self._beaten = now
-        if now >= self._lenient_until:
-            for job_id in self._store.jobs.recover():
-                _log.warning("job recovered from a lost worker", job_id=job_id)
+        if now - self._observed >= self._settings.heartbeat_seconds * _LOOK_BEATS:
+            self._observe()
+            self._observed = now
         if now - self._swept >= _SWEEP_SECONDS:
-            self.sweep()
             self._swept = now
-        self._running = {
-            thread: keep for thread, keep in self._running.items() if thread.is_alive()
-        }
-        while len(self._running) < self._settings.concurrency and self._start():
+            self._sign.tidy({each.holder for each in self._store.jobs.held()})
+            try:
+                self._sweep.run()
+            except OSError as error:
+                _log.warning("files not swept", error=str(error))
+        wish = self._wish(seen)
+        while len(self._running) < self._settings.concurrency and self._start(wish):
             pass
 
-    def _start(self) -> bool:
-        job = self._store.jobs.claim(self._name, seconds=self._settings.lease_seconds)
+    def _heed(self, change: Change | None) -> None:
+        """Look for work where there is some, and whether jobs that were dismissed run here."""
+        if change is None or change.status in _CLAIMABLE:
+            self._wake.set()
+        if change is None or change.status is not None:
+            for keeper in tuple(self._running.values()):
+                if change is None or change.job_id == keeper.job_id:
+                    keeper.look()
+
+    def _beat(self, seen: Seen | None) -> None:
+        """Say that this dispatcher lives, and what it has to compute with."""
+        lacks = "not looked at yet" if seen is None else seen.lacks
+        told = {"name": self._name, "pid": os.getpid(), "lacks": lacks}
+        self._store.presence.beat(self._name, told)
+        self._told = seen
+
+    def _wish(self, seen: Seen | None) -> Wish:
+        """Say what can be run; jobs that cannot are told why they wait."""
+        # An owner leaves one slot to others, who so wait for no job of theirs.
+        most = max(1, self._settings.concurrency - 1)
+        if seen is None:
+            return Wish(processes=_INSTANT, most=most)
+        lacks = self._lacks
+        self._lacks = seen.lacks
+        if seen.lacks or lacks:
+            message = f"Waiting for workers: {seen.lacks}." if seen.lacks else WAITING
+            self._store.jobs.explain(message, processes=_COMPUTED)
+        return Wish(processes=_INSTANT if seen.lacks else None, most=most)
+
+    def _observe(self) -> None:
+        """Take the jobs of workers that are lost."""
+        jobs = self._store.jobs
+        lost = self._observer.lost(jobs.held())
+        for job_id in jobs.recover(lost, pause=self._settings.retry_seconds):
+            _log.warning("job recovered from a lost worker", job_id=job_id)
+
+    def _start(self, wish: Wish) -> bool:
+        job = self._store.jobs.claim(self._name, wish)
         if job is None:
             return False
-        check = functools.partial(check_room, job, self._tools)
+        headroom = self._settings.disk_headroom_bytes
+        check = functools.partial(check_room, job, self._layout.root, headroom)
         keeper = Keeper(self._store.jobs, job, self._settings, check_room=check)
         thread = threading.Thread(target=self._work, args=(job, keeper), name=f"job-{job.id}")
         self._running[thread] = keeper
@@ -116,17 +165,18 @@ class Dispatcher:
         log.info("job started", job_process=job.process, attempt=job.attempt)
         with keeper:
             try:
-                outcome: Outcome = Succeeded(attempt(job, self._tools, keeper.tell, keeper.stopped))
+                keeper.check_room()
+                outcome: Outcome = Succeeded(self._attempt(job, keeper.tell, keeper.stopped))
             except Exception as error:
                 outcome = outcome_of(error)
                 if isinstance(outcome, Stopped) and keeper.shortage is not None:
                     outcome = outcome_of(keeper.shortage)
                 if not isinstance(outcome, Stopped):  # else it was asked to
                     log.warning("job did not finish", exc_info=True)
-            if isinstance(outcome, Lost) and job.attempt < job.max_attempts:
-                keeper.wait(self._settings.retry_seconds * 2 ** (job.attempt - 1))
             self._settle(job, outcome, keeper)
         log.info("job ended", outcome=type(outcome).__name__)
+        self._running.pop(threading.current_thread(), None)
+        self._wake.set()
 
     def _settle(self, job: Job, outcome: Outcome, keeper: Keeper) -> None:
         """Tell the store how a job ended; a store that is away is waited for."""
@@ -145,61 +195,40 @@ class Dispatcher:
                 return
 
     def _settle_once(self, job: Job, outcome: Outcome) -> None:
-        jobs, lease = self._store.jobs, job.lease
+        jobs, lease, pause = self._store.jobs, job.lease, self._settings.retry_seconds
         match outcome:
             case Succeeded(outputs):
                 jobs.settle(lease, Event.SUCCEED, message="The result is there.", outputs=outputs)
             case Failed(error):
                 jobs.settle(lease, Event.FAIL, message=str(error["message"]), error=error)
-            case Lost(error) if job.attempt < job.max_attempts:
+            case Crashed(error):
                 message = f"{error['message']} Waiting for another attempt."
-                jobs.settle(lease, Event.GIVE_BACK, message=message)
+                jobs.give_back(lease, Cause.CRASHED, message=message, error=error, pause=pause)
             case Lost(error):
-                jobs.settle(lease, Event.FAIL, message=str(error["message"]), error=error)
+                message = f"{error['message']} Waiting for another attempt."
+                jobs.give_back(lease, Cause.LOST, message=message, error=error, pause=pause)
             case Stopped() if self._closing:
                 message = "Its dispatcher was stopped; waiting for another."
-                jobs.settle(lease, Event.GIVE_BACK, message=message, refund=True)
+                jobs.give_back(lease, Cause.STOPPED, message=message)
             case Away():
                 message = "The database did not answer; waiting for another attempt."
-                jobs.settle(lease, Event.GIVE_BACK, message=message, refund=True)
+                jobs.give_back(lease, Cause.LOST, message=message, pause=pause)
             case Stopped():
                 pass  # the database knows already: that is why it was stopped
             case _:
                 assert_never(outcome)
         jobs.drop(lease)
-        self._tidy(job.id)
-
-    def _tidy(self, job_id: str) -> None:
-        """Delete what a job that has ended no longer needs, unless another still writes."""
-        job = self._store.jobs.get(job_id, owner=None)
-        if job is None:
-            self._tools.layout.forget_job(job_id)
-        elif job.is_final and (job.lease_until is None or job.lease_until < time.time()):
-            self._tools.layout.prune(job)
-
-    def _expire(self) -> None:
-        """Forget uploads that were opened and left."""
-        uploads, layout = self._store.uploads, self._tools.layout
-        before = time.time() - self._settings.upload_open_seconds
-        for upload in uploads.unfinished(before=before):
-            parts = layout.upload_parts(upload.id)
-            try:
-                with alone(parts, seconds=0.0):
-                    found = uploads.get(upload.id, owner=None)
-                    if found is None or found.is_complete or last_touched(parts) >= before:
-                        continue
-                    # The files first: what is left open is read by no job.
-                    layout.forget_upload(upload.id)
-                    uploads.remove(upload.id, owner=upload.owner)
-            except BusyError:
-                continue
-            _log.info("upload expired", upload_id=upload.id, owner=upload.owner)
+        try:
+            self._sweep.tidy(job.id)
+        except OSError as error:  # the next sweep does it
+            _log.warning("files not deleted", job_id=job.id, error=str(error))
 
     def _close(self) -> None:
         self._closing = True
-        for keeper in self._running.values():
+        running = dict(self._running)
+        for keeper in running.values():
             keeper.stop()
         deadline = time.monotonic() + _GRACE_SECONDS
-        for thread in self._running:
+        for thread in running:
             thread.join(max(0.0, deadline - time.monotonic()))
-        _log.info("dispatcher stopped", left=sum(thread.is_alive() for thread in self._running))
+        _log.info("dispatcher stopped", left=sum(thread.is_alive() for thread in running))

@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
-from pathlib import Path
+from contextlib import AbstractContextManager
 
 from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.marker import claim
 from halocline_service.datasets.references import Resolver
-from halocline_service.dispatcher.attempt import Runner, Scan, Tools
+from halocline_service.dispatcher.attempt import Attempt
 from halocline_service.dispatcher.loop import Dispatcher
+from halocline_service.dispatcher.processes import Limits, Processes
+from halocline_service.dispatcher.setup import setup_of
+from halocline_service.dispatcher.workers import ClusterLook
 from halocline_service.settings import Settings
+from halocline_service.store.database import name_of
 from halocline_service.store.sql import open_store
 
-__all__ = ["run_dispatcher", "scan_file"]
+__all__ = ["run_dispatcher"]
 
 
-def run_dispatcher(
-    settings: Settings, *, runner: Runner | None = None, scan: Scan | None = None
-) -> None:
-    """Run jobs until SIGTERM or SIGINT."""
+def run_dispatcher(settings: Settings, *, attempt: Attempt | None = None) -> None:
+    """Run jobs until SIGTERM or SIGINT: in processes, or where `attempt` does.
+
+    Raises `ForeignFolder`.
+    """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
     store = open_store(settings.database)
     layout = Layout(settings.data_dir.resolve())
-    layout.make()
-    tools = Tools(
-        layout=layout,
-        resolver=Resolver(store, layout, tuple(settings.data_roots)),
-        runner=runner or _engine(),
-        scan=scan or scan_file,
-        cluster=settings.scheduler,
-        largest_chunk=settings.chunk_bytes,
-        limits=settings.limits,
-        headroom=settings.disk_headroom_bytes,
-    )
+    claim(layout, store, database=name_of(settings.database))
+    resolver = Resolver(store, layout, tuple(settings.data_roots))
+    made = contextlib.nullcontext(attempt) if attempt else _processes(settings, resolver)
+    look = None if settings.scheduler is None else ClusterLook(settings.scheduler)
     try:
-        Dispatcher(settings, store, tools).run(stop)
+        with made as one:
+            Dispatcher(settings, store, one, look=look).run(stop)
     finally:
         store.close()
 
 
-def _engine() -> Runner:
-    from halocline_engine.run import run
-
-    return run
-
-
-def scan_file(path: Path) -> None:
-    """Refuse a file that reads other files. Raises `DatasetError`."""
-    from halocline_engine.datasets.hdf5_scan import is_hdf5, refuse_outside
-
-    if is_hdf5(path):
-        refuse_outside(path)
+def _processes(settings: Settings, resolver: Resolver) -> AbstractContextManager[Attempt]:
+    limits = Limits(planning=settings.planning_seconds, stopping=settings.stopping_seconds)
+    return Processes(setup_of(settings), resolver, limits, ahead=settings.concurrency)

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from halocline_service.jobs.states import FINAL, State
 
-__all__ = ["Job", "JobEvent", "JobRequest", "JsonObject", "Lease", "Upload", "new_id"]
+__all__ = [
+    "Held",
+    "Job",
+    "JobEvent",
+    "JobRequest",
+    "JobSummary",
+    "JsonObject",
+    "Kind",
+    "Lease",
+    "Removed",
+    "Upload",
+    "is_id",
+    "new_id",
+]
 
 JsonObject = Mapping[str, Any]
+Kind = Literal["job", "upload"]
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def new_id() -> str:
@@ -33,6 +50,15 @@ def new_id() -> str:
     return str(UUID(int=value))
 
 
+def is_id(text: str) -> bool:
+    """Say whether a text has the form of an identifier.
+
+    >>> is_id(new_id()), is_id("../etc")
+    (True, False)
+    """
+    return _ID.fullmatch(text) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
     """A job that was asked for and checked, and is not stored yet."""
@@ -43,42 +69,53 @@ class JobRequest:
     fingerprint: str  # SHA-256 of process and request
     idempotency_key: str | None = None
     max_attempts: int = 3
+    uploads: tuple[str, ...] = ()  # identifiers of those that it reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One row: what was asked for, and how far it is. Times are seconds since 1970, UTC."""
+class JobSummary:
+    """What lists tell of a job: how far it is. Times are seconds since 1970, UTC."""
 
     id: str
-    owner: str
     process: str
-    request: JsonObject
-    fingerprint: str
-    idempotency_key: str | None
     state: State
     progress: float  # 0..1
     message: str
     error: JsonObject | None
-    outputs: JsonObject | None  # {"values": {name: value}, "zarr": {name: folder of the job}}
-    attempt: int  # how often it was claimed
-    max_attempts: int
-    fence: int  # grows with every claim; a writer with an older one is ignored
-    lease_owner: str | None
-    lease_until: float | None
+    attempt: int  # how often it was begun, without the times that it was given back unharmed
     created: float
     started: float | None
     updated: float
     finished: float | None
 
     @property
-    def lease(self) -> Lease:
-        """The right to write that the last claim gave."""
-        return Lease(self.id, self.fence)
-
-    @property
     def is_final(self) -> bool:
         """Whether nothing more will happen to this job."""
         return self.state in FINAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(JobSummary):
+    """One row: what was asked for as well, and who may write about it."""
+
+    owner: str
+    request: JsonObject
+    fingerprint: str
+    idempotency_key: str | None
+    outputs: JsonObject | None  # {"values": {name: value}, "zarr": {name: folder of the job}}
+    max_attempts: int
+    crashes: int  # how often it ended what computed it, since it last made progress
+    losses: int  # how often what computed it went away, since it last made progress
+    reached: float  # how far it was when it last made progress
+    fence: int  # grows with every claim; a writer with an older one is ignored
+    lease_owner: str | None  # who may write files for it
+    beats: int  # grows while that one lives
+    retry_at: float | None  # no attempt before
+
+    @property
+    def lease(self) -> Lease:
+        """The right to write that the last claim gave."""
+        return Lease(self.id, self.fence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +137,21 @@ class Lease:
     fence: int
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease, who has it, and how often it was renewed."""
+
+    lease: Lease
+    holder: str
+    beats: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """A dataset that a user sends; frozen once it is complete."""
+    """A dataset that a user sends; frozen once it is complete.
+
+    One that is not `kept` belongs to the jobs that read it, and goes with the last of them.
+    """
 
     id: str
     owner: str
@@ -111,8 +160,19 @@ class Upload:
     keys: int
     bytes: int
     idempotency_key: str | None = None
+    digest: str | None = None  # of what was sent; see `datasets.digests`
+    kept: bool = True
 
     @property
     def is_complete(self) -> bool:
         """Whether it was checked and frozen, so that jobs may read it."""
         return self.completed is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A job or an upload that was removed, and of which files may be left."""
+
+    kind: Kind
+    id: str
+    at: float

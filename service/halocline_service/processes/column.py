@@ -70,13 +70,24 @@ class ColumnInputs(StreamedInputs):
 
 def check_expression(inputs: ColumnInputs) -> None:
     """Parse the expression without data. Raises `ProgramError` with its place."""
+    from halocline_engine.analysis.named import near
+    from halocline_engine.ir.columns_calls import check_operators
     from halocline_engine.language.columns import parse_columns
+    from halocline_engine.language.columns_syntax import names_in
 
     try:
         inputs.expression.encode()
     except UnicodeEncodeError as error:
         raise ArgumentError("Input 'expression' is not text that UTF-8 can express.") from error
-    parse_columns(inputs.expression)
+    syntax = parse_columns(inputs.expression)
+    check_operators(syntax)
+    named = names_in(syntax)
+    for name in inputs.fields or {}:
+        if name not in named:
+            raise ArgumentError(
+                f"Argument 'fields' must map names of the program, got '{name}'.",
+                hint=near(name, named),
+            )
 
 
 COLUMN = Process(

@@ -113,8 +113,12 @@ class StencilInputs(DatasetInputs):
 
 
 def check_program(inputs: StencilInputs) -> None:
-    """Parse and check the program without data. Raises `ProgramError` with its place."""
+    """Parse and check the program without data, and what the inputs name of it.
+
+    Raises `ProgramError` with its place, or `ArgumentError`.
+    """
     from halocline_engine.analysis.dependence import check
+    from halocline_engine.analysis.named import check_feedback, check_fields, check_scalars
     from halocline_engine.ir.lower import lower
     from halocline_engine.language.gtscript import parse
 
@@ -123,7 +127,11 @@ def check_program(inputs: StencilInputs) -> None:
     except UnicodeEncodeError as error:
         raise ArgumentError("Input 'program' is not text that UTF-8 can express.") from error
     syntax = parse(inputs.program)
-    check(lower(syntax, name=inputs.name, externals=inputs.externals, dtypes=inputs.dtypes))
+    program = lower(syntax, name=inputs.name, externals=inputs.externals, dtypes=inputs.dtypes)
+    check(program)
+    check_fields(program, inputs.fields or {})
+    check_scalars(program, inputs.scalars or {})
+    check_feedback(program, inputs.feedback or {})
 
 
 STENCIL = Process(

@@ -9,27 +9,49 @@ at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from halocline_service.jobs.job import Job, JobEvent, JobRequest, JsonObject, Lease, Upload
+from halocline_service.jobs.job import (
+    Held,
+    Job,
+    JobEvent,
+    JobRequest,
+    JobSummary,
+    JsonObject,
+    Lease,
+    Removed,
+    Upload,
+)
+from halocline_service.jobs.setbacks import Cause
 from halocline_service.jobs.states import Event, State, ogc_status
 
 __all__ = [
+    "ANY",
+    "WAITING",
     "ApiKey",
+    "Change",
+    "Changes",
     "Clock",
     "IdempotencyConflict",
     "JobQuery",
     "JobStore",
     "KeyStore",
+    "Listener",
     "Note",
     "Page",
     "PresenceStore",
     "QueueFull",
+    "Removal",
+    "RemovedStore",
     "Store",
     "StoreAway",
+    "StoreNewer",
     "StoreOutdated",
+    "UploadGone",
     "UploadStore",
+    "Wish",
     "lost_error",
     "status_note",
 ]
@@ -45,12 +67,38 @@ class QueueFull(Exception):
     """The owner has as many unfinished jobs (or open uploads) as are allowed."""
 
 
+class UploadGone(Exception):
+    """An upload that a job was to read is not there any more, or is not complete."""
+
+    def __init__(self, upload_id: str) -> None:
+        super().__init__(upload_id)
+        self.upload_id = upload_id
+
+
 class StoreAway(Exception):
     """The database cannot be reached, or ended the conversation; it may answer later."""
 
 
 class StoreOutdated(StoreAway):
     """The database answers, and tables or columns are missing: it was not migrated."""
+
+
+class StoreNewer(Exception):
+    """The database was migrated by a newer version; `hint` is the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.hint = (
+            "Install that version or a later one; or restore a backup of the database from before."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A job that was removed, and the uploads that went with it."""
+
+    job: Job
+    uploads: tuple[Upload, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +157,27 @@ class ApiKey:
     revoked: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Which jobs a worker would take: of some processes, and `most` of one owner beside others."""
+
+    processes: frozenset[str] | None = None
+    most: int | None = None
+
+
+ANY = Wish()
+#: What a queued job says while nothing else keeps it from running.
+WAITING = "Waiting for a dispatcher."
+
+
 class JobStore(Protocol):
     """The jobs and what happened to them."""
 
     def add(self, asked: JobRequest, *, queue_limit: int) -> Job:
         """Store a job as queued, or give the one stored under the same idempotency key.
 
-        Raises `IdempotencyConflict` if that one asked for something else, and `QueueFull`.
+        Raises `IdempotencyConflict` if that one asked for something else, `QueueFull`, and
+        `UploadGone` where one of its uploads is not there, complete and the owner's.
         """
         ...
 
@@ -123,28 +185,44 @@ class JobStore(Protocol):
         """Give a job, or None where there is none or it is another's."""
         ...
 
-    def list(self, query: JobQuery) -> Sequence[Job]:
-        """Give the jobs that fit, newest first."""
+    def list(self, query: JobQuery) -> Sequence[JobSummary]:
+        """Give the jobs that fit, newest first; not what they were asked for, or made."""
         ...
 
     def cancel(self, job_id: str, *, owner: str) -> Job | None:
         """End an unfinished job; its worker learns of it at its next renewal or write."""
         ...
 
-    def remove(self, job_id: str, *, owner: str) -> Job | None:
-        """Forget a finished job and its events; give what was forgotten."""
+    def remove(self, job_id: str, *, owner: str) -> Removal | None:
+        """Forget a finished job and its events; give what was forgotten.
+
+        Its uploads that are not kept and that no other job reads go with it. All of it is
+        `removed` from then on.
+        """
         ...
 
-    def claim(self, worker: str, *, seconds: float) -> Job | None:
-        """Take the oldest queued job under a lease and a new fence; None where nothing waits."""
+    def claim(self, worker: str, wish: Wish = ANY) -> Job | None:
+        """Take a queued job under a lease and a new fence; None where nothing is to be had.
+
+        The owner goes first who has the fewest jobs that run; of these, who was served least
+        lately; and of an owner's jobs the oldest one. One that is to wait before its next attempt
+        is left out. Of jobs that crashed before, one runs at a time: where several run when a
+        worker ends, each of them is blamed, and no two may be blamed together again and again.
+        """
         ...
 
-    def renew(self, lease: Lease, *, seconds: float) -> bool:
-        """Lengthen a lease; False where the job is no longer this worker's or was cancelled."""
+    def renew(self, lease: Lease) -> bool:
+        """Count one beat; False where the job is no longer this worker's or was cancelled.
+
+        One that was cancelled counts beats until its worker drops it.
+        """
         ...
 
     def record(self, lease: Lease, *, progress: float, message: str, notes: Sequence[Note]) -> bool:
-        """Write progress and events; False, and nothing written, where the lease is void."""
+        """Write progress and events; False, and nothing written, where the lease is void.
+
+        Progress beyond what was reached before forgives crashes and losses.
+        """
         ...
 
     def settle(
@@ -155,20 +233,44 @@ class JobStore(Protocol):
         message: str,
         outputs: JsonObject | None = None,
         error: JsonObject | None = None,
-        refund: bool = False,
     ) -> bool:
-        """End a running job by SUCCEED, FAIL or GIVE_BACK; False where the lease is void.
+        """End a running job by SUCCEED or FAIL; False where the lease is void."""
+        ...
 
-        `refund` takes back the attempt (a soft stop is not the job's fault).
+    def give_back(
+        self,
+        lease: Lease,
+        cause: Cause,
+        *,
+        message: str,
+        error: JsonObject | None = None,
+        pause: float = 0.0,
+    ) -> bool:
+        """Have a running job tried again, or end it by `error` where that is enough (`setback`).
+
+        `message` says why it waits, and `pause` is the first wait in seconds. An attempt that the
+        worker could give back does not count as one unless it crashed. False where the lease is
+        void.
         """
+        ...
+
+    def explain(self, message: str, *, processes: frozenset[str]) -> int:
+        """Say to the queued jobs of some processes why they wait; give how many heard it anew."""
         ...
 
     def drop(self, lease: Lease) -> None:
         """Say that this worker writes no more files for the job."""
         ...
 
-    def recover(self) -> Sequence[str]:
-        """Give back (or fail, if its attempts are spent) every job whose lease ran out."""
+    def held(self) -> Sequence[Held]:
+        """Give all leases, those of jobs that ended and were not dropped among them."""
+        ...
+
+    def recover(self, lost: Sequence[Held], *, pause: float = 0.0) -> Sequence[str]:
+        """Take leases from workers that are lost, and give those jobs back that ran.
+
+        A lease that was renewed since it was looked at is left alone. Returns the jobs' ids.
+        """
         ...
 
     def events(
@@ -186,17 +288,26 @@ class JobStore(Protocol):
         ...
 
     def known(self) -> frozenset[str]:
-        """Give the identifiers of all jobs, for sweeping files that belong to none."""
+        """Give the identifiers of all jobs."""
         ...
 
 
 class UploadStore(Protocol):
     """The uploads; their bytes are files, kept elsewhere."""
 
-    def add(self, owner: str, *, limit: int, idempotency_key: str | None = None) -> Upload:
+    def add(
+        self,
+        owner: str,
+        *,
+        limit: int,
+        idempotency_key: str | None = None,
+        digest: str | None = None,
+        kept: bool = True,
+    ) -> Upload:
         """Open an upload, or give the one opened under the same idempotency key.
 
-        Raises `QueueFull` where the owner has too many.
+        Where the owner has a complete one with this digest, that is given; it is kept from now on
+        if that is asked for. Raises `QueueFull` where the owner has too many.
         """
         ...
 
@@ -216,12 +327,32 @@ class UploadStore(Protocol):
         """Freeze an open upload; None where it is not open."""
         ...
 
+    def unused(self, *, before: float) -> Sequence[Upload]:
+        """Give everyone's complete uploads that are not kept, read by no job, and older."""
+        ...
+
+    def release(self, upload_id: str) -> Upload | None:
+        """Forget such an upload; None where it is kept or read by a job meanwhile."""
+        ...
+
     def remove(self, upload_id: str, *, owner: str) -> Upload | None:
-        """Forget an upload; give what was forgotten."""
+        """Forget an upload, which is `removed` from then on; give what was forgotten."""
         ...
 
     def known(self) -> frozenset[str]:
-        """Give the identifiers of all uploads, for sweeping files that belong to none."""
+        """Give the identifiers of all uploads."""
+        ...
+
+
+class RemovedStore(Protocol):
+    """What was removed from the stores, until its files are known to be gone."""
+
+    def list(self, *, before: float) -> Sequence[Removed]:
+        """Give what was removed before a time, oldest first."""
+        ...
+
+    def forget(self, gone: Removed) -> None:
+        """Say that nothing is left of it."""
         ...
 
 
@@ -258,6 +389,26 @@ class PresenceStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """Something happened to a job; `status` is its new state in the standard's words, if that."""
+
+    job_id: str
+    status: str | None
+
+
+#: Is called in another thread, and must be quick. None: anything may have changed.
+Listener = Callable[[Change | None], None]
+
+
+class Changes(Protocol):
+    """What happens to jobs, told as it happens, to wake those who wait."""
+
+    def listen(self, listener: Listener) -> AbstractContextManager[None]:
+        """Call `listener` with what happens from now on; with None where something was missed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """The stores of one deployment."""
 
@@ -265,6 +416,9 @@ class Store:
     uploads: UploadStore
     keys: KeyStore
     presence: PresenceStore
+    removed: RemovedStore
+    identity: Callable[[], str]  # of the database, as it was made; the data folder's marker has it
+    changes: Changes
     check: Callable[[], None]  # raises where the database cannot be written, or lacks a column
     close: Callable[[], None]
 
@@ -275,10 +429,10 @@ def status_note(state: State, progress: float, message: str) -> Note:
     return Note("status", data)
 
 
-def lost_error(attempts: int) -> JsonObject:
-    """Make the error of a job whose workers were lost too often."""
+def lost_error(losses: int) -> JsonObject:
+    """Make the error of a job under which too much was lost."""
     return {
         "code": "device",
-        "message": f"The job was given up after {attempts} attempts: its workers were lost.",
+        "message": f"The job was given up: {losses} times it was cut off and had got no further.",
         "hint": "Look at the log of the dispatcher and the workers, and submit it again.",
     }

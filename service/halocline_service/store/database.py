@@ -33,9 +33,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from halocline_service.store.base import Page, StoreAway, StoreOutdated
 
-__all__ = ["connect", "paged", "reading", "take_turns", "writing"]
+__all__ = ["BUSY_SECONDS", "connect", "name_of", "paged", "reading", "take_turns", "writing"]
 
-_BUSY_SECONDS = 30
+#: How long a statement waits while another process has the database locked.
+BUSY_SECONDS = 30.0
 _POSTGRES: dict[str, str | int] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -43,21 +44,34 @@ _POSTGRES: dict[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
     "application_name": "halocline",
-    "options": f"-c lock_timeout={_BUSY_SECONDS}s",
 }
 _MISSING_STATES = ("42P01", "42703")  # undefined_table, undefined_column
 _MISSING_WORDS = re.compile("no such table|no such column|has no column named")
 _CONNECTIONS = 40  # what an API process's threads can ask for at once
 
 
-def connect(url: str) -> Engine:
+def connect(url: str, wait: float = BUSY_SECONDS) -> Engine:
     """Make an engine; the folder of an SQLite file is made if it is missing."""
     parsed = make_url(url)
-    return _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
+    is_sqlite = parsed.get_backend_name() == "sqlite"
+    return _sqlite(parsed, wait) if is_sqlite else _postgres(parsed, wait)
 
 
-def _postgres(parsed: URL) -> Engine:
-    wishes = {name: value for name, value in _POSTGRES.items() if name not in parsed.query}
+def name_of(url: str) -> str:
+    """Call a database by where it is, without who asks and with which password.
+
+    >>> name_of("postgresql://ann:secret@db:5432/halocline?sslpassword=secret")
+    'postgresql://db:5432/halocline'
+    """
+    parsed = make_url(url)
+    host = (parsed.host or "").rpartition("@")[2] or None  # a password may hold this sign
+    place = URL.create(parsed.drivername, host=host, port=parsed.port, database=parsed.database)
+    return place.render_as_string()
+
+
+def _postgres(parsed: URL, wait: float) -> Engine:
+    chosen = _POSTGRES | {"options": f"-c lock_timeout={1000 * wait:.0f}"}
+    wishes = {name: value for name, value in chosen.items() if name not in parsed.query}
     return create_engine(
         parsed,
         connect_args=wishes,
@@ -69,10 +83,10 @@ def _postgres(parsed: URL) -> Engine:
     )
 
 
-def _sqlite(parsed: URL) -> Engine:
+def _sqlite(parsed: URL, wait: float) -> Engine:
     if parsed.database:
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-    waits = {"timeout": _BUSY_SECONDS}
+    waits = {"timeout": wait}
     engine = create_engine(parsed, connect_args=waits, json_serializer=_json, hide_parameters=True)
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)

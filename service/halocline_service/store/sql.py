@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, delete, func, insert, select, update
+from sqlalchemy import Engine, delete, insert, select, update
 
-from halocline_service.jobs.job import JsonObject, Upload, new_id
-from halocline_service.store.base import ApiKey, Clock, Page, QueueFull, Store
-from halocline_service.store.database import connect, paged, reading, take_turns, writing
+from halocline_service.jobs.job import JsonObject, Removed
+from halocline_service.store.base import ApiKey, Clock, Store, StoreOutdated
+from halocline_service.store.changes import SqlChanges
+from halocline_service.store.database import BUSY_SECONDS, connect, reading, writing
 from halocline_service.store.sql_jobs import SqlJobs
-from halocline_service.store.tables import api_key, dispatcher, metadata, upload
+from halocline_service.store.sql_uploads import SqlUploads
+from halocline_service.store.tables import api_key, dispatcher, installation, metadata, removed
 
-__all__ = ["SqlKeys", "SqlPresence", "SqlUploads", "open_store"]
+__all__ = ["SqlKeys", "SqlPresence", "SqlRemoved", "open_store"]
 
 
-def open_store(url: str, *, clock: Clock = time.time) -> Store:
-    """Open a database whose schema is up to date (see `migrate`)."""
-    engine = connect(url)
+def open_store(url: str, *, clock: Clock = time.time, wait: float = BUSY_SECONDS) -> Store:
+    """Open a database whose schema is up to date (see `migrate`).
+
+    `wait` is how long a statement waits, in seconds, while another process has the database locked.
+    """
+    engine = connect(url, wait)
 
     def check() -> None:
         with writing(engine) as db:
@@ -27,102 +31,30 @@ def open_store(url: str, *, clock: Clock = time.time) -> Store:
             for table in metadata.sorted_tables:  # names every column, so none may be missing
                 db.execute(select(table).limit(0))
 
+    def identity() -> str:
+        with reading(engine) as db:
+            found = db.execute(select(installation.c.id)).scalar_one_or_none()
+        if found is None:
+            raise StoreOutdated("The database has no identity: its table 'installation' is empty.")
+        return found
+
+    changes = SqlChanges(engine)
+
+    def close() -> None:
+        changes.close()
+        engine.dispose()
+
     return Store(
         jobs=SqlJobs(engine, clock),
         uploads=SqlUploads(engine, clock),
         keys=SqlKeys(engine, clock),
         presence=SqlPresence(engine, clock),
+        removed=SqlRemoved(engine),
+        identity=identity,
+        changes=changes,
         check=check,
-        close=engine.dispose,
+        close=close,
     )
-
-
-class SqlUploads:
-    """`UploadStore` over SQLAlchemy Core."""
-
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine = engine
-        self._now = clock
-
-    def add(self, owner: str, *, limit: int, idempotency_key: str | None = None) -> Upload:
-        """Open an upload; see `UploadStore`."""
-        row: dict[str, Any] = {
-            "id": new_id(),
-            "owner": owner,
-            "created": self._now(),
-            "completed": None,
-            "keys": 0,
-            "bytes": 0,
-            "idempotency_key": idempotency_key,
-        }
-        count = select(func.count()).select_from(upload).where(upload.c.owner == owner)
-        with writing(self._engine) as db:
-            take_turns(db, f"upload {owner}")
-            known = _same_key(db, owner, idempotency_key)
-            if known is not None:
-                return known
-            if db.execute(count).scalar_one() >= limit:
-                raise QueueFull
-            db.execute(insert(upload).values(row))
-        return Upload(**row)
-
-    def get(self, upload_id: str, *, owner: str | None) -> Upload | None:
-        """Give an upload; see `UploadStore`."""
-        statement = select(upload).where(upload.c.id == upload_id)
-        if owner is not None:
-            statement = statement.where(upload.c.owner == owner)
-        with reading(self._engine) as db:
-            return _upload(db.execute(statement).mappings().one_or_none())
-
-    def list(self, owner: str, page: Page) -> Sequence[Upload]:
-        """Give an owner's uploads, newest first."""
-        with reading(self._engine) as db:
-            mine = select(upload).where(upload.c.owner == owner)
-            return [Upload(**row) for row in paged(db, mine, upload.c.id, page)]
-
-    def unfinished(self, *, before: float) -> Sequence[Upload]:
-        """Give everyone's open uploads that were opened before a time; see `UploadStore`."""
-        left = select(upload).where(upload.c.completed.is_(None), upload.c.created < before)
-        with reading(self._engine) as db:
-            return [Upload(**row) for row in db.execute(left.order_by(upload.c.id)).mappings()]
-
-    def complete(self, upload_id: str, *, owner: str, keys: int, size: int) -> Upload | None:
-        """Freeze an open upload; see `UploadStore`."""
-        statement = (
-            update(upload)
-            .where(upload.c.id == upload_id, upload.c.owner == owner, upload.c.completed.is_(None))
-            .values(completed=self._now(), keys=keys, bytes=size)
-            .returning(*upload.c)
-        )
-        with writing(self._engine) as db:
-            return _upload(db.execute(statement).mappings().one_or_none())
-
-    def remove(self, upload_id: str, *, owner: str) -> Upload | None:
-        """Forget an upload; see `UploadStore`."""
-        statement = (
-            delete(upload)
-            .where(upload.c.id == upload_id, upload.c.owner == owner)
-            .returning(*upload.c)
-        )
-        with writing(self._engine) as db:
-            return _upload(db.execute(statement).mappings().one_or_none())
-
-    def known(self) -> frozenset[str]:
-        """Give the identifiers of all uploads."""
-        with reading(self._engine) as db:
-            return frozenset(db.execute(select(upload.c.id)).scalars())
-
-
-def _same_key(db: Connection, owner: str, idempotency_key: str | None) -> Upload | None:
-    if idempotency_key is None:
-        return None
-    mine = select(upload).where(upload.c.owner == owner)
-    same = mine.where(upload.c.idempotency_key == idempotency_key)
-    return _upload(db.execute(same).mappings().one_or_none())
-
-
-def _upload(row: RowMapping | None) -> Upload | None:
-    return None if row is None else Upload(**row)
 
 
 class SqlKeys:
@@ -184,3 +116,22 @@ class SqlPresence:
         statement = select(dispatcher.c.info).where(dispatcher.c.seen >= self._now() - within)
         with reading(self._engine) as db:
             return list(db.execute(statement.order_by(dispatcher.c.name)).scalars())
+
+
+class SqlRemoved:
+    """`RemovedStore` over SQLAlchemy Core."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def list(self, *, before: float) -> Sequence[Removed]:
+        """Give what was removed before a time, oldest first."""
+        old = select(removed).where(removed.c.at < before).order_by(removed.c.at)
+        with reading(self._engine) as db:
+            return [Removed(**row) for row in db.execute(old).mappings()]
+
+    def forget(self, gone: Removed) -> None:
+        """Say that nothing is left of it."""
+        same = (removed.c.kind == gone.kind) & (removed.c.id == gone.id)
+        with writing(self._engine) as db:
+            db.execute(delete(removed).where(same))

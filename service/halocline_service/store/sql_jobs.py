@@ -6,26 +6,63 @@ The clock is read inside a transaction that writes, so that times are in the ord
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, Select, delete, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    RowMapping,
+    Select,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from halocline_service.jobs.job import Job, JobEvent, JobRequest, JsonObject, Lease, new_id
+from halocline_service.jobs.job import (
+    Held,
+    Job,
+    JobEvent,
+    JobRequest,
+    JobSummary,
+    JsonObject,
+    Lease,
+    new_id,
+)
+from halocline_service.jobs.setbacks import PROGRESS, Cause, setback
 from halocline_service.jobs.states import FINAL, Event, State, sources, target
 from halocline_service.store.base import (
+    ANY,
+    WAITING,
     Clock,
     IdempotencyConflict,
     JobQuery,
     Note,
     QueueFull,
+    Removal,
+    Wish,
     lost_error,
     status_note,
 )
+from halocline_service.store.changes import announce
+from halocline_service.store.claims import next_job
 from halocline_service.store.database import paged, reading, take_turns, writing
-from halocline_service.store.tables import job, job_event
+from halocline_service.store.sql_uploads import (
+    hold_uploads,
+    note_removed,
+    release_unused,
+    uploads_of,
+    use_uploads,
+)
+from halocline_service.store.tables import job, job_event, share
 
 __all__ = ["SqlJobs"]
+
+_SUMMARY = [job.c[field.name] for field in fields(JobSummary)]
 
 
 class SqlJobs:
@@ -47,7 +84,10 @@ class SqlJobs:
             )
             if db.execute(unfinished).scalar_one() >= queue_limit:
                 raise QueueFull
-            return self._insert(db, asked)
+            hold_uploads(db, asked)
+            made = self._insert(db, asked)
+            use_uploads(db, made.id, asked)
+            return made
 
     def _insert(self, db: Connection, asked: JobRequest) -> Job:
         now = self._now()
@@ -60,10 +100,14 @@ class SqlJobs:
             "idempotency_key": asked.idempotency_key,
             "state": State.QUEUED,
             "progress": 0.0,
-            "message": "Waiting for a dispatcher.",
+            "message": WAITING,
             "attempt": 0,
             "max_attempts": asked.max_attempts,
+            "crashes": 0,
+            "losses": 0,
+            "reached": 0.0,
             "fence": 0,
+            "beats": 0,
             "created": now,
             "updated": now,
         }
@@ -78,11 +122,11 @@ class SqlJobs:
         with reading(self._engine) as db:
             return _one(db, _owned(select(job).where(job.c.id == job_id), owner))
 
-    def list(self, query: JobQuery) -> Sequence[Job]:
-        """Give the jobs that fit, newest first."""
+    def list(self, query: JobQuery) -> Sequence[JobSummary]:
+        """Give the jobs that fit, newest first; see `JobStore`."""
         with reading(self._engine) as db:
             rows = paged(db, _listing(query, self._now()), job.c.id, query.page)
-        return [_job(row) for row in rows]
+        return [_summary(row) for row in rows]
 
     def cancel(self, job_id: str, *, owner: str) -> Job | None:
         """End an unfinished job; see `JobStore`."""
@@ -102,36 +146,63 @@ class SqlJobs:
             _note(db, now, job_id, [status_note(ended.state, ended.progress, message)])
             return ended
 
-    def remove(self, job_id: str, *, owner: str) -> Job | None:
+    def remove(self, job_id: str, *, owner: str) -> Removal | None:
         """Forget a finished job; see `JobStore`."""
         with writing(self._engine) as db:
+            take_turns(db, f"upload {owner}")
             found = _one(db, _owned(select(job).where(job.c.id == job_id), owner))
             if found is None or not found.is_final:
                 return None
-            gone = db.execute(delete(job).where(job.c.id == job_id)).rowcount
-            return found if gone == 1 else None
+            read = uploads_of(db, job_id)
+            if db.execute(delete(job).where(job.c.id == job_id)).rowcount == 0:
+                return None
+            note_removed(db, "job", job_id, self._now())
+            return Removal(found, release_unused(db, read, self._now()))
 
-    def claim(self, worker: str, *, seconds: float) -> Job | None:
-        """Take the oldest queued job; see `JobStore`."""
+    def claim(self, worker: str, wish: Wish = ANY) -> Job | None:
+        """Take the queued job whose turn it is; see `JobStore`."""
+        with reading(self._engine) as db:  # others need not wait where there is nothing
+            if db.execute(next_job(worker, wish, self._now())).first() is None:
+                return None
         with writing(self._engine) as db:
+            take_turns(db, "claim")
             now = self._now()
-            row = db.execute(_claiming(worker, now, seconds)).mappings().one_or_none()
-            if row is None:
+            chosen = db.execute(next_job(worker, wish, now)).first()
+            if chosen is None:
+                return None
+            _serve(db, chosen.owner)
+            row = db.execute(_claiming(chosen.first, worker, now)).mappings().one_or_none()
+            if row is None:  # dismissed just now
                 return None
             taken = _job(row)
             _note(db, now, taken.id, [status_note(taken.state, taken.progress, taken.message)])
             return taken
 
-    def renew(self, lease: Lease, *, seconds: float) -> bool:
-        """Lengthen a lease; see `JobStore`."""
+    def renew(self, lease: Lease) -> bool:
+        """Count one beat; see `JobStore`."""
+        beat = (
+            update(job)
+            .where(job.c.id == lease.job_id, job.c.fence == lease.fence)
+            .where(job.c.lease_owner.is_not(None))
+            .values(beats=job.c.beats + 1)
+            .returning(job.c.state)
+        )
         with writing(self._engine) as db:
-            return self._held(db, lease, {"lease_until": self._now() + seconds})
+            return db.execute(beat).scalar_one_or_none() == State.RUNNING
 
     def record(self, lease: Lease, *, progress: float, message: str, notes: Sequence[Note]) -> bool:
         """Write progress and events; see `JobStore`."""
+        further = job.c.reached <= progress - PROGRESS
         with writing(self._engine) as db:
             now = self._now()
-            values = {"progress": progress, "message": message, "updated": now}
+            values = {
+                "progress": progress,
+                "message": message,
+                "updated": now,
+                "reached": case((further, progress), else_=job.c.reached),
+                "crashes": case((further, 0), else_=job.c.crashes),
+                "losses": case((further, 0), else_=job.c.losses),
+            }
             held = self._held(db, lease, values)
             if held:
                 _note(db, now, lease.job_id, notes)
@@ -145,43 +216,70 @@ class SqlJobs:
         message: str,
         outputs: JsonObject | None = None,
         error: JsonObject | None = None,
-        refund: bool = False,
     ) -> bool:
         """End a running job; see `JobStore`."""
         with writing(self._engine) as db:
-            return self._settle(db, lease, event, message, outputs, error, refund)
+            return self._leave(db, lease, event, message=message, outputs=outputs, error=error)
 
-    def _settle(
+    def give_back(
+        self,
+        lease: Lease,
+        cause: Cause,
+        *,
+        message: str,
+        error: JsonObject | None = None,
+        pause: float = 0.0,
+    ) -> bool:
+        """Have a running job tried again, or end it; see `JobStore`."""
+        with writing(self._engine) as db:
+            found = _one(db, select(job).where(job.c.id == lease.job_id).with_for_update())
+            if found is None or found.lease != lease or found.state is not State.RUNNING:
+                return False
+            began = found.attempt - (cause is not Cause.CRASHED)
+            return self._set_back(db, found, cause, message, error, pause, attempt=began)
+
+    def _set_back(
         self,
         db: Connection,
-        lease: Lease,
-        event: Event,
+        found: Job,
+        cause: Cause,
         message: str,
-        outputs: JsonObject | None = None,
-        error: JsonObject | None = None,
-        refund: bool = False,
+        error: JsonObject | None,
+        pause: float,
+        **values: Any,
     ) -> bool:
+        after = setback(found, cause, pause=pause)
+        counts = {"crashes": after.crashes, "losses": after.losses, **values}
+        if after.event is Event.FAIL:
+            why = lost_error(after.losses) if error is None else error
+            told = str(why["message"])
+            return self._leave(db, found.lease, after.event, message=told, error=why, **counts)
+        retry_at = self._now() + after.wait if after.wait else None
+        return self._leave(
+            db, found.lease, after.event, message=message, retry_at=retry_at, **counts
+        )
+
+    def _leave(
+        self, db: Connection, lease: Lease, event: Event, *, message: str, **values: Any
+    ) -> bool:
+        """Take a running job out of that state, if the lease holds."""
         now = self._now()
         state = target(event)
-        values: dict[str, Any] = {
+        changed = {
             "state": state,
             "message": message,
             "updated": now,
             "finished": now if state in FINAL else None,
-            "outputs": outputs,
-            "error": error,
             "lease_owner": None,
-            "lease_until": None,
+            **values,
         }
         if state is State.SUCCEEDED:
-            values["progress"] = 1.0
-        if refund:
-            values["attempt"] = job.c.attempt - 1
-        if not self._held(db, lease, values):
+            changed["progress"] = 1.0
+        if not self._held(db, lease, changed):
             return False
-        settled = _one(db, select(job).where(job.c.id == lease.job_id))
-        assert settled is not None
-        _note(db, now, settled.id, [status_note(state, settled.progress, message)])
+        progress = select(job.c.progress).where(job.c.id == lease.job_id)
+        note = status_note(state, db.execute(progress).scalar_one(), message)
+        _note(db, now, lease.job_id, [note])
         return True
 
     def _held(self, db: Connection, lease: Lease, values: Mapping[str, Any]) -> bool:
@@ -193,35 +291,61 @@ class SqlJobs:
         )
         return db.execute(statement).rowcount == 1
 
+    def explain(self, message: str, *, processes: frozenset[str]) -> int:
+        """Say to queued jobs why they wait; see `JobStore`."""
+        others = (
+            select(job.c.id)
+            .where(job.c.state == State.QUEUED, job.c.process.in_(sorted(processes)))
+            .where(job.c.message != message)
+        )
+        with reading(self._engine) as db:
+            if db.execute(others.limit(1)).first() is None:
+                return 0
+        with writing(self._engine) as db:
+            now = self._now()
+            chosen = others.with_for_update(skip_locked=True).scalar_subquery()
+            said = update(job).where(job.c.id.in_(chosen)).values(message=message, updated=now)
+            told = db.execute(said.returning(job.c.id, job.c.progress)).all()
+            for job_id, progress in told:
+                _note(db, now, job_id, [status_note(State.QUEUED, progress, message)])
+            return len(told)
+
     def drop(self, lease: Lease) -> None:
         """Say that this worker writes no more files for the job."""
         statement = (
             update(job)
             .where(job.c.id == lease.job_id, job.c.fence == lease.fence)
-            .where(job.c.state != State.RUNNING)
-            .values(lease_owner=None, lease_until=None)
+            .where(job.c.state != State.RUNNING, job.c.lease_owner.is_not(None))
+            .values(lease_owner=None)
         )
         with writing(self._engine) as db:
             db.execute(statement)
 
-    def recover(self) -> Sequence[str]:
-        """Give back every job whose lease ran out; see `JobStore`."""
-        expired = select(job).where(job.c.state == State.RUNNING, job.c.lease_until < self._now())
+    def held(self) -> Sequence[Held]:
+        """Give all leases; see `JobStore`."""
+        columns = (job.c.id, job.c.fence, job.c.lease_owner, job.c.beats)
         with reading(self._engine) as db:
-            if db.execute(expired.limit(1)).first() is None:
-                return []
+            rows = db.execute(select(*columns).where(job.c.lease_owner.is_not(None))).all()
+        return [Held(Lease(key, fence), holder, beats) for key, fence, holder, beats in rows]
+
+    def recover(self, lost: Sequence[Held], *, pause: float = 0.0) -> Sequence[str]:
+        """Take leases from workers that are lost; see `JobStore`."""
+        if not lost:
+            return []
+        message = "Its dispatcher was lost; waiting for another."
+        taken: list[str] = []
         with writing(self._engine) as db:
-            # Where rows are locked, those that another renews or recovers just now are left out.
-            held = expired.with_for_update(skip_locked=True)
-            lost = [_job(row) for row in db.execute(held).mappings()]
             for each in lost:
-                if each.attempt < each.max_attempts:
-                    message = "Its worker was lost; waiting for another."
-                    self._settle(db, each.lease, Event.GIVE_BACK, message)
+                # Where rows are locked, one that another renews or recovers just now is left out.
+                found = _one(db, _still(each).with_for_update(skip_locked=True))
+                if found is None:
+                    continue
+                taken.append(found.id)
+                if found.state is State.RUNNING:
+                    self._set_back(db, found, Cause.LOST, message, None, pause)
                 else:
-                    error = lost_error(each.attempt)
-                    self._settle(db, each.lease, Event.FAIL, error["message"], error=error)
-            return [each.id for each in lost]
+                    db.execute(update(job).where(job.c.id == found.id).values(lease_owner=None))
+        return taken
 
     def events(
         self, job_id: str, *, after: int = 0, kind: str | None = None, limit: int = 1000
@@ -265,24 +389,24 @@ def _same_key(db: Connection, asked: JobRequest) -> Job | None:
     return known
 
 
-def _claiming(worker: str, now: float, seconds: float) -> ReturningUpdate[Any]:
-    oldest = (
-        select(job.c.id)
-        .where(job.c.state.in_(sources(Event.CLAIM)))
-        .order_by(job.c.id)
-        .limit(1)
-        .with_for_update(skip_locked=True)
-        .scalar_subquery()
-    )
+def _serve(db: Connection, owner: str) -> None:
+    """Note that an owner had a turn; claims take turns, so none is counted twice."""
+    turn = select(func.coalesce(func.max(share.c.served), 0) + 1).scalar_subquery()
+    known = update(share).where(share.c.owner == owner).values(served=turn)
+    if db.execute(known).rowcount == 0:
+        db.execute(insert(share).values(owner=owner, served=turn))
+
+
+def _claiming(job_id: str, worker: str, now: float) -> ReturningUpdate[Any]:
     return (
         update(job)
-        .where(job.c.id == oldest, job.c.state.in_(sources(Event.CLAIM)))
+        .where(job.c.id == job_id, job.c.state.in_(sources(Event.CLAIM)))
         .values(
             state=target(Event.CLAIM),
             attempt=job.c.attempt + 1,
             fence=job.c.fence + 1,
             lease_owner=worker,
-            lease_until=now + seconds,
+            retry_at=None,
             started=func.coalesce(job.c.started, now),
             updated=now,
             message="Started.",
@@ -291,12 +415,22 @@ def _claiming(worker: str, now: float, seconds: float) -> ReturningUpdate[Any]:
     )
 
 
+def _still(held: Held) -> Select[Any]:
+    """Select a job whose lease is as it was looked at."""
+    return select(job).where(
+        job.c.id == held.lease.job_id,
+        job.c.fence == held.lease.fence,
+        job.c.lease_owner == held.holder,
+        job.c.beats == held.beats,
+    )
+
+
 def _owned(statement: Select[Any], owner: str | None) -> Select[Any]:
     return statement if owner is None else statement.where(job.c.owner == owner)
 
 
 def _listing(query: JobQuery, now: float) -> Select[Any]:
-    statement = select(job).where(job.c.owner == query.owner)
+    statement = select(*_SUMMARY).where(job.c.owner == query.owner)
     if query.processes:
         statement = statement.where(job.c.process.in_(query.processes))
     if query.states:
@@ -319,6 +453,11 @@ def _one(db: Connection, statement: Select[Any]) -> Job | None:
     return None if row is None else _job(row)
 
 
+def _summary(row: RowMapping) -> JobSummary:
+    told: dict[str, Any] = {**row, "state": State(row["state"])}
+    return JobSummary(**told)
+
+
 def _job(row: RowMapping) -> Job:
     fields: dict[str, Any] = {**row, "state": State(row["state"])}
     return Job(**fields)
@@ -331,3 +470,4 @@ def _note(db: Connection, now: float, job_id: str, notes: Sequence[Note]) -> Non
             for note in notes
         ]
         db.execute(insert(job_event), rows)
+        announce(db, job_id, list(notes))

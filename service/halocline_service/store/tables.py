@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -20,10 +21,22 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     text,
+    true,
 )
 from sqlalchemy.engine import Dialect
 
-__all__ = ["api_key", "dispatcher", "job", "job_event", "metadata", "upload"]
+__all__ = [
+    "api_key",
+    "dispatcher",
+    "installation",
+    "job",
+    "job_event",
+    "metadata",
+    "removed",
+    "share",
+    "upload",
+    "upload_use",
+]
 
 metadata = MetaData(
     naming_convention={
@@ -82,22 +95,40 @@ job = Table(
     Column("outputs", JSON(none_as_null=True)),
     Column("attempt", Integer, nullable=False),
     Column("max_attempts", Integer, nullable=False),
+    Column("crashes", Integer, nullable=False),
+    Column("losses", Integer, nullable=False),
+    Column("reached", Float, nullable=False),
     Column("fence", Integer, nullable=False),
     Column("lease_owner", _Told(200)),
-    Column("lease_until", Float),
+    Column("beats", Integer, nullable=False),
+    Column("retry_at", Float),
     Column("created", Float, nullable=False),
     Column("started", Float),
     Column("updated", Float, nullable=False),
     Column("finished", Float),
     UniqueConstraint("owner", "idempotency_key", name="uq_job_idempotency"),
     Index("ix_job_owner", "owner", "id"),
+    # All that a claim looks at, so that it reads no rows (`claims`).
     Index(
         "ix_job_unfinished",
-        "state",
-        "id",
+        *("state", "owner", "id", "process", "crashes", "retry_at", "lease_owner"),
         sqlite_where=text("state IN ('queued', 'running')"),
         postgresql_where=text("state IN ('queued', 'running')"),
     ),
+    Index(
+        "ix_job_held",
+        "lease_owner",
+        sqlite_where=text("lease_owner IS NOT NULL"),
+        postgresql_where=text("lease_owner IS NOT NULL"),
+    ),
+)
+
+#: Whose turn it is: owners by when one of their jobs was last claimed, counted in claims.
+share = Table(
+    "share",
+    metadata,
+    Column("owner", _Told(200), primary_key=True),
+    Column("served", BigInteger, nullable=False),
 )
 
 job_event = Table(
@@ -122,8 +153,37 @@ upload = Table(
     Column("keys", _LARGE, nullable=False),
     Column("bytes", _LARGE, nullable=False),
     Column("idempotency_key", _Told(255)),
+    Column("digest", _Told(64)),
+    Column("kept", Boolean, nullable=False, server_default=true()),
     Index("ix_upload_owner", "owner"),
     Index("ix_upload_idempotency", "owner", "idempotency_key", unique=True),
+    Index("ix_upload_digest", "owner", "digest"),
+)
+
+#: Which uploads a job reads, as long as both are there.
+upload_use = Table(
+    "upload_use",
+    metadata,
+    Column("job_id", _Told(36), ForeignKey("job.id", ondelete="CASCADE"), primary_key=True),
+    Column("upload_id", _Told(36), ForeignKey("upload.id", ondelete="CASCADE"), primary_key=True),
+    Index("ix_upload_use_upload", "upload_id"),
+)
+
+#: Jobs and uploads of which files may be left.
+removed = Table(
+    "removed",
+    metadata,
+    Column("kind", _Told(10), primary_key=True),
+    Column("id", _Told(36), primary_key=True),
+    Column("at", Float, nullable=False),
+)
+
+#: One row: what the data folder's marker names.
+installation = Table(
+    "installation",
+    metadata,
+    Column("id", _Told(36), primary_key=True),
+    Column("created", Float, nullable=False),
 )
 
 api_key = Table(

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from tests.service.conftest import ClientOf, Running
 
 PROGRAM = """
-def double(inp: Field[np.float64], out: Field[np.float64]):
+def double(
+    inp: Field[np.float64],
+    out: Field[np.float64],
+    *,
+    blocks: int = 4,
+    flag: bool = False,
+    alpha: float = 0.0,
+    value: float = 0.0,
+):
     with computation(PARALLEL), interval(...):
         out = inp + inp
 """

@@ -22,10 +22,21 @@ def test_not_ready_without_a_dispatcher(idle: Running) -> None:
             "files": "ok",
             "disk": "ok",
             "dispatcher": "none was heard of",
+            "workers": "not known",
         },
     }
     idle.store.presence.beat("d", {})
     assert idle.client.get("/readyz").status_code == 200
+
+
+def test_not_ready_without_workers(idle: Running) -> None:
+    for lacks in ("the scheduler does not answer", "none is connected", "not looked at yet"):
+        idle.store.presence.beat("d", {"lacks": lacks})
+        answer = idle.client.get("/readyz")
+        assert (answer.status_code, answer.json()["checks"]["workers"]) == (503, lacks)
+        assert answer.json()["checks"]["dispatcher"] == "ok"
+    idle.store.presence.beat("e", {"lacks": ""})
+    assert idle.client.get("/readyz").json()["checks"]["workers"] == "ok"
 
 
 def test_not_ready_on_a_full_disk(idle: Running, client_of: ClientOf) -> None:

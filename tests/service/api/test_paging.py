@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.service.conftest import PROGRAM
+
+from halocline_service.api import paging
+from halocline_service.jobs.job import JobRequest
 
 if TYPE_CHECKING:
     from tests.service.conftest import ClientOf, Running
@@ -130,3 +135,31 @@ def test_uploads_are_listed_to_their_owner_only(idle: Running) -> None:
     idle.store.uploads.add("somebody else", limit=9)
     mine = make(idle, "/uploads", 1)
     assert ids(idle.client.get("/uploads").json()) == mine
+
+
+def test_a_page_has_at_most_a_thousand_items(
+    idle: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "_MOST_SHOWN", 3)
+    made = make(idle, "/jobs", 4)
+    page = idle.client.get("/jobs?limit=10000").json()
+    assert ids(page) == made[:3]
+    assert ids(idle.client.get(links(page)["next"]).json()) == made[3:]
+
+
+def test_a_page_of_jobs_does_not_read_what_was_asked_for(idle: Running) -> None:
+    text = PROGRAM + "#" * 60_000
+    for number in range(100):
+        add(idle, text, number)
+    tracemalloc.start()
+    page = idle.client.get("/jobs?limit=10000").json()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(page["jobs"]) == 100
+    assert peak < 3 * 2**20  # 6 MB of programs, at least twice while they are read
+
+
+def add(idle: Running, text: str, number: int) -> None:
+    request = {"inputs": {"program": text, "dataset": "sst.zarr"}, "outputs": ["result"]}
+    asked = JobRequest(owner="local", process="stencil", request=request, fingerprint=str(number))
+    idle.store.jobs.add(asked, queue_limit=1000)

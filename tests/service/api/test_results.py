@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from halocline_service.api.problems import STATUS_BY_CODE
+from halocline_service.jobs.states import Event
+
 if TYPE_CHECKING:
     from tests.service.conftest import Running
 
@@ -63,7 +66,7 @@ def test_ranges(service: Running, result: str) -> None:
 
 
 def test_what_is_not_there(service: Running, result: str) -> None:
-    for key in (".zgroup", ".zattrs", ".zmetadata", "sst/c/9/9/9", "nothing/zarr.json", ""):
+    for key in (".zgroup", ".zattrs", ".zmetadata", "sst/c/9/9/9", "nothing/zarr.json", "sst/c"):
         answer = service.client.get(f"{result}/{key}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not-found"), key
     wrong = service.client.get(result.replace("result.zarr", "other.zarr") + "/zarr.json")
@@ -109,3 +112,22 @@ def test_a_result_that_is_not_there_yet_is_no_fill_value(idle: Running) -> None:
     idle.client.delete(f"/jobs/{job}")
     gone = idle.client.get(f"/jobs/{job}/results/result.zarr/sst/c/0/0/0")
     assert (gone.status_code, gone.json()["code"]) == (410, "gone")
+
+
+@pytest.mark.parametrize("code", sorted(STATUS_BY_CODE))
+def test_the_results_of_a_job_that_failed_are_a_final_answer(idle: Running, code: str) -> None:
+    """No client or proxy sends the request again, as it would for a service that is away."""
+    job = idle.submit()
+    held = idle.store.jobs.claim("w")
+    assert held is not None
+    error = {"code": code, "message": "It failed.", "hint": "Try another."}
+    idle.store.jobs.settle(held.lease, Event.FAIL, message="It failed.", error=error)
+    for path in ("results", "results/result"):
+        answer = idle.client.get(f"/jobs/{job}/{path}")
+        assert answer.status_code not in {408, 425, 429, 502, 503, 504}
+        assert "Retry-After" not in answer.headers
+        told = answer.json()
+        assert (told["code"], told["detail"], told["hint"]) == (code, "It failed.", "Try another.")
+        assert told["status"] == answer.status_code
+    told = idle.client.get(f"/jobs/{job}").json()["exception"]
+    assert (told["code"], told["status"]) == (code, answer.status_code)

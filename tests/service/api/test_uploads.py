@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import socket
 import threading
 import time
@@ -195,6 +194,7 @@ def test_sizes_are_bounded(idle: Running) -> None:
     assert (full.status_code, full.json()["code"]) == (413, "body-too-large")
     assert full.json()["detail"] == "The upload has more than 1048576 bytes."
     assert idle.client.get(f"{url}/c").status_code == 404
+    assert put(idle, f"{url}/b", b"y" * 2**19).status_code == 204  # sent again, it counts once
 
 
 def test_the_same_key_gives_the_same_upload(idle: Running) -> None:
@@ -392,14 +392,12 @@ def test_one_that_takes_too_long_is_told(idle: Running, monkeypatch: pytest.Monk
 def test_a_late_object_makes_no_new_store(idle: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was received while the upload was open, and comes when it is not."""
     upload, url = filled(idle)
-    usage = shutil.disk_usage
 
-    def late(path: Path) -> Any:
+    def late(*_: object) -> None:
         assert idle.store.uploads.remove(upload, owner="local")
         Layout(idle.settings.data_dir.resolve()).forget_upload(upload)
-        return usage(path)
 
-    monkeypatch.setattr("halocline_service.api.objects.shutil.disk_usage", late)
+    monkeypatch.setattr("halocline_service.api.objects.check_size", late)
     answer = put(idle, f"{url}/a/c/0", b"x" * 16)
     assert (answer.status_code, answer.json()["code"]) == (409, "upload")
     assert list((idle.settings.data_dir / "uploads").iterdir()) == []

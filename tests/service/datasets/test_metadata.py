@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halocline_engine.errors import DatasetError
+from halocline_service.datasets import tree
 from halocline_service.datasets.metadata import check_document, parse_document
 from halocline_service.datasets.tree import check_tree
 
@@ -163,3 +164,24 @@ def test_chunks_are_not_looked_into(tmp_path: Path) -> None:
     dataset.to_zarr(root, zarr_format=3, consolidated=False)
     (root / "a" / "c" / "zarr.json").write_text("not json")
     assert set(check_tree(root, largest_chunk=LARGEST)) == {"zarr.json", "a/zarr.json"}
+
+
+def test_values_without_number_are_not_parsed() -> None:
+    text = b'{"attributes": {"a": [' + b"[]," * 500_000 + b"[]]}}"
+    with pytest.raises(DatasetError, match="has more than 500000 values"):
+        parse_document("zarr.json", text)
+
+
+def test_a_store_has_so_many_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "_MOST_DOCUMENTS", 3)
+    group = '{"zarr_format": 3, "node_type": "group"}'
+    for name in ("", "a", "b"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "zarr.json").write_text(group)
+    assert len(check_tree(tmp_path, largest_chunk=LARGEST)) == 3
+    monkeypatch.setattr(tree, "_LARGEST_METADATA", 2 * len(group))
+    assert len(check_tree(tmp_path, largest_chunk=LARGEST)) == 3
+    for name in ("_MOST_DOCUMENTS", "_LARGEST_METADATA"):
+        monkeypatch.setattr(tree, name, 1)
+        with pytest.raises(DatasetError, match="The Zarr store has more than "):
+            check_tree(tmp_path, largest_chunk=LARGEST)

@@ -19,7 +19,16 @@ from sqlalchemy import inspect, text
 
 from halocline_service.jobs.job import JobRequest
 from halocline_service.jobs.states import State
-from halocline_service.store.base import IdempotencyConflict, JobQuery, Note, Page, QueueFull, Store
+from halocline_service.store.base import (
+    IdempotencyConflict,
+    JobQuery,
+    Note,
+    Page,
+    QueueFull,
+    Store,
+    StoreOutdated,
+    UploadGone,
+)
 from halocline_service.store.database import connect, reading, writing
 from halocline_service.store.migrate import upgrade
 from halocline_service.store.sql import open_store
@@ -103,6 +112,67 @@ def test_uploads_of_an_older_database_have_no_key(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_is_there_when_owners_come_is_kept(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Each database gets an identity of its own, and older uploads stay until they are deleted."""
+    server: Server = request.getfixturevalue("postgres_server")
+    name = server.create()
+    try:
+        identities: set[str] = set()
+        for old in (server.url(name), f"sqlite:///{tmp_path / 'old.sqlite3'}"):
+            upgrade(old, "0003")
+            engine = connect(old)
+            with writing(engine) as db:
+                row = "INSERT INTO upload VALUES ('u', 'ann', 1.0, 2.0, 1, 1, NULL)"
+                db.execute(text(row))
+            engine.dispose()
+            upgrade(old)
+            store = open_store(old)
+            identities.add(store.identity())
+            (kept,) = store.uploads.list("ann", Page())
+            assert (kept.kept, kept.digest) == (True, None)
+            assert store.uploads.unused(before=9e9) == []
+            store.close()
+        assert len(identities) == 2
+    finally:
+        server.drop(name)
+
+
+def test_a_database_without_an_identity_says_so(url: str, store: Store) -> None:
+    engine = connect(url)
+    with writing(engine) as db:
+        db.exec_driver_sql("DELETE FROM installation")
+    engine.dispose()
+    with pytest.raises(StoreOutdated) as caught:
+        store.identity()
+    assert str(caught.value) == ("The database has no identity: its table 'installation' is empty.")
+
+
+def test_an_upload_is_read_by_a_job_or_gone(store: Store) -> None:
+    """One goes with its last job at the moment when another job is added; never half of it."""
+    for number in range(10):
+        upload = store.uploads.add("ann", limit=999, digest=f"{number}", kept=False)
+        store.uploads.complete(upload.id, owner="ann", keys=1, size=1)
+        wanted = asked(uploads=(upload.id,))
+        last = store.jobs.add(wanted, queue_limit=9999)
+        store.jobs.cancel(last.id, owner="ann")
+
+        def work(turn: int, last: Any = last, wanted: JobRequest = wanted) -> Any:
+            if turn == 0:
+                return store.jobs.remove(last.id, owner="ann")
+            try:
+                return store.jobs.add(wanted, queue_limit=9999)
+            except UploadGone:
+                return None
+
+        removal, *added = together(work)
+        assert removal is not None
+        is_there = store.uploads.get(upload.id, owner=None) is not None
+        assert is_there == any(job is not None for job in added)
+        assert is_there == (removal.uploads == ())
+
+
 def test_processes_that_start_together_migrate_once(postgres_server: Server) -> None:
     name = postgres_server.create()
     try:
@@ -151,7 +221,7 @@ def test_text_that_a_database_refuses_is_looked_for_in_vain(store: Store, text: 
 def test_text_that_a_database_refuses_is_replaced(store: Store) -> None:
     made = store.jobs.add(asked(request={"inputs": {"program": "a\0\ud800"}}), queue_limit=1)
     assert made.request == {"inputs": {"program": "a\0\ud800"}}
-    held = store.jobs.claim("w\0", seconds=30)
+    held = store.jobs.claim("w\0")
     assert held is not None
     note = Note("told", {"text": "\0"})
     assert store.jobs.record(held.lease, progress=0.1, message="a\0b\ud800", notes=[note])
@@ -163,7 +233,7 @@ def test_text_that_a_database_refuses_is_replaced(store: Store) -> None:
 
 def test_numbers_that_json_does_not_know_become_null(store: Store) -> None:
     store.jobs.add(asked(), queue_limit=1)
-    held = store.jobs.claim("w", seconds=30)
+    held = store.jobs.claim("w")
     assert held is not None
     told = {"norms": [1.0, float("nan")], "last": {"most": float("-inf")}}
     assert store.jobs.record(held.lease, progress=0.1, message="x", notes=[Note("told", told)])
@@ -191,23 +261,21 @@ def test_the_queue_is_bounded_for_many_requests_at_once(store: Store) -> None:
 
 def test_dispatchers_that_claim_at_once_all_get_a_job(store: Store) -> None:
     made = {store.jobs.add(asked(), queue_limit=99).id for _ in range(_AT_ONCE)}
-    claimed = together(lambda number: store.jobs.claim(f"w{number}", seconds=30))
+    claimed = together(lambda number: store.jobs.claim(f"w{number}"))
     assert {job.id for job in claimed if job is not None} == made
 
 
 def test_a_lease_is_either_renewed_or_recovered(url: str) -> None:
     """Both at the same moment, again and again; never both."""
-    now = [1000.0]
-    store = open_store(url, clock=lambda: now[0])
+    store = open_store(url)
     for _ in range(20):
         store.jobs.add(asked(max_attempts=99), queue_limit=99)
-        held = store.jobs.claim("w", seconds=1)
+        held = store.jobs.claim("w")
         assert held is not None
-        now[0] += 2
-        lease = held.lease
+        lease, seen = held.lease, store.jobs.held()
         done = together(
-            lambda number, lease=lease: (
-                store.jobs.renew(lease, seconds=1) if number else list(store.jobs.recover())
+            lambda number, lease=lease, seen=seen: (
+                store.jobs.renew(lease) if number else list(store.jobs.recover(seen))
             )
         )
         after = store.jobs.get(held.id, owner=None)
@@ -215,6 +283,7 @@ def test_a_lease_is_either_renewed_or_recovered(url: str) -> None:
         recovered = after.state is State.QUEUED
         assert (done[0] == [held.id]) is recovered
         assert store.jobs.cancel(held.id, owner="ann")
+        store.jobs.drop(lease)
     store.close()
 
 

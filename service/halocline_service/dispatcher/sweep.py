@@ -1,0 +1,102 @@
+"""Deletes files that nothing needs: of this database's own jobs and uploads, and nothing else.
+
+What is deleted is what the database says was removed, by its identifier. What else lies in the data
+folder is not looked at: nobody knows whose it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.marker import is_ours
+from halocline_service.datasets.turns import BusyError, alone, last_touched
+from halocline_service.jobs.job import Upload, is_id
+from halocline_service.store.base import Store
+
+__all__ = ["REMAINS_SECONDS", "Sweep"]
+
+_log = structlog.get_logger()
+
+#: How long what was removed is remembered. Its files are deleted with it; those that a process
+#: left that was killed meanwhile, or wrote when it was late, go then.
+REMAINS_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What is deleted without being asked for; any number of processes may do it at once."""
+
+    store: Store
+    layout: Layout
+    open_seconds: float  # how long an upload stays that is not completed, or not used
+    now: Callable[[], float] = time.time
+
+    def run(self) -> None:
+        """Delete all that nothing needs, in a data folder that is this database's."""
+        if not is_ours(self.layout, self.store):
+            _log.error("not swept: the data folder is not this database's", at=self.layout.root)
+            return
+        self._clear()
+        for name in sorted(self.layout.named()[0]):
+            if is_id(name):
+                self._prune(name)
+        self._expire()
+        self._release()
+
+    def tidy(self, job_id: str) -> None:
+        """Delete what a job that has ended no longer needs, unless another still writes.
+
+        It must be one of this database's jobs; where it was removed, all of it goes.
+        """
+        if self.store.jobs.get(job_id, owner=None) is None:
+            self.layout.forget_job(job_id)
+        else:
+            self._prune(job_id)
+
+    def _prune(self, job_id: str) -> None:
+        job = self.store.jobs.get(job_id, owner=None)
+        ended = job is not None and job.is_final and job.lease_owner is None
+        if job is not None and ended and self.layout.prune(job):
+            _log.info("workspace deleted", job_id=job_id)
+
+    def _clear(self) -> None:
+        """Delete what is left of what was removed, and forget that it was there."""
+        for gone in self.store.removed.list(before=self.now() - REMAINS_SECONDS):
+            told = {"kind": gone.kind, "id": gone.id, "removed": gone.at}
+            if self.layout.forget(gone):
+                _log.info("files of what was removed deleted", **told)
+            if self.layout.holds(gone):
+                _log.warning("files of what was removed cannot be deleted", **told)
+            else:
+                self.store.removed.forget(gone)
+
+    def _expire(self) -> None:
+        """Forget uploads that were opened and left."""
+        before = self.now() - self.open_seconds
+        for upload in self.store.uploads.unfinished(before=before):
+            parts = self.layout.upload_parts(upload.id)
+            try:
+                with alone(parts, seconds=0.0):
+                    if self._is_left(upload, before):
+                        self.store.uploads.remove(upload.id, owner=upload.owner)
+                        self.layout.forget_upload(upload.id)
+                        _log.info("upload expired", upload_id=upload.id, owner=upload.owner)
+            except BusyError:
+                continue
+
+    def _is_left(self, upload: Upload, before: float) -> bool:
+        found = self.store.uploads.get(upload.id, owner=None)
+        is_open = found is not None and not found.is_complete
+        return is_open and last_touched(self.layout.upload_parts(upload.id)) < before
+
+    def _release(self) -> None:
+        """Forget uploads for jobs that were never submitted."""
+        for upload in self.store.uploads.unused(before=self.now() - self.open_seconds):
+            if self.store.uploads.release(upload.id) is not None:
+                self.layout.forget_upload(upload.id)
+                _log.info("unused upload deleted", upload_id=upload.id, owner=upload.owner)

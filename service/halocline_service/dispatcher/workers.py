@@ -1,0 +1,126 @@
+"""Whether there is anything to compute with, and why not: jobs wait for it, and do not fail.
+
+A thread asks the scheduler each second, over a connection of its own, so that the dispatcher is
+never kept by a scheduler that does not answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import structlog
+
+from halocline_engine.errors import HaloclineError
+
+__all__ = ["ClusterLook", "Look", "Seen", "Workers"]
+
+_log = structlog.get_logger()
+_LOOK_SECONDS = 1.0
+
+
+class Look(Protocol):
+    """Counts the workers that are connected now; raises `HaloclineError` where nobody answers."""
+
+    def __call__(self) -> int:
+        """Count them."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen: how many workers, or None where the scheduler did not answer."""
+
+    workers: int | None
+
+    @property
+    def lacks(self) -> str:
+        """Why no job can be computed; empty where one can."""
+        if self.workers is None:
+            return "the scheduler does not answer"
+        return "" if self.workers else "none is connected"
+
+
+class Workers:
+    """Used as `with Workers(look, changed) as workers`: calls `changed` when `seen` is another.
+
+    Where there is no scheduler (`look` is None), this process computes by itself.
+    """
+
+    def __init__(self, look: Look | None, changed: Callable[[], None]) -> None:
+        self._look = look
+        self._changed = changed
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="workers", daemon=True)
+        #: What is there now; None until the first answer.
+        self.seen: Seen | None = Seen(1) if look is None else None
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        if self._look is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Look no more; a scheduler that does not answer is not waited for."""
+        self._done.set()
+
+    def _watch(self) -> None:
+        assert self._look is not None
+        while not self._done.is_set():
+            seen = self._once(self._look)
+            if seen != self.seen:
+                _log.info("workers seen", workers=seen.workers)
+                self.seen = seen
+                self._changed()
+            self._done.wait(_LOOK_SECONDS)
+        self._look.close()
+
+    def _once(self, look: Look) -> Seen:
+        try:
+            return Seen(look())
+        except (HaloclineError, OSError) as error:
+            if self.seen != Seen(None):
+                _log.warning("scheduler not reached", error=str(error))
+            return Seen(None)
+
+
+class ClusterLook:
+    """Asks the scheduler at an address; the connection stays open while it answers."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._open = ExitStack()
+        self._client: Any = None
+
+    def __call__(self) -> int:
+        """Count the workers."""
+        from halocline_engine.distribute.cluster import connect
+        from halocline_engine.distribute.workers import ask_scheduler
+
+        try:
+            if self._client is None:
+                self._client = self._open.enter_context(connect(self._address)).client
+            return len(ask_scheduler(self._client, "identity", n_workers=-1)["workers"])
+        except HaloclineError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._client = None
+        with suppress(OSError, RuntimeError):
+            self._open.close()

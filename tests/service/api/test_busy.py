@@ -1,0 +1,134 @@
+"""A database that is locked, and requests without number: others are answered meanwhile."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+from fastapi.testclient import TestClient
+
+from halocline_service import app as application
+from halocline_service.app import create_app
+from halocline_service.settings import Settings
+from halocline_service.store.base import Store
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Running
+
+ECHO = "/processes/echo/execution"
+
+
+@contextmanager
+def locked(settings: Settings) -> Generator[None]:
+    path = settings.database.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def test_requests_do_not_wait_for_a_locked_database(
+    settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "_BUSY_SECONDS", 0.2)
+    with TestClient(create_app(settings)) as client, locked(settings):
+        start = time.monotonic()
+        answer = client.post("/uploads")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+        assert client.get("/jobs").status_code == 200
+        assert time.monotonic() - start < 10  # 30 s is what a dispatcher waits
+
+
+def test_who_writes_leaves_threads_to_others(
+    service: Running, live: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 60 that write while the database is locked, no one keeps those who read from theirs."""
+    with (
+        httpx2.Client(timeout=60, limits=httpx2.Limits()) as http,
+        ThreadPoolExecutor(60) as pool,
+        locked(service.settings),
+    ):
+        writing = [pool.submit(http.post, f"{live}/uploads") for _ in range(60)]
+        time.sleep(0.5)
+        start = time.monotonic()
+        assert http.get(f"{live}/livez").status_code == 200
+        assert http.get(f"{live}/jobs").status_code == 200
+        seconds = time.monotonic() - start
+        refused = [answer for answer in writing if answer.done()]
+        assert seconds < 4
+        assert not refused
+    statuses = {answer.result().status_code for answer in writing}
+    assert statuses <= {201, 429, 503}
+    told = [each.result().json() for each in writing if each.result().status_code == 503]
+    assert {each["detail"] for each in told} <= {
+        "Too many requests are being worked on.",
+        "The database does not answer.",
+    }
+
+
+def test_an_answer_that_takes_long_holds_no_turn(service: Running, live: str) -> None:
+    with httpx2.Client(timeout=60) as http, ThreadPoolExecutor(4) as pool:
+        slow = {"inputs": {"pause": 4}}
+        waiting = [pool.submit(http.post, f"{live}{ECHO}", json=slow) for _ in range(4)]
+        time.sleep(0.5)
+        assert http.post(f"{live}/uploads").status_code == 201
+        assert not any(each.done() for each in waiting)
+        assert {each.result().status_code for each in waiting} == {200}
+
+
+WIDE: list[tuple[str, Any]] = [
+    ("inputs", {"boundary": {str(number): [0] for number in range(15_000)}}),
+    ("inputs", dict.fromkeys(map(str, range(15_000)), 0)),
+    ("inputs", {"array": [[]] * 30_000}),
+    ("outputs", dict.fromkeys(map(str, range(15_000)), 0)),
+    ("outputs", {str(number): {"a": 0} for number in range(10_000)}),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WIDE)
+def test_faults_without_number_are_one(idle: Running, name: str, value: Any) -> None:
+    body = json.dumps({"inputs": {}} | {name: value})
+    answer = idle.client.post(ECHO, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == (
+        "The body of the request is wrong: it has more than 5000 values. "
+        "Keep what is large in the dataset."
+    )
+
+
+def test_an_owner_has_some_streams_of_events_at_a_time(service: Running, live: str) -> None:
+    job = service.submit(scalars={"blocks": 10_000, "seconds": 0.05})
+    with httpx2.Client(timeout=30) as http, ExitStack() as opened:
+        for _ in range(20):
+            answer = opened.enter_context(http.stream("GET", f"{live}/jobs/{job}/events"))
+            assert answer.status_code == 200
+        refused = http.get(f"{live}/jobs/{job}/events")
+        assert (refused.status_code, refused.json()["detail"]) == (
+            429,
+            "You have 20 streams of events open, and no more are allowed.",
+        )
+        assert refused.json()["hint"] == "Close one, or look at GET /jobs/{id} now and then."
+    with httpx2.Client(timeout=30) as http:
+        for _ in range(100):
+            with http.stream("GET", f"{live}/jobs/{job}/events") as answer:
+                if answer.status_code == 200:
+                    break
+            time.sleep(0.1)
+        else:
+            pytest.fail("streams that were closed still count")
+    service.client.delete(f"/jobs/{job}")
+
+
+def test_methods_that_there_are_not_count_as_one(idle: Running) -> None:
+    for number in range(3):
+        idle.client.request(f"X{number}", "/livez")
+    figures = idle.client.get("/metrics").text
+    assert 'method="other"' in figures
+    assert "X1" not in figures

@@ -1,0 +1,90 @@
+"""What is on its way has its room before it comes."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+from halocline_service.api.problems import ProblemError
+from halocline_service.api.room import Room
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Running
+
+
+class Usage(NamedTuple):
+    free: int
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    free = {"free": 1000}
+
+    def usage(_: Path) -> Usage:
+        return Usage(free["free"])
+
+    monkeypatch.setattr("halocline_service.api.room.shutil.disk_usage", usage)
+    return free
+
+
+def test_what_is_promised_is_not_promised_twice(disk: dict[str, int]) -> None:
+    room = Room(Path("x"), headroom=100, largest=10_000)
+    with room.hold("a", 0) as first, room.hold("b", 0) as second:
+        first.take(600)
+        with pytest.raises(ProblemError, match="the disk is full"):
+            second.take(301)
+        second.take(300)
+        first.wrote(500)
+        disk["free"] -= 500
+        with pytest.raises(ProblemError, match="the disk is full"):
+            second.take(301)
+    disk["free"] = 1000
+    with room.hold("a", 0) as again:
+        again.take(900)
+
+
+def test_what_comes_counts_for_the_upload(disk: dict[str, int]) -> None:
+    disk["free"] = 10**9
+    room = Room(Path("x"), headroom=0, largest=1000)
+    with room.hold("a", 300) as first, room.hold("a", 300) as second, room.hold("b", 0) as other:
+        first.take(600)
+        with pytest.raises(ProblemError, match="has more than 1000 bytes"):
+            second.take(101)
+        second.take(100)
+        other.take(1000)
+
+
+def test_half_sent_objects_have_their_room(
+    idle: Running, live: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten objects of 400 kB that are announced and not sent, two fit the upload of 1 MiB."""
+    url = idle.client.post("/uploads").json()["href"].removeprefix("http://testserver")
+    port = urlsplit(live).port
+    with ExitStack() as opened:
+        answers = 0
+        for number in range(10):
+            peer = opened.enter_context(closing(socket.create_connection(("127.0.0.1", port))))
+            head = (
+                f"PUT {url}/c{number} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 400000\r\n\r\n"
+            )
+            peer.sendall(head.encode() + bytes(100))
+            peer.settimeout(1.0 if number < 2 else 10.0)
+            try:
+                answers += peer.recv(12) == b"HTTP/1.1 413"
+            except TimeoutError:
+                assert number < 2
+        assert answers == 8
+    folder = idle.settings.data_dir / "uploads"
+    (parts,) = folder.glob("*.parts")
+    for _ in range(100):
+        if not list(parts.iterdir()):
+            break
+        time.sleep(0.05)
+    assert not list(parts.iterdir())
+    assert idle.client.put(f"{url}/c0", content=bytes(400_000)).status_code == 204
