@@ -16,10 +16,12 @@ import uvicorn
 from halocline_engine.run import run
 from halocline_service.app import create_app
 from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.marker import claim
 from halocline_service.datasets.references import Resolver
-from halocline_service.dispatcher.attempt import Tools
+from halocline_service.dispatcher.attempt import InProcess, Tools
 from halocline_service.dispatcher.loop import Dispatcher
-from halocline_service.dispatcher.main import scan_file
+from halocline_service.dispatcher.scan import scan_file
+from halocline_service.serving.server import configure
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
 from halocline_service.store.migrate import upgrade
@@ -47,7 +49,7 @@ def dispatcher(settings: Settings, store: Store) -> Dispatcher:
         cluster=None,
         largest_chunk=settings.chunk_bytes,
     )
-    return Dispatcher(settings, store, tools)
+    return Dispatcher(settings, store, InProcess(tools))
 
 
 @contextmanager
@@ -55,10 +57,9 @@ def serving(settings: Settings) -> Generator[Store]:
     """Answer HTTP and run jobs."""
     upgrade(settings.database)
     store = open_store(settings.database)
-    config = uvicorn.Config(
-        create_app(settings, store=store), port=settings.port, log_level="error", lifespan="off"
-    )
-    server = uvicorn.Server(config)
+    claim(Layout(settings.data_dir.resolve()), store, database="the database")
+    app = create_app(settings, store=store)
+    server = uvicorn.Server(configure(app, settings, log_level="error", lifespan="off"))
     stop = threading.Event()
     jobs = dispatcher(settings, store)
     with thread(server.run), thread(lambda: jobs.run(stop)):

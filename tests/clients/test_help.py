@@ -8,9 +8,14 @@ import pytest
 from typer.main import get_group
 from typer.testing import CliRunner
 
-from halocline.cli import app
+from halocline.cli import app, uploads
 
-COMMANDS = sorted(get_group(app).commands)
+GROUPS = {"uploads": sorted(get_group(uploads).commands)}
+COMMANDS = [
+    (name, *inner)
+    for name in sorted(get_group(app).commands)
+    for inner in ([(each,) for each in GROUPS[name]] if name in GROUPS else [()])
+]
 
 
 def shown(*words: str) -> str:
@@ -19,9 +24,9 @@ def shown(*words: str) -> str:
     return done.output
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_flags_take_no_value(command: str) -> None:
-    text = shown(command)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_flags_take_no_value(command: tuple[str, ...]) -> None:
+    text = shown(*command)
     assert "bool" not in text
     assert re.search(r"^  --json +Print JSON for programs to read\.$", text, re.MULTILINE)
     assert re.search(r"^  --url <str> +Address of the service\.$", text, re.MULTILINE)

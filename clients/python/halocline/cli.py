@@ -31,9 +31,9 @@ from halocline.errors import (
 from halocline.inputs import read_inputs
 from halocline.job import Job
 from halocline.options import boundaries, join, numbers, pairs
-from halocline.render import render_error, render_job, render_jobs
+from halocline.render import render_error, render_job, render_jobs, render_uploads
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "uploads"]
 
 app = typer.Typer(
     help="Send jobs to a Halocline service and fetch what it computes.",
@@ -42,6 +42,13 @@ app = typer.Typer(
     rich_markup_mode=None,  # Typer's panels show a flag as '--flag <bool>'
     pretty_exceptions_enable=False,
 )
+
+uploads = typer.Typer(
+    help="List and delete the datasets that were sent.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(uploads, name="uploads")
+
+_SHORTEST, _WHOLE = 4, 36  # letters of an id
 
 _Url = Annotated[str | None, typer.Option(help="Address of the service.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")]
@@ -239,6 +246,37 @@ def logs(
             typer.echo(job.log(), nl=False)
 
 
+@uploads.command("ls")
+def list_uploads(
+    limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 100,
+    url: _Url = None,
+    as_json: _Json = False,
+) -> None:
+    """List the newest uploads."""
+    with Client(url) as client:
+        documents = client.uploads.list(limit)
+    text = json.dumps(documents, indent=2) if as_json else render_uploads(documents)
+    typer.echo(text, nl=as_json)
+
+
+@uploads.command("rm")
+def remove_uploads(
+    identities: Annotated[
+        list[str],
+        typer.Argument(metavar="ID...", help="The uploads' ids, or how they begin or end."),
+    ],
+    url: _Url = None,
+    as_json: _Json = False,
+) -> None:
+    """Delete uploads; one that a job reads that has not ended is kept."""
+    with Client(url) as client:
+        known = [str(document["id"]) for document in client.uploads.list()]
+        for given in identities:
+            identity = _whole(given.removeprefix("upload:"), known)
+            client.uploads.remove(identity)
+            typer.echo(json.dumps({"id": identity, "removed": True}) if as_json else identity)
+
+
 @app.command("open")
 def open_result(identity: _Identity, url: _Url = None, as_json: _Json = False) -> None:
     """Print where a finished job's result is, and how to open it."""
@@ -342,12 +380,15 @@ def _found(client: Client, identity: str) -> Job:
 
     Ids begin with the time, so it is their ends that tell jobs of one minute apart.
     """
-    size = len(identity)
-    if 4 <= size < 36:
-        ids = [job.id for job in client.jobs() if identity in (job.id[:size], job.id[-size:])]
-        if len(ids) == 1:
-            return client.job(ids[0])
-    return client.job(identity)
+    is_part = len(identity) < _WHOLE
+    return client.job(_whole(identity, [job.id for job in client.jobs()] if is_part else []))
+
+
+def _whole(part: str, known: Sequence[str]) -> str:
+    """Return the only known id that begins or ends with a text, or the text itself."""
+    size = len(part)
+    found = [each for each in known if part in (each[:size], each[-size:])]
+    return found[0] if _SHORTEST <= size < _WHOLE and len(found) == 1 else part
 
 
 def _print_job(job: Job, as_json: bool, *, short: bool = False) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
 
 import httpx2
 import numpy as np
 
+from halocline.arguments import by_name, names, plain, text
 from halocline.config import load
 from halocline.connection import Connection
 from halocline.errors import ProgramError
 from halocline.job import Job
 from halocline.sources import ProgramLike, parameters, program_source, with_place
-from halocline.uploads import DatasetLike, reference, upload
-from halocline.values import dtype_name, numbers, plain_externals
+from halocline.submission import execute
+from halocline.uploads import DatasetLike, Uploads, reference, upload
 
 __all__ = ["Boundary", "Client", "Number"]
 
@@ -104,22 +106,14 @@ class Client:
         """
         source = program_source(program)
         name = name or source.name
-        wanted = [(fields or {}).get(p, p) for p in parameters(source, name)]
-        options: dict[str, Any] = {
-            "fields": dict(fields) if fields else None,
-            "scalars": numbers("scalars", scalars),
-            "externals": plain_externals(externals),
-            "dtypes": {k: dtype_name(v) for k, v in dtypes.items()} if dtypes else None,
-            "name": name,
-            "axes": dict(axes) if axes else None,
-            "boundary": dict(boundary) if boundary else None,
-            "feedback": dict(feedback) if feedback else None,
-            "chunks": dict(chunks) if chunks else None,
-            "order": order,
-        }
-        inputs = {k: v for k, v in options.items() if v is not None}
-        inputs |= {"program": source.text, "steps": steps, "target": target, "mode": mode}
-        inputs["dataset"] = reference(self._connection, dataset, wanted)
+        options: dict[str, Any] = {"fields": fields, "scalars": scalars, "externals": externals}
+        options |= {"dtypes": dtypes, "name": name, "axes": axes, "boundary": boundary}
+        options |= {"feedback": feedback, "chunks": chunks, "order": order}
+        options |= {"steps": steps, "target": target, "mode": mode}
+        inputs = plain(options) | {"program": source.text}
+        renamed = by_name("fields", fields)
+        wanted = [renamed.get(p, p) for p in parameters(source, name)]
+        inputs["dataset"] = partial(reference, self._connection, dataset, wanted)
         try:
             document = self.execute("stencil", inputs)
         except ProgramError as error:
@@ -153,15 +147,8 @@ class Client:
 
         Raises a ProgramError or a RequestError if the service refuses the job at once.
         """
-        options: dict[str, Any] = {
-            "fields": dict(fields) if fields else None,
-            "scalars": numbers("scalars", scalars),
-            "axis": dict(axis) if isinstance(axis, Mapping) else axis,
-            "heights": heights,
-            "boundary": dict(boundary) if boundary else None,
-            "dtype": dtype,
-        }
-        others = {key: value for key, value in options.items() if value is not None}
+        others: dict[str, Any] = {"fields": fields, "scalars": scalars, "axis": axis}
+        others |= {"heights": heights, "boundary": boundary, "dtype": dtype}
         others |= {"expression": expression, "name": name, "target": target, "mode": mode}
         return self._solve("column", dataset, {}, others, chunks)
 
@@ -266,9 +253,9 @@ class Client:
         names a variable or several, whose solutions are then called `<rhs>_<name>`. Raises a
         RequestError if the service refuses the job at once.
         """
-        several = [rhs] if isinstance(rhs, str) else list(rhs)
+        several = [rhs] if isinstance(rhs, str) else names("rhs", rhs)
         others: dict[str, Any] = {"rhs": rhs if isinstance(rhs, str) else several}
-        others |= {"factors": reference(self._connection, factors, ())}
+        others |= {"factors": partial(reference, self._connection, factors, ())}
         others |= {"name": name, "target": target, "mode": mode}
         return self._solve("solve", dataset, {}, others, chunks, several)
 
@@ -376,9 +363,8 @@ class Client:
         job at once.
         """
         others: dict[str, Any] = {"missing": missing, "least": least, "target": target}
-        lists = {"variables": variables, "dims": dims, "target_dims": target_dims}
-        others |= {key: list(value) for key, value in lists.items() if value is not None}
-        others |= {"mode": mode, "weights": reference(self._connection, weights, ())}
+        others |= {"variables": variables, "dims": dims, "target_dims": target_dims}
+        others |= {"mode": mode, "weights": partial(reference, self._connection, weights, ())}
         return self._solve("regrid", dataset, {}, others, chunks, variables or ())
 
     def neighbours(
@@ -405,10 +391,9 @@ class Client:
         metres. Raises a RequestError if the service refuses the job at once.
         """
         others: dict[str, Any] = {"operation": operation, "dim": dim}
-        others |= {} if location is None else {"location": location}
+        others |= {"location": location, "variables": variables}
         others |= {"radius": radius, "target": target, "mode": mode}
-        others |= {} if variables is None else {"variables": list(variables)}
-        others["mesh"] = reference(self._connection, mesh, ())
+        others["mesh"] = partial(reference, self._connection, mesh, ())
         return self._solve("neighbours", dataset, {}, others, chunks, variables or ())
 
     def matmul(
@@ -442,10 +427,10 @@ class Client:
         needed: Iterable[str] = (),
     ) -> Job:
         """Submit a process whose inputs name variables; `needed` are others to upload."""
-        inputs: dict[str, Any] = {**variables, **others}
-        inputs |= {"chunks": dict(chunks)} if chunks else {}
-        needs = [*variables.values(), *needed]
-        inputs["dataset"] = reference(self._connection, dataset, needs, complete=True)
+        inputs = plain({**variables, **others, "chunks": chunks})
+        needs = [*(text(name, value) for name, value in variables.items()), *needed]
+        refer = partial(reference, self._connection, dataset, needs, complete=True)
+        inputs["dataset"] = refer
         document = self.execute(process, inputs)
         return Job(self._connection, str(document["jobID"]))
 
@@ -457,21 +442,23 @@ class Client:
         Raises a ProgramError or a RequestError if the service refuses the job at once.
         """
         sent = {
-            name: reference(self._connection, value, ()) if name in _DATASETS else value
-            for name, value in inputs.items()
+            name: partial(reference, self._connection, value, ()) if name in _DATASETS else value
+            for name, value in by_name("inputs", inputs).items()
         }
         return Job(self._connection, str(self.execute(process, sent)["jobID"]))
 
     def execute(self, process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Start a process of the service with inputs as JSON; return its first status document."""
-        body = {"inputs": dict(inputs)}
-        headers = {"Prefer": "respond-async"}
-        path = f"/processes/{process}/execution"
-        return self._connection.post(path, body, headers, needs=("jobID", "status"))
+        return execute(self._connection, process, inputs)
 
     def upload(self, dataset: Any) -> str:
-        """Upload an xarray Dataset and return `upload:<id>`, to be used by several jobs."""
-        return upload(self._connection, dataset, ())
+        """Upload an xarray Dataset and return `upload:<id>`; it stays until it is removed."""
+        return upload(self._connection, dataset, (), keep=True)
+
+    @property
+    def uploads(self) -> Uploads:
+        """What was sent to the service: `uploads.list()`, `uploads.remove(reference)`."""
+        return Uploads(self._connection)
 
     def job(self, identity: str) -> Job:
         """Return the job with this id; raise NotFoundError if there is none."""

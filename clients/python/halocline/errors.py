@@ -19,6 +19,7 @@ HaloclineError
 ├── CapacityError          too big for the service: needed and available bytes
 ├── CancelledError         someone dismissed the job
 ├── DeviceError            a device failed; the same job may succeed again
+│   └── ClusterError       the service's workers are away; the job itself is not at fault
 ├── InternalError          a fault of Halocline: report it
 ├── JobFailed              a job ended without a result; `error` is one of the above
 ├── WaitTimeout            the job goes on, the time given for waiting is over
@@ -49,6 +50,7 @@ __all__ = [
     "BusyError",
     "CancelledError",
     "CapacityError",
+    "ClusterError",
     "ConflictError",
     "ConnectionFailed",
     "DatasetError",
@@ -256,6 +258,12 @@ class DeviceError(HaloclineError):
     code = "device"
 
 
+class ClusterError(DeviceError):
+    """The service's workers are away; the same job may succeed when they are back."""
+
+    code = "cluster"
+
+
 class InternalError(HaloclineError):
     """A fault of Halocline itself; please report it with the program."""
 
@@ -351,6 +359,7 @@ CODES: Mapping[str, type[HaloclineError]] = {
     "capacity": CapacityError,
     "cancelled": CancelledError,
     "device": DeviceError,
+    "cluster": ClusterError,
     "internal": InternalError,
     "unauthorized": AuthenticationError,
     "forbidden": ForbiddenError,

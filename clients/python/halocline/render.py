@@ -14,7 +14,7 @@ from rich.text import Text
 
 from halocline.errors import HaloclineError, JobFailed, ProgramError
 
-__all__ = ["render_error", "render_job", "render_jobs"]
+__all__ = ["render_error", "render_job", "render_jobs", "render_uploads"]
 
 _STYLES = {
     "successful": "green",
@@ -40,6 +40,25 @@ def render_jobs(documents: Sequence[dict[str, Any]]) -> str:
             f"{float(document.get('progress') or 0):.0f} %",
             _time(document.get("created")),
             Text(str(document.get("message") or "")),
+        )
+    return _drawn(table)
+
+
+def render_uploads(documents: Sequence[dict[str, Any]]) -> str:
+    """Return a table of uploads, one a line."""
+    if not documents:
+        return "There are no uploads.\n"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("id", "status", "kept", "objects", "bytes", "created"):
+        table.add_column(title, no_wrap=True)
+    for document in documents:
+        table.add_row(
+            str(document["id"]),
+            str(document.get("status", "")),
+            "yes" if document.get("kept", True) else "by jobs",
+            str(document.get("keys", "")),
+            str(document.get("bytes", "")),
+            _time(document.get("created")),
         )
     return _drawn(table)
 

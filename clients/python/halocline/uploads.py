@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
@@ -16,18 +17,46 @@ from urllib.parse import quote
 import numpy as np
 
 from halocline.connection import Connection
-from halocline.errors import DatasetError, FieldError, HaloclineError
+from halocline.errors import ArgumentError, ConflictError, DatasetError, FieldError, HaloclineError
 from halocline.job import Job
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["DatasetLike", "needed", "reference", "upload"]
+__all__ = ["DatasetLike", "Uploads", "needed", "reference", "upload"]
 
 DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | Job | str | Path"
 
 _KINDS = "biufcmMUT"
 _WORKERS = 8
+_LOOK_SECONDS = 2.0
+_LOOKS = 100  # each of which waits at the service for 20 s
+
+
+class Uploads:
+    """The datasets that were sent to a service: `client.uploads`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def list(self, limit: int = 100) -> list[dict[str, Any]]:
+        """Return the documents of the newest uploads, the newest first."""
+        answer = self._connection.get("/uploads", needs=("uploads",), limit=limit)
+        return cast("list[dict[str, Any]]", answer["uploads"])
+
+    def remove(self, reference: str) -> None:
+        """Delete an upload, named by its id or as `upload:<id>`; jobs that have read it stay.
+
+        Raises ConflictError where a job that has not ended reads it, and NotFoundError.
+        """
+        if not isinstance(cast("object", reference), str):
+            raise ArgumentError(
+                "An upload must be named by text, got "
+                f"'{type(cast('object', reference)).__name__}'.",
+                hint="Write for example client.uploads.remove('upload:...').",
+            )
+        identity = quote(reference.removeprefix("upload:"), safe="")
+        self._connection.send("DELETE", f"/uploads/{identity}")
 
 
 def reference(
@@ -53,6 +82,12 @@ def reference(
         return upload(connection, _named(dataset), ())
     if isinstance(dataset, xr.Dataset):
         return upload(connection, dataset, variables, complete=complete)
+    if not isinstance(cast("object", dataset), str | Path):
+        raise ArgumentError(
+            "A dataset must be an xarray Dataset or DataArray, a Job, a reference or a path, got "
+            f"'{type(cast('object', dataset)).__name__}'.",
+            hint="Write for example xr.Dataset({'t': (('y', 'x'), array)}).",
+        )
     text = str(dataset)
     if (isinstance(dataset, str) and _has_scheme(text)) or not Path(text).expanduser().exists():
         return text
@@ -61,25 +96,52 @@ def reference(
 
 
 def upload(
-    connection: Connection, dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = False
+    connection: Connection,
+    dataset: xr.Dataset,
+    variables: Iterable[str],
+    *,
+    complete: bool = False,
+    keep: bool = False,
 ) -> str:
-    """Send a dataset to the service as Zarr and return `upload:<id>`.
+    """Send a dataset to the service as Zarr, unless it is there, and return `upload:<id>`.
 
     The dataset is first written to a temporary folder, chunk by chunk, so that one larger than
-    memory can be sent; the objects then go in parallel, each repeated where that can help.
+    memory can be sent; the objects then go in parallel, each repeated where that can help. With
+    `keep` it stays until it is removed; else it goes with the last job that reads it.
     """
     chosen = needed(dataset, variables, complete=complete)
     with tempfile.TemporaryDirectory(prefix="halocline-") as folder:
         root = Path(folder) / "data.zarr"
         _write(chosen, root)
-        opened = connection.post("/uploads", {}, needs=("id", "href", "reference"))
-        try:
-            _send(connection, root, opened)
-        except BaseException:
-            with suppress(HaloclineError):  # the first error is the one to tell
-                connection.send("DELETE", f"/uploads/{opened['id']}")
-            raise
+        announced = {"digest": _digest(root), "keep": keep}
+        opened = connection.post("/uploads", announced, needs=("id", "href", "reference"))
+        if opened.get("status") != "complete":
+            try:
+                _send(connection, root, opened)
+            except BaseException:
+                with suppress(HaloclineError):  # the first error is the one to tell
+                    connection.send("DELETE", f"/uploads/{opened['id']}")
+                raise
     return str(opened["reference"])
+
+
+def _digest(root: Path) -> str:
+    """Return the SHA-256 of what `sha256sum` writes of a store's objects, by their keys' bytes."""
+    paths = {path.relative_to(root).as_posix(): path for path in _files(root)}
+    keys = sorted(paths, key=str.encode)
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        digests = pool.map(_sha256, (paths[key] for key in keys))
+        lines = (f"{digest}  {key}\n" for digest, key in zip(digests, keys, strict=True))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _files(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _send(connection: Connection, root: Path, opened: Mapping[str, Any]) -> None:
@@ -87,10 +149,23 @@ def _send(connection: Connection, root: Path, opened: Mapping[str, Any]) -> None
     puts = _Puts(connection, root, str(opened["href"]))
     pool = ThreadPoolExecutor(_WORKERS)
     try:
-        list(pool.map(puts.send, (path for path in root.rglob("*") if path.is_file())))
+        list(pool.map(puts.send, _files(root)))
     finally:
         pool.shutdown(cancel_futures=True)  # after an error the rest need not be sent
-    connection.post(f"/uploads/{opened['id']}/complete", {})
+    _complete(connection, f"/uploads/{opened['id']}/complete")
+
+
+def _complete(connection: Connection, path: str) -> None:
+    """Freeze an upload; a large one is read for longer than a request lasts."""
+    for left in reversed(range(_LOOKS)):
+        try:
+            connection.post(path, {})
+        except ConflictError as error:
+            if not error.problem.get("busy") or left == 0:
+                raise
+            connection.sleep(_LOOK_SECONDS)
+        else:
+            return
 
 
 @dataclass(frozen=True)
@@ -107,14 +182,16 @@ class _Puts:
 
 
 def _write(dataset: xr.Dataset, root: Path) -> None:
-    """Write a dataset as consolidated Zarr, as if it had never been stored in another way."""
-    from zarr.errors import UnstableSpecificationWarning, ZarrUserWarning
+    """Write a dataset as Zarr, as if it had never been stored in another way.
+
+    The service adds the consolidated metadata.
+    """
+    from zarr.errors import UnstableSpecificationWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstableSpecificationWarning)
-        warnings.simplefilter("ignore", ZarrUserWarning)
         cast("Any", dataset.drop_encoding()).to_zarr(
-            root, mode="w", zarr_format=3, consolidated=True
+            root, mode="w", zarr_format=3, consolidated=False
         )
 
 

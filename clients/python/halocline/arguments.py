@@ -1,0 +1,181 @@
+"""The arguments of the client's methods, checked before anything is sent.
+
+The same name means the same kind in every method, so that one table says them all. Messages have
+what was expected, what was got, and an example.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from halocline.errors import ArgumentError
+from halocline.values import dtype_name, numbers, plain_externals
+
+__all__ = ["CHECKS", "by_name", "names", "plain", "text"]
+
+_Check: TypeAlias = Callable[[str, Any], Any]
+
+
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as JSON carries them, without those that were left out.
+
+    Raises ArgumentError where one is of another kind than its name says.
+    """
+    found = {
+        name: CHECKS[name](name, value) if name in CHECKS else value
+        for name, value in given.items()
+        if value is not None
+    }
+    return {name: value for name, value in found.items() if value not in (None, {})}
+
+
+def by_name(argument: str, given: Any) -> dict[str, Any]:
+    """Return a mapping from names; empty where None was given."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise _wrong(argument, "a mapping", given)
+    found = cast("Mapping[Any, Any]", given)
+    for name in found:
+        if not isinstance(name, str):
+            raise _wrong(argument, "a mapping from names", name)
+    return dict(found)
+
+
+def text(argument: str, given: Any) -> str:
+    """Return a text."""
+    if not isinstance(given, str):
+        raise _wrong(argument, "text", given)
+    return given
+
+
+def names(argument: str, given: Any) -> list[str]:
+    """Return several names; a text alone is none, as its letters would be taken for them."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        found = list(cast("Iterable[object]", given))
+        if all(isinstance(name, str) for name in found):
+            return cast("list[str]", found)
+    raise _wrong(argument, "a list of names", given)
+
+
+def _names_by_name(argument: str, given: Any) -> dict[str, str]:
+    found = by_name(argument, given)
+    for name, value in found.items():
+        if not isinstance(value, str):
+            raise _wrong(argument, f"a mapping with a name for '{name}'", value)
+    return found
+
+
+def _sizes(argument: str, given: Any) -> dict[str, int]:
+    found = by_name(argument, given)
+    return {name: _whole(f"{argument}['{name}']", size) for name, size in found.items()}
+
+
+def _boundary(argument: str, given: Any) -> dict[str, Any]:
+    found = by_name(argument, given)
+    for name, rule in found.items():
+        if not isinstance(rule, str | Mapping):
+            raise _wrong(argument, f"a mapping with a rule for '{name}'", rule)
+    return {name: _rule(rule) for name, rule in found.items()}
+
+
+def _rule(rule: Any) -> Any:
+    """Return a rule, or one for each side, with Python's numbers."""
+    if isinstance(rule, Mapping):
+        return {side: _rule(each) for side, each in cast("Mapping[str, Any]", rule).items()}
+    return cast("Any", rule).item() if isinstance(rule, np.generic) else rule
+
+
+def _axis(argument: str, given: Any) -> str | dict[str, str]:
+    return given if isinstance(given, str) else _names_by_name(argument, given)
+
+
+def _scalars(argument: str, given: Any) -> dict[str, Any] | None:
+    return numbers(argument, by_name(argument, given))
+
+
+def _externals(argument: str, given: Any) -> dict[str, Any] | None:
+    return plain_externals(by_name(argument, given))
+
+
+def _dtypes(argument: str, given: Any) -> dict[str, str]:
+    return {name: dtype_name(value) for name, value in by_name(argument, given).items()}
+
+
+def _name_or_names(argument: str, given: Any) -> str | list[str]:
+    return given if isinstance(given, str) else names(argument, given)
+
+
+def _whole(argument: str, given: Any) -> int:
+    if isinstance(given, bool | np.bool_) or not isinstance(given, Integral):
+        raise _wrong(argument, "a whole number", given)
+    return int(given)
+
+
+def _number(argument: str, given: Any) -> Any:
+    plain = cast("Any", given).item() if isinstance(given, np.generic) else given
+    if isinstance(plain, bool) or not isinstance(plain, Real):
+        raise _wrong(argument, "a number", given)
+    return plain
+
+
+def _flag(argument: str, given: Any) -> bool:
+    if not isinstance(given, bool | np.bool_):
+        raise _wrong(argument, "True or False", given)
+    return bool(cast("Any", given))
+
+
+def _wrong(argument: str, expected: str, given: Any) -> ArgumentError:
+    name = argument.partition("[")[0]
+    kind = "nothing" if given is None else f"'{type(given).__name__}' {reprlib.repr(given)}"
+    example = _EXAMPLES.get(name)
+    hint = f"Write for example {name}={example}." if example else ""
+    return ArgumentError(f"Argument '{argument}' must be {expected}, got {kind}.", hint=hint)
+
+
+_EXAMPLES: Mapping[str, str] = {
+    "fields": "{'t': 'temperature'}",
+    "scalars": "{'strength': 0.2}",
+    "externals": "{'ORDER': 2}",
+    "dtypes": "{'float_type': 'float32'}",
+    "axes": "{'I': 'lon', 'J': 'lat'}",
+    "axis": "{'centre': 'z', 'face': 'z_f'}",
+    "boundary": "{'lon': 'periodic'}",
+    "feedback": "{'smoothed': 't'}",
+    "chunks": "{'lat': 100, 'lon': 100}",
+    "inputs": "{'dataset': 'upload:...'}",
+    "variables": "['u', 'v']",
+    "dims": "['lat', 'lon']",
+    "target_dims": "['lat', 'lon']",
+    "rhs": "'rhs'",
+    "steps": "100",
+    "size": "100",
+}
+
+_TEXTS = (
+    *("name", "target", "mode", "order", "expression", "heights", "dtype", "dim", "lower"),
+    *("second_lower", "diagonal", "upper", "second_upper", "parent", "row_size", "source", "index"),
+    *("left", "right", "out_of_range", "negative", "duplicates", "missing", "operation"),
+    *("location",),
+)
+#: What makes of an argument what JSON carries, by its name.
+CHECKS: Mapping[str, _Check] = {
+    **dict.fromkeys(_TEXTS, text),
+    **dict.fromkeys(("fields", "axes", "feedback"), _names_by_name),
+    **dict.fromkeys(("variables", "dims", "target_dims"), names),
+    **dict.fromkeys(("periodic", "pivoting", "residual"), _flag),
+    **dict.fromkeys(("steps", "size"), _whole),
+    **dict.fromkeys(("least", "fill", "radius"), _number),
+    "axis": _axis,
+    "boundary": _boundary,
+    "chunks": _sizes,
+    "dtypes": _dtypes,
+    "externals": _externals,
+    "rhs": _name_or_names,
+    "scalars": _scalars,
+}
