@@ -48,7 +48,6 @@ jmp_buf emulation_scheduler;
 void (*emulation_run)(void *);
 void *emulation_context;
 }
-// The stacks stay mapped until the process ends.
 static EmulationThread emulation_threads[EMULATION_THREADS];
 static EmulationArray emulation_arrays[EMULATION_ARRAYS];
 static unsigned emulation_known;
@@ -87,15 +86,34 @@ static __attribute__((noinline)) void emulation_resume(EmulationThread &thread) 
   setcontext(&start);
 }
 
+// The stacks of a launch, with a guard below each. They are unmapped at its end: two mappings a
+// thread, kept for each library, soon exceed what a process may have.
+struct EmulationStacks {
+  static constexpr emulation_size EACH = EMULATION_STACK + EMULATION_GUARD;
+  emulation_size size;
+  char *room;
+
+  explicit EmulationStacks(unsigned threads) : size(threads * EACH) {
+    room = (char *)mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) {
+      EMULATION_FAIL("There is no room for %u stacks of %zu bytes.", threads, EACH);
+      return;
+    }
+    for (unsigned n = 0; n < threads; ++n) {
+      mprotect(room + n * EACH, EMULATION_GUARD, PROT_NONE);
+      emulation_threads[n].stack = room + n * EACH + EMULATION_GUARD;
+      emulation_threads[n].started = false;
+    }
+  }
+  ~EmulationStacks() {
+    if (room != MAP_FAILED) munmap(room, size);
+  }
+};
+
 static void emulation_prepare(unsigned count) {
   for (unsigned n = 0; n < count; ++n) {
     EmulationThread &thread = emulation_threads[n];
-    if (!thread.stack) {
-      char *room = (char *)mmap(nullptr, EMULATION_STACK + EMULATION_GUARD, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      mprotect(room, EMULATION_GUARD, PROT_NONE);
-      thread.stack = room + EMULATION_GUARD;
-    }
     thread.index = emulation_place(n, blockDim);
     thread.lane = n % 32;
     thread.warp = n / 32;
@@ -437,8 +455,5 @@ template <class F> static bool emulation_block(unsigned shared, F run) {
   emulation_run = [](void *context) { (*static_cast<F *>(context))(); };
   emulation_until_end(count);
   emulation_check_room(shared);
-  // A fiber that was left behind in the middle of a kernel begins anew next time.
-  if (emulation_error[0])
-    for (EmulationThread &thread : emulation_threads) thread.started = false;
   return !emulation_error[0];
 }

@@ -210,6 +210,9 @@ static inline Dim3 emulation_place(unsigned n, const Dim3 &size) {
 #ifdef EMULATION_TOGETHER
 #include "cooperation.h"
 #else
+struct EmulationStacks {
+  explicit EmulationStacks(unsigned) {}
+};
 template <class F> static bool emulation_block(unsigned, F run) {
   const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
   for (unsigned n = 0; n < threads; ++n) {
@@ -236,7 +239,8 @@ static const char *emulation_launch(void (*kernel)(A...), const unsigned *grid,
   gridDim = {grid[0], grid[1], grid[2]};
   blockDim = {block[0], block[1], block[2]};
   const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
-  for (unsigned n = 0; n < blocks; ++n) {
+  [[maybe_unused]] const EmulationStacks stacks(block[0] * block[1] * block[2]);
+  for (unsigned n = 0; n < blocks && !emulation_error[0]; ++n) {
     blockIdx = emulation_place(emulation_pick(n, blocks), gridDim);
     if (!emulation_block(shared, [&] {
           emulation_call(kernel, arguments, emulation_numbers<__integer_pack(sizeof...(A))...>{});
