@@ -194,6 +194,24 @@ def started() -> Iterator[psutil.Process]:
             up.stdout.close()
 
 
+def check_foreign_files() -> Finding:
+    """Files that were there before stay, bit for bit, and are named where a folder is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, "jobs/my_run/a.txt"), Path(folder, "uploads/precious.zarr/zarr.json")]
+        for file in files:
+            file.parent.mkdir(parents=True)
+            file.write_text("mine")
+        command = [sys.executable, "-m", "halocline_service.cli", "up", "--port", "0"]
+        command += ["--workers", "1", "--gpus", "0", "--data-dir", folder]
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+        kept = all(file.is_file() and file.read_text() == "mine" for file in files)
+    seen = f"status {done.returncode}, {'all' if kept else 'not all'} there"
+    held = kept and done.returncode != 0 and folder in done.stderr
+    return Finding("a folder with files of others is refused", held, seen)
+
+
 def killed(family: list[psutil.Process], places: list[tuple[str, int]]) -> Finding:
     """Say whether all children of a process that was killed are gone within seconds."""
     _, alive = psutil.wait_procs(family, timeout=10)
@@ -216,7 +234,7 @@ def main() -> int:
         with started() as process:
             findings = [finding for check in CHECKS for finding in check(process)]
             family, places = process.children(recursive=True), listening(process)
-        findings.append(killed(family, places))
+        findings += [killed(family, places), check_foreign_files()]
     words = {True: "held", False: "BAD", None: "not tried"}
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
