@@ -33,7 +33,7 @@ from halocline_engine.backends.cuda.launch import Dim3
 from halocline_engine.backends.cuda.machine import Machine
 from halocline_engine.backends.cuda.run import CudaExecutable
 from halocline_engine.cache import Cache
-from halocline_engine.device.compiler import compile_source, compiler_identity
+from halocline_engine.device.compile.compiler import compile_source, compiler_identity
 from halocline_engine.device.machine import current_machine
 from halocline_engine.device.probe import device_count, device_facts
 from halocline_engine.program import Compiled, compile_program

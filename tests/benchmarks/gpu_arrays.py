@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 from halocline_engine.distribute.belt import Belt, open_belt
 from halocline_engine.distribute.events import Event, Finished, PassFinished
 from halocline_engine.distribute.options import Options

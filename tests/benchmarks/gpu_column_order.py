@@ -47,7 +47,7 @@ from halocline_engine.backends.cuda.tiles import tiles_of
 from halocline_engine.backends.cuda.tiling import Block, Tile
 from halocline_engine.backends.cuda.views import usual_variant
 from halocline_engine.cache import Cache, key_of
-from halocline_engine.device.graphs import record
+from halocline_engine.device.launch.graphs import record
 from halocline_engine.device.machine import current_machine
 from halocline_engine.schedule.nodes import Schedule
 

@@ -50,7 +50,7 @@ from halocline_engine.backends.cuda.tiles import TileFor, tile_for
 from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.cache import Cache
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 from halocline_engine.device.machine import current_machine
 from halocline_engine.ir.columns_metric import CENTRE_WIDTH, FACE_WIDTH
 from halocline_engine.ir.columns_table import At

@@ -30,7 +30,7 @@ from gpu_arrays import FIVE, WITH_SOURCE
 from memory_watch import Watch
 from numpy.typing import NDArray
 
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 from halocline_engine.distribute.events import BlockFinished, Event, Finished, Planned
 from halocline_engine.distribute.options import Options
 from halocline_engine.errors import CancelledError

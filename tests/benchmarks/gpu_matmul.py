@@ -37,10 +37,10 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.datasets.untyped import ZARR
-from halocline_engine.device.calls import system_calls
-from halocline_engine.device.crew import Crew
-from halocline_engine.device.lent import Lent
+from halocline_engine.device.io.copy_threads import Crew
+from halocline_engine.device.launch.calls import system_calls
 from halocline_engine.device.machine import current_machine
+from halocline_engine.device.memory.zero_copy import Lent
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.matmul_cut import order_width
 from halocline_engine.distribute.matmul_work import bench_threads

@@ -59,10 +59,10 @@ from pipeline_timeline import Timeline, watched
 
 from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import ZarrSink
-from halocline_engine.device import crew_files
-from halocline_engine.device.crew_files import CrewFiles
-from halocline_engine.device.door import cupy
-from halocline_engine.device.files import kvikio_files
+from halocline_engine.device.cupy_types import cupy
+from halocline_engine.device.io import threaded_files
+from halocline_engine.device.io.files import kvikio_files
+from halocline_engine.device.io.threaded_files import CrewFiles
 from halocline_engine.distribute import belt as belts
 from halocline_engine.distribute import pipeline
 from halocline_engine.distribute.belt import open_belt
@@ -260,7 +260,7 @@ def measured(
     steps, rows, slots, way = case
     total = source.stored.sizes[0]
     figure = Figure(steps, rows, slots, 0, total * WIDTH * 4, grant, way)
-    ways: Any = crew_files
+    ways: Any = threaded_files
     ways.device_files = WAYS.get(way)
     events: list[Event] = []
     streamed: Any = __import__("halocline_engine.distribute.streamed", fromlist=["PipelinedWork"])

@@ -32,7 +32,7 @@ from gpu_stencil import Clock
 from halocline_engine.backends.cuda.run import CudaExecutable
 from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.cache import Cache
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 from halocline_engine.device.machine import current_machine
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan

@@ -38,7 +38,7 @@ from gpu_stencil import (
 from workloads import CASES, Case, Domain
 
 from halocline_engine.backends.base import Executable, Tunable, TuneMode
-from halocline_engine.device.stopwatch import seconds_of
+from halocline_engine.device.launch.stopwatch import seconds_of
 
 ROUNDS = 9
 #: Most of a case's time is compiling candidates.

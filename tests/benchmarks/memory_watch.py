@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import psutil
 
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 
 __all__ = ["Watch"]
 

@@ -17,6 +17,6 @@ def machine() -> CudaMachine:
 
 @pytest.fixture(scope="session")
 def cupy(machine: CudaMachine) -> Any:
-    from halocline_engine.device import door
+    from halocline_engine.device import cupy_types
 
-    return door.cupy()
+    return cupy_types.cupy()

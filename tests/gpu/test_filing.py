@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import zarr
 
-from halocline_engine.device import crew_files
-from halocline_engine.device import files as device_module
-from halocline_engine.device.files import Files, Span, kvikio_files
+from halocline_engine.device.io import files as device_module
+from halocline_engine.device.io import threaded_files
+from halocline_engine.device.io.files import Files, Span, kvikio_files
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.distribute import filing
 from halocline_engine.distribute.events import Event, Finished
@@ -34,7 +34,7 @@ def smooth(u: Field[np.float32], m: Field[IJ, bool], v: Field[np.float32], w: np
 def files(request: pytest.FixtureRequest, machine: CudaMachine) -> Iterator[Files]:
     """Give each way that there is; the device is looked for first."""
     assert machine is not None
-    from halocline_engine.device.crew_files import CrewFiles
+    from halocline_engine.device.io.threaded_files import CrewFiles
 
     found = CrewFiles(3, 5) if request.param == "crew" else kvikio_files(3, 5, direct=False)
     if found is None:
@@ -109,7 +109,7 @@ def test_bytes_are_those_of_buffers_of_the_host(
     monkeypatch.setattr(filing, "_CALL", 0)
     monkeypatch.setattr(filing, "_MORE", 9)
     monkeypatch.setattr(filing, "room_bytes", (9).__mul__)
-    monkeypatch.setattr(crew_files, "device_files", Mock(return_value=Borrowed(files)))
+    monkeypatch.setattr(threaded_files, "device_files", Mock(return_value=Borrowed(files)))
     store = stored(tmp_path / "in.zarr", dims, chunks)
     plain = smoothed(store, tmp_path / "plain.zarr", slots=slots, filed=False)
     found = smoothed(store, tmp_path / "out.zarr", slots=slots, filed=True)

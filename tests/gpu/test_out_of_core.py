@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 import zarr
 
-from halocline_engine.device.lanes import DeviceLanes
 from halocline_engine.device.machine import CudaMachine
+from halocline_engine.device.queues import DeviceLanes
 from halocline_engine.distribute.cluster import start
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.options import Options

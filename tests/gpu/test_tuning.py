@@ -13,8 +13,8 @@ from halocline_engine.backends.cuda.tuned import TunedExecutable
 from halocline_engine.backends.cuda.tuner import Device, Tuner
 from halocline_engine.backends.cuda.tunings import Tunings
 from halocline_engine.cache import Cache
+from halocline_engine.device.launch.stopwatch import seconds_of
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.device.stopwatch import seconds_of
 from halocline_engine.schedule.tune_cost import Chip
 
 pytestmark = pytest.mark.gpu

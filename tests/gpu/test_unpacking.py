@@ -16,8 +16,8 @@ from packed_store import COMPRESSORS, GRID, boxes, compressed, unpacker
 from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.match import FieldUse
 from halocline_engine.datasets.source import ArrayStore
-from halocline_engine.device.codecs import find_nvcomp
-from halocline_engine.device.desk import DeviceDesk, open_desk
+from halocline_engine.device.decode.codecs import find_nvcomp
+from halocline_engine.device.decode.device_decoder import DeviceDesk, open_desk
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.options import Options

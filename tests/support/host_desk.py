@@ -12,7 +12,7 @@ import numcodecs  # pyright: ignore[reportMissingTypeStubs] - it has none
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.codecs import Table
+from halocline_engine.device.decode.codecs import Table
 
 __all__ = ["HostDesk"]
 

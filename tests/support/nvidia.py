@@ -9,7 +9,7 @@ from functools import partial
 
 from cubin import Resources, resources
 
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 
 __all__ = ["ARCHITECTURES", "Needs", "compiled", "compiled_everywhere", "table"]
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device import graphs, memory
-from halocline_engine.device.compiler import compile_source, compiler_identity
-from halocline_engine.device.door import DeviceArray, cupy
-from halocline_engine.device.memory import Staging
-from halocline_engine.device.modules import DeviceKernels
+from halocline_engine.device.compile.compiler import compile_source, compiler_identity
+from halocline_engine.device.compile.modules import DeviceKernels
+from halocline_engine.device.cupy_types import DeviceArray, cupy
+from halocline_engine.device.launch import graphs
+from halocline_engine.device.memory import staging
+from halocline_engine.device.memory.staging import Staging
 from halocline_engine.device.probe import DeviceFacts, device_facts
 
 __all__ = ["CudaMachine", "current_machine"]
@@ -39,7 +40,7 @@ class CudaMachine:
         strides: tuple[int, int, int],
     ) -> DeviceArray:
         """Return an array in `size` new bytes, beginning `start(address)` bytes behind them."""
-        room = memory.reserve(size)
+        room = staging.reserve(size)
         return cupy().ndarray(shape, dtype, room + start(room.ptr), strides)
 
     @property
@@ -58,11 +59,11 @@ class CudaMachine:
 
     def upload(self, host: NDArray[Any], into: DeviceArray) -> None:
         """Copy a host array into an array of the same shape and type."""
-        memory.upload(host, into, self._staging)
+        staging.upload(host, into, self._staging)
 
     def download(self, array: DeviceArray) -> NDArray[Any]:
         """Return the contents in host memory, complete."""
-        return memory.download(array, self._staging)
+        return staging.download(array, self._staging)
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None

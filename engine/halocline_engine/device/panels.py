@@ -3,7 +3,7 @@
 There are three queues: copies to the device, products, copies back. They wait for each other by
 events, and the host waits only for page-locked buffers, of which there is a fixed number, to be
 free again, and for results. So copies hide behind products where they are shorter. Large products
-are copied by compiled loops where values lie in files or in memory as rows, see `device.crew`.
+are copied by compiled loops where values lie in files or in memory as rows, see `device.io.copy_threads`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.door import (
+from halocline_engine.device.cupy_types import (
     DeviceArray,
     Event,
     MemoryPointer,
@@ -26,11 +26,11 @@ from halocline_engine.device.door import (
     cublas,
     cupy,
 )
-from halocline_engine.device.lent import Lent
-from halocline_engine.device.memory import reserve
+from halocline_engine.device.memory.staging import reserve
+from halocline_engine.device.memory.zero_copy import Lent
 
 if TYPE_CHECKING:
-    from halocline_engine.device.crew import Batch, Crew
+    from halocline_engine.device.io.copy_threads import Batch, Crew
 
 __all__ = ["DeviceBench", "Part", "Place", "ProductShape"]
 
@@ -318,8 +318,8 @@ def _crew(threads: int, *, out: bool) -> Crew:
     A few threads are enough to send at the device's rate, and more of them take the cores from
     those that write.
     """
-    from halocline_engine.device.calls import system_calls
-    from halocline_engine.device.crew import Crew
+    from halocline_engine.device.io.copy_threads import Crew
+    from halocline_engine.device.launch.calls import system_calls
 
     if out:
         return Crew(max(2, threads), system_calls(), out=True, name="halocline-fetch")

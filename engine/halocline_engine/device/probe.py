@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 from halocline_engine.errors import DeviceError
 
 __all__ = ["DeviceFacts", "device_count", "device_facts"]

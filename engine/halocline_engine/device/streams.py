@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from halocline_engine.device.door import Stream, cupy
+from halocline_engine.device.cupy_types import Stream, cupy
 
 __all__ = ["own_stream", "synchronize"]
 

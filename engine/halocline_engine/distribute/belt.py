@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, HostArray
-from halocline_engine.device.files import Files
-from halocline_engine.device.pages import Locking, Pages
+from halocline_engine.device.io.files import Files
+from halocline_engine.device.memory.locking import Locking, Pages
 from halocline_engine.distribute.decoding import Decoder, open_decoder
 from halocline_engine.distribute.host_lanes import HostLanes
 from halocline_engine.distribute.pipeline import Lanes
@@ -163,6 +163,6 @@ def turns(cores: int) -> tuple[int, int]:
 def _lanes(target: str) -> Any:
     if target != "cuda":
         return HostLanes()
-    from halocline_engine.device.lanes import DeviceLanes
+    from halocline_engine.device.queues import DeviceLanes
 
     return DeviceLanes()

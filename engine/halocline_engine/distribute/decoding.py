@@ -62,7 +62,7 @@ def open_decoder(target: str, codecs: tuple[str, ...]) -> Decoder | None:
     """Return what decodes chunks on the device of a target; None where nothing does."""
     if target != "cuda":
         return None
-    from halocline_engine.device.desk import open_desk
+    from halocline_engine.device.decode.device_decoder import open_desk
     from halocline_engine.distribute.solvers import device_library
 
     desk = open_desk()

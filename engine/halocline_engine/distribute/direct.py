@@ -20,8 +20,8 @@ from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.source import Arrays, ArrayStore, Source, ZarrStore, array_in
 from halocline_engine.datasets.spread import spread
-from halocline_engine.device.files import Files
-from halocline_engine.device.pages import Pages
+from halocline_engine.device.io.files import Files
+from halocline_engine.device.memory.locking import Pages
 from halocline_engine.distribute.filing import Filing, by_dims
 from halocline_engine.distribute.lending import Lender, Lent, lender
 from halocline_engine.distribute.partition import Block, Box

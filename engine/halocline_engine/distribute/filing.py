@@ -19,7 +19,7 @@ from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.raw import RawArray
 from halocline_engine.datasets.source import Region
 from halocline_engine.datasets.stretches import Stretches
-from halocline_engine.device.files import Files, Span
+from halocline_engine.device.io.files import Files, Span
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.rooms import ALIGNED, box_bytes, room_bytes
 from halocline_engine.distribute.transfer import pieces_of

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, HostArray
-from halocline_engine.device.files import Files
-from halocline_engine.device.pages import Locking
+from halocline_engine.device.io.files import Files
+from halocline_engine.device.memory.locking import Locking
 from halocline_engine.distribute.pipeline import Mark
 
 __all__ = ["HostLane", "HostLanes"]

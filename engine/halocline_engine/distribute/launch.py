@@ -17,8 +17,8 @@ from halocline_engine.datasets.packed import ALL, CHECKED, decoding_bytes, packe
 from halocline_engine.datasets.result import attributes_of, in_memory_copy
 from halocline_engine.datasets.source import InMemory, Source, ZarrStore, spool
 from halocline_engine.datasets.trial import check_frame
-from halocline_engine.device.codecs import find_nvcomp
-from halocline_engine.device.lent import ring_bytes
+from halocline_engine.device.decode.codecs import find_nvcomp
+from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.belt import turns
 from halocline_engine.distribute.direct import is_raw
 from halocline_engine.distribute.events import Planned

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.source import Region
-from halocline_engine.device.pages import Pages
+from halocline_engine.device.memory.locking import Pages
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.transfer import pieces_of
 

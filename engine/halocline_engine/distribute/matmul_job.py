@@ -19,7 +19,7 @@ import xarray as xr
 
 from halocline_engine.datasets.sink import Sink, ZarrSink
 from halocline_engine.datasets.source import Opened, Source, ZarrStore
-from halocline_engine.device.lent import ring_bytes
+from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blockwise import Blockwise, Output, run_blockwise
 from halocline_engine.distribute.events import Event, Planned
 from halocline_engine.distribute.matmul_cut import (

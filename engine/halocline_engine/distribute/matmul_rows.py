@@ -17,7 +17,7 @@ from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.raw import RawArray
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.source import Source, ZarrStore, array_in
-from halocline_engine.device.lent import Lent
+from halocline_engine.device.memory.zero_copy import Lent
 from halocline_engine.distribute.matmul_read import Made, Operand, Piece, plain_files
 from halocline_engine.distribute.pool import POLL
 from halocline_engine.distribute.solving import region_of

@@ -27,7 +27,7 @@ from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.packed import CHECKED, DECODED_AT_ONCE, PackedArray
 from halocline_engine.datasets.source import Region, Source
 from halocline_engine.datasets.streams import Streams, streams_of
-from halocline_engine.device.codecs import Table
+from halocline_engine.device.decode.codecs import Table
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.rooms import box_bytes, shape_of
 from halocline_engine.distribute.transfer import pieces_of
@@ -46,7 +46,7 @@ _PARTS = 16
 
 
 class Desk(Protocol):
-    """Where chunks are decoded; `device.desk.DeviceDesk` is one and says what these do."""
+    """Where chunks are decoded; `device.decode.device_decoder.DeviceDesk` is one and says what these do."""
 
     def room(self, codec: str, count: int, largest: int, total: int) -> int:
         """Return the bytes that decoding takes beside what it reads and makes."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 from halocline_engine.stencil import Stencil
 
 __all__ = ["OnDevice"]

@@ -22,7 +22,7 @@ from halocline_engine.backends.cuda.entries import Entry, entries_of
 from halocline_engine.backends.cuda.homes import homes_of
 from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.backends.cuda.views import usual_variant
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule

@@ -12,7 +12,7 @@ from emulation.machine import EmulatedMachine, EmulationError
 from numpy.typing import NDArray
 
 from halocline_engine.backends.cuda.prelude import prelude
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 
 Array = NDArray[Any]
 ORDERS: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.tiles import tiles_of
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.backends.cuda.views import usual_variant
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 
 DOMAIN: Box = (37, 13, 9)
 HALO: Box = (5, 4, 4)

@@ -19,7 +19,7 @@ from halocline_engine.backends.cuda.follow import ANNOUNCE, WAIT
 from halocline_engine.backends.cuda.ghosts import GhostFiller, emit_ghosts
 from halocline_engine.backends.ghosts import Ends, Framed, Rule, Side
 from halocline_engine.cache import Cache
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.distribute import boundary
 from halocline_engine.distribute.boundary import Kind, Line
 from halocline_engine.distribute.ghosts import fill_ghosts, ghosts_of

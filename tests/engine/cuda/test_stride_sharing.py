@@ -15,7 +15,7 @@ from halocline_engine.backends.cuda.entries import (
 )
 from halocline_engine.backends.cuda.tiles import tiles_of
 from halocline_engine.backends.cuda.views import usual_variant
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.schedule.nodes import Schedule
 
 

@@ -17,7 +17,7 @@ from halocline_engine.backends.cuda.entries import entries_of
 from halocline_engine.backends.cuda.sums import carried
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.backends.cuda.views import usual_variant
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.schedule.tune_cost import Chip
 
 DOMAIN: Box = (37, 13, 9)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from halocline_engine.device import codecs
-from halocline_engine.device.codecs import NvComp, Table, find_nvcomp
+from halocline_engine.device.decode import codecs
+from halocline_engine.device.decode.codecs import NvComp, Table, find_nvcomp
 from halocline_engine.errors import DeviceError
 
 

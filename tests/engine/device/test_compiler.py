@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from fake_cupy import DriverFailure
 
-from halocline_engine.device import compiler, modules, nvrtc
-from halocline_engine.device.compiler import compile_source, compiler_identity, find_nvrtc
-from halocline_engine.device.modules import DeviceKernels
+from halocline_engine.device.compile import compiler, modules, nvrtc
+from halocline_engine.device.compile.compiler import compile_source, compiler_identity, find_nvrtc
+from halocline_engine.device.compile.modules import DeviceKernels
 from halocline_engine.errors import DeviceError
 
 GOOD = 'extern "C" __global__ void twice(double* a) { a[threadIdx.x] *= 2.0; }\n'

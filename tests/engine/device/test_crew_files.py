@@ -14,10 +14,10 @@ from unittest.mock import Mock, patch
 import numpy as np
 import pytest
 
-from halocline_engine.device import crew, crew_files, files
-from halocline_engine.device.calls import calls_with
-from halocline_engine.device.crew_files import CrewFiles
-from halocline_engine.device.files import Span
+from halocline_engine.device.io import copy_threads, files, threaded_files
+from halocline_engine.device.io.files import Span
+from halocline_engine.device.io.threaded_files import CrewFiles
+from halocline_engine.device.launch.calls import calls_with
 from halocline_engine.errors import DeviceError
 
 _LONG = ctypes.c_int64
@@ -91,10 +91,10 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
         Stream=Mock(return_value=SimpleNamespace(ptr=5)),
         alloc_pinned_memory=pinned,
     )
-    for module in (crew, crew_files):
+    for module in (copy_threads, threaded_files):
         monkeypatch.setattr(module, "cupy", Mock(return_value=SimpleNamespace(cuda=cuda)))
     calls = Mock(return_value=calls_with(found.functions))
-    monkeypatch.setattr(crew_files, "system_calls", calls)
+    monkeypatch.setattr(threaded_files, "system_calls", calls)
     monkeypatch.setattr(files, "_PIECE", 70_000)
     return found
 
@@ -198,10 +198,10 @@ def test_kvikio_is_used_where_it_goes_without_the_host(
     monkeypatch.setitem(sys.modules, "kvikio", cast(Any, kvikio))
     monkeypatch.setitem(sys.modules, "kvikio.defaults", cast(Any, kvikio and defaults))
     with (
-        patch.object(crew_files, "CrewFiles") as crewed,
+        patch.object(threaded_files, "CrewFiles") as crewed,
         patch.object(files, "KvikioFiles") as direct,
     ):
-        found = crew_files.device_files(6, 10)
+        found = threaded_files.device_files(6, 10)
         assert (found is direct.return_value) == (compatible is False)
         assert (found is crewed.return_value) == (compatible is not False)
         if compatible:

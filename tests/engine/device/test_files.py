@@ -18,8 +18,8 @@ from unittest.mock import MagicMock, Mock, patch
 import numpy as np
 import pytest
 
-from halocline_engine.device import files
-from halocline_engine.device.files import KvikioFiles, Span
+from halocline_engine.device.io import files
+from halocline_engine.device.io.files import KvikioFiles, Span
 
 
 @dataclass

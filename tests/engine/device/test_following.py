@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from halocline_engine.device import following
-from halocline_engine.device.following import Following
+from halocline_engine.device.launch import dependent
+from halocline_engine.device.launch.dependent import Following
 
 GEOMETRY = (4, 2, 1, 32, 8, 1, 1000)
 
@@ -31,7 +31,7 @@ def test_a_launch_says_where_and_how(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append((function, places, extra, geometry, one.stream, one.count, tuple(words)))
         return 0 if one.stream != 9 else 701
 
-    monkeypatch.setattr(following, "_launcher", lambda: launch)
+    monkeypatch.setattr(dependent, "_launcher", lambda: launch)
     launches = Following(11, GEOMETRY, 99, check)
     for stream in (7, 8):
         launches.launch(stream)

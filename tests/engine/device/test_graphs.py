@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from halocline_engine.device import graphs
+from halocline_engine.device.launch import graphs
 
 
 @dataclass

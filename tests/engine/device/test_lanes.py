@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from halocline_engine.device import lanes
+from halocline_engine.device import queues
 from halocline_engine.errors import CapacityError
 
 
@@ -44,14 +44,14 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[int], Any]]:
         runtime=Mock(),
         using_allocator=using,
     )
-    monkeypatch.setattr(lanes, "cupy", lambda: SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(queues, "cupy", lambda: SimpleNamespace(cuda=cuda))
     return found
 
 
 def test_what_recorded_work_uses_again_is_never_given_away(
     used: list[Callable[[int], Any]],
 ) -> None:
-    lane = lanes.DeviceLane(0)
+    lane = queues.DeviceLane(0)
     lane.put(lambda: None)
     lane.put(lambda: None)
     assert used[0] == used[1]

@@ -11,9 +11,9 @@ from fake_cupy import FakeCupy
 
 from halocline_engine.backends.cuda.memory import PitchedMemory
 from halocline_engine.device import machine as machine_module
-from halocline_engine.device import memory
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.device.memory import Staging, reserve, slabs
+from halocline_engine.device.memory import staging as memory
+from halocline_engine.device.memory.staging import Staging, reserve, slabs
 from halocline_engine.device.probe import DeviceFacts
 from halocline_engine.errors import CapacityError
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from halocline_engine.device import following, modules
-from halocline_engine.device.modules import DeviceKernels
+from halocline_engine.device.compile import modules
+from halocline_engine.device.compile.modules import DeviceKernels
+from halocline_engine.device.launch import dependent
 from halocline_engine.errors import DeviceError
 
 ARGUMENTS = (
@@ -115,7 +116,7 @@ def test_a_kernel_that_follows_is_launched_so(
         seen.append((function, ctypes.c_int32.from_address(pointers[1]).value))
         return len(seen) - 1
 
-    monkeypatch.setattr(following, "_launcher", lambda: launch)
+    monkeypatch.setattr(dependent, "_launcher", lambda: launch)
     arguments = (np.uint64(0), np.int32(0))
     ready = DeviceKernels(b"code").ready(
         "known", (1, 1, 1), (1, 1, 1), arguments, 0, (1,), follows=True

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from halocline_engine.device import pages as module
-from halocline_engine.device.pages import DeviceLocking, LockError, Pages
+from halocline_engine.device.memory import locking as module
+from halocline_engine.device.memory.locking import DeviceLocking, LockError, Pages
 
 PAGE = 4096
 

@@ -18,8 +18,9 @@ import xarray as xr
 from fake_cupy import FakeArray, FakePinned, FakePointer
 
 import halocline_engine as he
-from halocline_engine.device import crew, panels
-from halocline_engine.device.calls import calls_with
+from halocline_engine.device import panels
+from halocline_engine.device.io import copy_threads
+from halocline_engine.device.launch.calls import calls_with
 from halocline_engine.distribute import matmul_job, matmul_rows, pools
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.pool import LocalPool
@@ -247,11 +248,11 @@ def lent(device: Queues, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lending]:
     driver = device.driver()
     calls = calls_with(driver)
 
-    def a_crew(threads: int, *, out: bool) -> crew.Crew:
-        return crew.Crew(2, calls, 200, out=out, name=f"{threads} threads")
+    def a_crew(threads: int, *, out: bool) -> copy_threads.Crew:
+        return copy_threads.Crew(2, calls, 200, out=out, name=f"{threads} threads")
 
-    monkeypatch.setattr(crew, "cupy", lambda: device)
-    monkeypatch.setattr(crew, "_ROOM", 3)
+    monkeypatch.setattr(copy_threads, "cupy", lambda: device)
+    monkeypatch.setattr(copy_threads, "_ROOM", 3)
     monkeypatch.setattr(panels, "_crew", a_crew)
     monkeypatch.setattr(matmul_job, "_LARGE", 0)
     monkeypatch.setattr(matmul_rows, "_SHORT", 1)
@@ -330,17 +331,17 @@ def test_loops_give_the_same_bits(names: str, lent: Lending, tmp_path: Path) -> 
 def test_threads_end_by_themselves_when_nothing_more_is_to_be_copied(
     lent: Lending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crews: list[crew.Crew] = []
-    closed = crew.Crew.close
+    crews: list[copy_threads.Crew] = []
+    closed = copy_threads.Crew.close
 
-    def close(one: crew.Crew) -> None:
+    def close(one: copy_threads.Crew) -> None:
         for thread in one.threads:
             thread.join(10)
         crews.append(one)
         assert not any(thread.is_alive() for thread in one.threads)
         closed(one)
 
-    monkeypatch.setattr(crew.Crew, "close", close)
+    monkeypatch.setattr(copy_threads.Crew, "close", close)
     dataset = drawn()[["a", "b"]]
     wanted = cast("Any", xr).dot(dataset["a"], dataset["b"], dim="k").values
     found = multiplied(dataset, "a", "b", options=Options(device_memory=30_000))

@@ -6,7 +6,7 @@ import pytest
 from fake_cupy import FakeCupy
 
 from halocline_engine.device import probe, streams
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 from halocline_engine.device.probe import DeviceFacts, device_count, device_facts
 from halocline_engine.device.streams import own_stream, synchronize
 from halocline_engine.errors import DeviceError

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from halocline_engine.device import graphs, stopwatch
-from halocline_engine.device.stopwatch import seconds_of
+from halocline_engine.device.launch import graphs, stopwatch
+from halocline_engine.device.launch.stopwatch import seconds_of
 from halocline_engine.errors import DeviceError
 
 

@@ -16,7 +16,7 @@ import xarray as xr
 import zarr
 
 from halocline_engine.datasets import raw
-from halocline_engine.device.files import Span, kvikio_files
+from halocline_engine.device.io.files import Span, kvikio_files
 from halocline_engine.distribute import filing, launch
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.host_lanes import HostLanes

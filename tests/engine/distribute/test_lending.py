@@ -14,8 +14,8 @@ from numpy.lib.array_utils import byte_bounds
 
 from halocline_engine.backends.base import HostArray
 from halocline_engine.datasets.match import FieldUse, Grid, Role
-from halocline_engine.device import pages
-from halocline_engine.device.pages import HostLocking, LockError
+from halocline_engine.device.memory import locking as pages
+from halocline_engine.device.memory.locking import HostLocking, LockError
 from halocline_engine.distribute import lending
 from halocline_engine.distribute.events import Event, Finished
 from halocline_engine.distribute.host_lanes import HostLanes

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import halocline_engine as he
-from halocline_engine.device.lent import Lent
+from halocline_engine.device.memory.zero_copy import Lent
 from halocline_engine.distribute import matmul_job, matmul_rows
 from halocline_engine.distribute.events import Event, Planned
 from halocline_engine.distribute.matmul_cut import (

@@ -46,8 +46,8 @@ class CudaArtifact:
 
         Raises `DeviceError` where there is no such device, or no CuPy.
         """
+        from halocline_engine.device.launch.stopwatch import seconds_of
         from halocline_engine.device.machine import current_machine
-        from halocline_engine.device.stopwatch import seconds_of
 
         machine = current_machine()
         device = Device(machine.facts.name, Chip(machine.facts.multiprocessors), seconds_of)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.lent import Lent
+from halocline_engine.device.memory.zero_copy import Lent
 from halocline_engine.kernels.matmul import cpu, reference
 
 __all__ = ["Bench", "HostBench", "Lending", "Rectangle", "Shape", "total_type"]
@@ -49,7 +49,7 @@ class Lending(Protocol):
     """What copies between places and rows on the host without a piece between them."""
 
     def send(self, place: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
-        """Let rows be brought to parts of a place; see `device.crew.Batch`."""
+        """Let rows be brought to parts of a place; see `device.io.copy_threads.Batch`."""
         ...
 
     def fetch(self, total: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:

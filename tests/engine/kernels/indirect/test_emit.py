@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cubin import resources
 
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import InternalError
 from halocline_engine.kernels.indirect.cuda import Ends, blocks_for, variant_for
 from halocline_engine.kernels.indirect.emit import (

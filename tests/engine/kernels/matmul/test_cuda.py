@@ -11,7 +11,7 @@ import pytest
 from cubin import resources
 from numpy.typing import NDArray
 
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import InternalError
 from halocline_engine.kernels.matmul.cuda import ORDERS, Ends, Multipliers, room_bytes
 from halocline_engine.kernels.matmul.cuts import VARIANTS, Variant, shares_of

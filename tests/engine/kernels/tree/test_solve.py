@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import halocline_engine.kernels.tree.cuda as module
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import FieldError
 from halocline_engine.kernels.machine import source_of
 from halocline_engine.kernels.status import Status

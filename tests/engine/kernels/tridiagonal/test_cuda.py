@@ -11,7 +11,7 @@ from cubin import resources
 from emulation.machine import ABSENT, EmulatedMachine, compiler
 
 import halocline_engine.kernels.tridiagonal.cuda as module
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.kernels.machine import Library, source_of
 from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
 from halocline_engine.kernels.tridiagonal.launching import (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import halocline_engine.kernels.tridiagonal.cuda as module
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.device.probe import device_count
 from halocline_engine.kernels.machine import source_of
 from halocline_engine.kernels.status import Status

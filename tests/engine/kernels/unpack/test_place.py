@@ -11,7 +11,7 @@ from cubin import resources
 from emulation.machine import ABSENT, EmulatedMachine, compiler
 from numpy.typing import NDArray
 
-from halocline_engine.device.compiler import compile_source
+from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.kernels.machine import Library, source_of
 from halocline_engine.kernels.unpack import cuda
 from halocline_engine.kernels.unpack.cuda import Placing

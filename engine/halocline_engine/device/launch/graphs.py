@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isqrt
 from time import perf_counter
 
-from halocline_engine.device.door import Event, Graph, MemoryPool, Stream, cupy
+from halocline_engine.device.cupy_types import Event, Graph, MemoryPool, Stream, cupy
 
 __all__ = ["Recorded", "captured", "record", "repeat"]
 

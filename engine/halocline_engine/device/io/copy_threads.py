@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.calls import (
+from halocline_engine.device.cupy_types import Event, Pinned, Stream, cupy
+from halocline_engine.device.io.loops import FIELDS, NUMBERS, SHORT, Field, do_copy
+from halocline_engine.device.launch.calls import (
     CALLS,
     call_int,
     compiled,
     peek,
     poke,
 )
-from halocline_engine.device.door import Event, Pinned, Stream, cupy
-from halocline_engine.device.lent import BUFFER, RING, Lent
-from halocline_engine.device.loops import FIELDS, NUMBERS, SHORT, Field, do_copy
+from halocline_engine.device.memory.zero_copy import BUFFER, RING, Lent
 from halocline_engine.errors import DeviceError
 
 __all__ = ["Batch", "Crew"]

@@ -9,8 +9,8 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from halocline_engine.device.door import Function, Module, cupy
-from halocline_engine.device.following import Following
+from halocline_engine.device.cupy_types import Function, Module, cupy
+from halocline_engine.device.launch.dependent import Following
 from halocline_engine.errors import DeviceError
 
 __all__ = ["DeviceKernels"]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.codecs import Codecs, NvComp, Table, find_nvcomp
-from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Stream, cupy
-from halocline_engine.device.memory import page_locked
+from halocline_engine.device.cupy_types import DeviceArray, Event, MemoryPointer, Stream, cupy
+from halocline_engine.device.decode.codecs import Codecs, NvComp, Table, find_nvcomp
+from halocline_engine.device.memory.staging import page_locked
 from halocline_engine.errors import CapacityError
 
 __all__ = ["DeviceDesk", "open_desk"]

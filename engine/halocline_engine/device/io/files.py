@@ -19,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 
 __all__ = ["Files", "KvikioFiles", "Span", "kvikio_files", "parts_of"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Pinned, cupy
+from halocline_engine.device.cupy_types import DeviceArray, Event, MemoryPointer, Pinned, cupy
 from halocline_engine.errors import CapacityError
 
 __all__ = [

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from halocline_engine.device import nvrtc
+from halocline_engine.device.compile import nvrtc
 from halocline_engine.errors import DeviceError
 
 __all__ = ["OPTIONS", "compile_source", "compiler_identity", "find_nvrtc"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from halocline_engine.device.door import cupy
-from halocline_engine.device.graphs import record
+from halocline_engine.device.cupy_types import cupy
+from halocline_engine.device.launch.graphs import record
 from halocline_engine.errors import DeviceError
 
 __all__ = ["seconds_of"]

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
-from halocline_engine.device.door import cupy
+from halocline_engine.device.cupy_types import cupy
 
 __all__ = ["DeviceLocking", "HostLocking", "LockError", "Locking", "Pages"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from halocline_engine.device.calls import system_calls
-from halocline_engine.device.crew import Batch, Crew
-from halocline_engine.device.door import Event, Stream, cupy
-from halocline_engine.device.files import Files, Span, kvikio_files, parts_of
-from halocline_engine.device.lent import Lent
+from halocline_engine.device.cupy_types import Event, Stream, cupy
+from halocline_engine.device.io.copy_threads import Batch, Crew
+from halocline_engine.device.io.files import Files, Span, kvikio_files, parts_of
+from halocline_engine.device.launch.calls import system_calls
+from halocline_engine.device.memory.zero_copy import Lent
 
 __all__ = ["CrewFiles", "device_files"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.door import DeviceArray, Event, MemoryPointer, Stream, cupy
-from halocline_engine.device.files import Files
-from halocline_engine.device.graphs import captured
-from halocline_engine.device.memory import copy_rows, page_locked, reserve
-from halocline_engine.device.pages import DeviceLocking, Locking
+from halocline_engine.device.cupy_types import DeviceArray, Event, MemoryPointer, Stream, cupy
+from halocline_engine.device.io.files import Files
+from halocline_engine.device.launch.graphs import captured
+from halocline_engine.device.memory.locking import DeviceLocking, Locking
+from halocline_engine.device.memory.staging import copy_rows, page_locked, reserve
 from halocline_engine.errors import CapacityError
 
 __all__ = ["DeviceLane", "DeviceLanes"]
@@ -120,7 +120,7 @@ class DeviceLanes:
     def files(self, reading: int, writing: int) -> Files | None:
         """Return what reads files to such memory, and writes them, with so many threads each."""
         # Numba takes a second to import.
-        from halocline_engine.device.crew_files import device_files
+        from halocline_engine.device.io.threaded_files import device_files
 
         return device_files(reading, writing)
 

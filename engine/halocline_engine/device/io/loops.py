@@ -16,7 +16,7 @@ import os
 from enum import IntEnum
 from typing import Any
 
-from halocline_engine.device.calls import CALLS, call_int, call_word, compiled, peek_int
+from halocline_engine.device.launch.calls import CALLS, call_int, call_word, compiled, peek_int
 
 __all__ = ["FIELDS", "NUMBERS", "SHORT", "Field", "do_copy", "wait_event"]
 

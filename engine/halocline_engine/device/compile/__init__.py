@@ -1,0 +1,1 @@
+"""Compilation of CUDA text and loading of what was compiled."""

@@ -1,0 +1,1 @@
+"""Decompression of chunks on the device."""

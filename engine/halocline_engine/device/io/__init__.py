@@ -1,0 +1,1 @@
+"""Threads that copy files and arrays to and from device memory."""

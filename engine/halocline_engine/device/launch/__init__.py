@@ -1,0 +1,1 @@
+"""Kernel launches, captured graphs and calls of compiled functions."""

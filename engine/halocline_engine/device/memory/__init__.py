@@ -1,0 +1,1 @@
+"""Device, page-locked and zero-copy memory."""
