@@ -5,7 +5,7 @@ variables and scalars, for example::
 
     DivergenceF2C(bottom=SetValue(0.0))(f * GradientC2F(top=SetGradient(g))(a * b))
 
-The operators and their boundary conditions are in `ir.columns_table`. Values live on the centres or
+The operators and their boundary conditions are in `ir.columns.table`. Values live on the centres or
 on the faces of the cells, or have no level; a boundary value is a number, a scalar or a variable
 over the horizontal. Names that begin with "_" are no results; the value of a bare expression is
 called `name`. Nothing of the text is executed.

@@ -15,7 +15,7 @@ from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify

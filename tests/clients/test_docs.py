@@ -12,7 +12,7 @@ import pytest
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.errors import DependenceError
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ import pytest
 from halocline.errors import NameRuleError, SourceError
 from halocline.gtscript import IJ, PARALLEL, Field, K, computation, function, interval
 from halocline.sources import parameters, program_source, with_place
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 
 F = Field[np.float64]

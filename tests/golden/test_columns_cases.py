@@ -16,7 +16,7 @@ import pytest
 from column_cases import Loader, norm, run_column, stretched
 from column_runs import CASES, Case, heat, run_case
 
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.table import At
 
 PI = math.pi
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"

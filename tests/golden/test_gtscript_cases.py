@@ -15,7 +15,7 @@ from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.registry import find
 from halocline_engine.device.probe import device_count
 from halocline_engine.errors import SyntaxRuleError
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse

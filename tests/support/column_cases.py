@@ -15,11 +15,11 @@ from halocline_engine.analysis.extents import analyse
 from halocline_engine.analysis.levels import touched_levels
 from halocline_engine.backends.base import Executable
 from halocline_engine.backends.registry import find
-from halocline_engine.ir.columns_check import Known, check_columns
-from halocline_engine.ir.columns_lower import lower_columns
-from halocline_engine.ir.columns_metric import CENTRE_WIDTH, FACE_WIDTH, Widths
-from halocline_engine.ir.columns_points import Shape
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.check import Known, check_columns
+from halocline_engine.ir.columns.formulas.metric import CENTRE_WIDTH, FACE_WIDTH, Widths
+from halocline_engine.ir.columns.lower import lower_columns
+from halocline_engine.ir.columns.points import Shape
+from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Field, Program
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.verify import verify

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from column_cases import Array, Column, Loader, norm, run_column, stretched, uniform
 
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.table import At
 
 __all__ = ["GROUPS", "Found", "Group", "Row", "faults", "measure"]
 

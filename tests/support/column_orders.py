@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from column_cases import Array, Column, norm, run_column, stretched, uniform
 
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.table import At
 
 __all__ = ["FAMILIES", "LEVELS", "Case", "errors_of"]
 

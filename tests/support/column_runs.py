@@ -18,8 +18,8 @@ from column_cases import Array, Column, Loader, executable_of, lowered, norm, un
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Executable, prepare
-from halocline_engine.ir.columns_metric import CENTRE_WIDTH, FACE_WIDTH
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.formulas.metric import CENTRE_WIDTH, FACE_WIDTH
+from halocline_engine.ir.columns.table import At
 
 __all__ = ["CASES", "Case", "States", "advect", "carried", "heat", "rest", "run_case", "wave"]
 

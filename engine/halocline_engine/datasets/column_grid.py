@@ -23,7 +23,7 @@ from halocline_engine.analysis.named import near
 from halocline_engine.datasets.column_dims import SHIFT, ColumnDims
 from halocline_engine.datasets.variables import real_values, variable_of
 from halocline_engine.errors import AxisError, FieldError
-from halocline_engine.ir.columns_metric import (
+from halocline_engine.ir.columns.formulas.metric import (
     CENTRE_SCALE,
     CENTRE_WIDTH,
     FACE_SCALE,
@@ -35,7 +35,7 @@ from halocline_engine.ir.columns_metric import (
     Metric,
     Widths,
 )
-from halocline_engine.ir.columns_points import Shape
+from halocline_engine.ir.columns.points import Shape
 
 __all__ = ["ColumnGrid", "column_grid"]
 

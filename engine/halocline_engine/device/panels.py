@@ -3,7 +3,8 @@
 There are three queues: copies to the device, products, copies back. They wait for each other by
 events, and the host waits only for page-locked buffers, of which there is a fixed number, to be
 free again, and for results. So copies hide behind products where they are shorter. Large products
-are copied by compiled loops where values lie in files or in memory as rows, see `device.io.copy_threads`.
+are copied by compiled loops where values lie in files or in memory as rows; see
+`device.io.copy_threads`.
 """
 
 from __future__ import annotations

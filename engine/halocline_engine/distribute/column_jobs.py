@@ -27,11 +27,11 @@ from halocline_engine.distribute.reading import reading_of
 from halocline_engine.distribute.solving import Cut, chunks_within, cut_batch, room_for
 from halocline_engine.distribute.task import Code
 from halocline_engine.errors import ArgumentError, FieldError, ProgramError
-from halocline_engine.ir.columns_check import Known, check_columns
-from halocline_engine.ir.columns_lower import lower_columns
-from halocline_engine.ir.columns_matrix import lower_matrix
-from halocline_engine.ir.columns_nodes import Columns, Input, Leaf
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.check import Known, check_columns
+from halocline_engine.ir.columns.lower import lower_columns
+from halocline_engine.ir.columns.matrix import lower_matrix
+from halocline_engine.ir.columns.nodes import Columns, Input, Leaf
+from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import targets_of

@@ -46,7 +46,7 @@ _PARTS = 16
 
 
 class Desk(Protocol):
-    """Where chunks are decoded; `device.decode.device_decoder.DeviceDesk` is one and says what these do."""
+    """Decodes chunks; `device.decode.device_decoder.DeviceDesk` says what these methods do."""
 
     def room(self, codec: str, count: int, largest: int, total: int) -> int:
         """Return the bytes that decoding takes beside what it reads and makes."""

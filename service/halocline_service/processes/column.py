@@ -71,7 +71,7 @@ class ColumnInputs(StreamedInputs):
 def check_expression(inputs: ColumnInputs) -> None:
     """Parse the expression without data. Raises `ProgramError` with its place."""
     from halocline_engine.analysis.named import near
-    from halocline_engine.ir.columns_calls import check_operators
+    from halocline_engine.ir.columns.calls import check_operators
     from halocline_engine.language.columns import parse_columns
     from halocline_engine.language.columns_syntax import names_in
 

@@ -119,7 +119,7 @@ def check_program(inputs: StencilInputs) -> None:
     """
     from halocline_engine.analysis.dependence import check
     from halocline_engine.analysis.named import check_feedback, check_fields, check_scalars
-    from halocline_engine.ir.lower import lower
+    from halocline_engine.ir.lower.program import lower
     from halocline_engine.language.gtscript import parse
 
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse

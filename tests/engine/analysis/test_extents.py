@@ -13,7 +13,7 @@ from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse, horizontal_needs
 from halocline_engine.errors import DependenceError, InternalError, ProgramError
 from halocline_engine.ir.extent import CENTRE
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.syntax import Syntax

@@ -14,7 +14,7 @@ import xarray as xr
 from column_cases import Array, stretched
 
 import halocline_engine as he
-from halocline_engine.ir.columns_table import CONDITIONS, OPERATORS, At, Operator
+from halocline_engine.ir.columns.table import CONDITIONS, OPERATORS, At, Operator
 
 LEVELS = 9
 SIZED = {At.CENTRE: "c", At.FACE: "f", At.FLAT: "k", None: "c"}

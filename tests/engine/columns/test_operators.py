@@ -16,7 +16,7 @@ from interpreted import patch
 
 from halocline_engine.backends.base import Executable
 from halocline_engine.backends.registry import find
-from halocline_engine.ir.columns_table import CONDITIONS, OPERATORS, At, Operator
+from halocline_engine.ir.columns.table import CONDITIONS, OPERATORS, At, Operator
 from halocline_engine.schedule.nodes import Schedule
 
 SIZED = {At.CENTRE: "c", At.FACE: "f", At.FLAT: "k", None: "c"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from halocline_engine.ir.columns_table import CONDITIONS, OPERATORS
+from halocline_engine.ir.columns.table import CONDITIONS, OPERATORS
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/columns.md").read_text("utf-8")

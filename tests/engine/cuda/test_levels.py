@@ -29,7 +29,7 @@ from halocline_engine.backends.cuda.tiles import TileFor, shared_bytes, tiles_of
 from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.backends.cuda.views import usual_variant
 from halocline_engine.device.compile.compiler import compile_source
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.levels import Form

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from halocline_engine.errors import ArgumentError
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Assign, Bound, If, Interval, Location, Program
 from halocline_engine.ir.show import show, show_expr
 from halocline_engine.ir.types import DType, Order
@@ -355,7 +355,7 @@ def test_a_stencil_is_chosen_by_name() -> None:
 
 def test_the_same_text_means_the_same_in_every_process() -> None:
     code = (
-        "from halocline_engine.ir.lower import lower\n"
+        "from halocline_engine.ir.lower.program import lower\n"
         "from halocline_engine.ir.show import show\n"
         "from halocline_engine.language.gtscript import parse\n"
         f"text = {SAME!r}\n"

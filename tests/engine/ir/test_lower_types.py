@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Assign, If, Program
 from halocline_engine.ir.show import show_expr
 from halocline_engine.ir.types import DType

@@ -16,11 +16,11 @@ from column_cases import lowered
 import halocline_engine.ir
 import halocline_engine.language
 from halocline_engine.errors import HaloclineError
-from halocline_engine.ir.columns_check import Known, check_columns
-from halocline_engine.ir.columns_matrix import lower_matrix
-from halocline_engine.ir.columns_metric import Widths
-from halocline_engine.ir.columns_points import Shape
-from halocline_engine.ir.columns_table import OPERATORS, At
+from halocline_engine.ir.columns.check import Known, check_columns
+from halocline_engine.ir.columns.formulas.metric import Widths
+from halocline_engine.ir.columns.matrix import lower_matrix
+from halocline_engine.ir.columns.points import Shape
+from halocline_engine.ir.columns.table import OPERATORS, At
 from halocline_engine.ir.types import DType
 from halocline_engine.language.columns import parse_columns
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from halocline_engine.errors import ArgumentError, ProgramError
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
 

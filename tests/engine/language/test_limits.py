@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from halocline_engine.errors import LimitError, ProgramError, SyntaxRuleError
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
 

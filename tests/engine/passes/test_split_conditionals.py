@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import If
 from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify

@@ -9,7 +9,7 @@ from column_cases import lowered, uniform
 from differential import front
 
 from halocline_engine.analysis.extents import analyse
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Read
 from halocline_engine.schedule.level_terms import Ref
 from halocline_engine.schedule.levels import Form, LevelPlan, plan_levels

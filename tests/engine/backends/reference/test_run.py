@@ -14,7 +14,7 @@ import pytest
 
 import halocline_engine as he
 from halocline_engine.backends.reference.build import ReferenceArtifact
-from halocline_engine.ir.lower import lower
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 
 SHAPE = (4, 3, 6)

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
-from halocline_engine.ir.lower_fold import CASTS, Value, fold, truth
-from halocline_engine.ir.lower_names import Level, Names, literal, nearest
-from halocline_engine.ir.lower_scope import (
+from halocline_engine.ir.lower.fold import CASTS, Value, fold, truth
+from halocline_engine.ir.lower.names import Level, Names, literal, nearest
+from halocline_engine.ir.lower.scope import (
     AXES,
     CONSTANTS,
     REDUCTIONS,

@@ -14,7 +14,7 @@ from typing import assert_never
 import numpy as np
 
 from halocline_engine.errors import ProgramError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.lower_symbols import Symbols
+from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.nodes import (
     Binary,
     Call,

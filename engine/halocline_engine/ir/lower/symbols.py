@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from halocline_engine.errors import LimitError, TypeRuleError
-from halocline_engine.ir.lower_annotations import FieldType, TableType, read_type
-from halocline_engine.ir.lower_inline import Inliner
-from halocline_engine.ir.lower_names import Level, Names
-from halocline_engine.ir.lower_scope import Scope
-from halocline_engine.ir.lower_types import number
+from halocline_engine.ir.lower.annotations import FieldType, TableType, read_type
+from halocline_engine.ir.lower.inline import Inliner
+from halocline_engine.ir.lower.names import Level, Names
+from halocline_engine.ir.lower.scope import Scope
+from halocline_engine.ir.lower.types import number
 from halocline_engine.ir.nodes import Gather, Scalar, Table
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.limits import Limits

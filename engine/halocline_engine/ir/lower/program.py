@@ -11,14 +11,14 @@ from halocline_engine.errors import (
     ProgramError,
     SyntaxRuleError,
 )
-from halocline_engine.ir.lower_body import Body
-from halocline_engine.ir.lower_inline import Inliner
-from halocline_engine.ir.lower_intervals import check_order, read_interval
-from halocline_engine.ir.lower_names import Names, make_names, nearest
-from halocline_engine.ir.lower_scope import Scope, stencil_scope
-from halocline_engine.ir.lower_symbols import Symbols, check_count, make_symbols
-from halocline_engine.ir.lower_tables import check_gathers
-from halocline_engine.ir.lower_terms import Terms
+from halocline_engine.ir.lower.body import Body
+from halocline_engine.ir.lower.inline import Inliner
+from halocline_engine.ir.lower.intervals import check_order, read_interval
+from halocline_engine.ir.lower.names import Names, make_names, nearest
+from halocline_engine.ir.lower.scope import Scope, stencil_scope
+from halocline_engine.ir.lower.symbols import Symbols, check_count, make_symbols
+from halocline_engine.ir.lower.tables import check_gathers
+from halocline_engine.ir.lower.terms import Terms
 from halocline_engine.ir.nodes import Block, Computation, Field, Program, Temporary
 from halocline_engine.ir.types import Order
 from halocline_engine.language.source import START, fault, locate

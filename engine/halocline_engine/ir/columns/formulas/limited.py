@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from halocline_engine.ir.columns_algebra import Real, choose
-from halocline_engine.ir.columns_linear import left_biased_3, right_biased_3, upwind
-from halocline_engine.ir.columns_window import Window
+from halocline_engine.ir.columns.formulas.algebra import Real, choose
+from halocline_engine.ir.columns.formulas.linear import left_biased_3, right_biased_3, upwind
+from halocline_engine.ir.columns.formulas.window import Window
 
 __all__ = ["LIMITED"]
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from halocline_engine.errors import InternalError, LimitError, ProgramError, TypeRuleError
-from halocline_engine.ir.columns_algebra import Real
-from halocline_engine.ir.columns_lower import Lowering, assign, parts_of, program_of
-from halocline_engine.ir.columns_metric import Metric
-from halocline_engine.ir.columns_nodes import Columns, Compute, Fold, Item, Leaf, Result, Stencil
-from halocline_engine.ir.columns_points import Shape, Span
-from halocline_engine.ir.columns_table import OPERATORS, At
-from halocline_engine.ir.columns_values import Reader, Values
+from halocline_engine.ir.columns.formulas.algebra import Real
+from halocline_engine.ir.columns.formulas.metric import Metric
+from halocline_engine.ir.columns.formulas.values import Reader, Values
+from halocline_engine.ir.columns.lower import Lowering, assign, parts_of, program_of
+from halocline_engine.ir.columns.nodes import Columns, Compute, Fold, Item, Leaf, Result, Stencil
+from halocline_engine.ir.columns.points import Shape, Span
+from halocline_engine.ir.columns.table import OPERATORS, At
 from halocline_engine.ir.nodes import (
     Binary,
     Expr,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.lower_fold import CASTS
-from halocline_engine.ir.lower_names import Names, nearest
-from halocline_engine.ir.lower_scope import AXES, CONSTANTS, REDUCTIONS
-from halocline_engine.ir.lower_symbols import Symbols
-from halocline_engine.ir.lower_tables import (
+from halocline_engine.ir.lower.fold import CASTS
+from halocline_engine.ir.lower.names import Names, nearest
+from halocline_engine.ir.lower.scope import AXES, CONSTANTS, REDUCTIONS
+from halocline_engine.ir.lower.symbols import Symbols
+from halocline_engine.ir.lower.tables import (
     as_index,
     at_slot,
     combined,
@@ -19,7 +19,7 @@ from halocline_engine.ir.lower_tables import (
     no_column,
     slots_of,
 )
-from halocline_engine.ir.lower_types import (
+from halocline_engine.ir.lower.types import (
     apply,
     arithmetic,
     comparison,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from halocline_engine.ir.columns_algebra import Real
+from halocline_engine.ir.columns.formulas.algebra import Real
 from halocline_engine.ir.nodes import Field
 from halocline_engine.ir.types import Axis, DType
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from halocline_engine.errors import NameRuleError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.columns_calls import SIDES, listed, operator_of
-from halocline_engine.ir.columns_folds import FOLDS, Folds
-from halocline_engine.ir.columns_nodes import (
+from halocline_engine.ir.columns.calls import SIDES, listed, operator_of
+from halocline_engine.ir.columns.folds import FOLDS, Folds
+from halocline_engine.ir.columns.nodes import (
     Columns,
     Compute,
     Constant,
@@ -20,8 +20,8 @@ from halocline_engine.ir.columns_nodes import (
     Result,
     Stencil,
 )
-from halocline_engine.ir.columns_table import CONDITIONS, OPERATORS, At, Operator
-from halocline_engine.ir.lower_names import nearest
+from halocline_engine.ir.columns.table import CONDITIONS, OPERATORS, At, Operator
+from halocline_engine.ir.lower.names import nearest
 from halocline_engine.ir.nodes import COMPARISONS, FUNCTIONS, LOGICAL
 from halocline_engine.ir.types import DType
 from halocline_engine.language.columns_syntax import (

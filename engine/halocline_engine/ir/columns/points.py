@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Bound, Interval
 
 __all__ = ["Shape", "Span"]

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from halocline_engine.ir.columns_table import At
+from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.types import DType
 from halocline_engine.language.source import START, Place
 

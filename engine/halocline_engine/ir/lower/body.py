@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import InternalError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.lower_annotations import FieldType, TableType, read_type
-from halocline_engine.ir.lower_terms import Terms
-from halocline_engine.ir.lower_types import condition, convert
+from halocline_engine.ir.lower.annotations import FieldType, TableType, read_type
+from halocline_engine.ir.lower.terms import Terms
+from halocline_engine.ir.lower.types import condition, convert
 from halocline_engine.ir.nodes import Assign, If, Location, Statement
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.language.source import Place, fault

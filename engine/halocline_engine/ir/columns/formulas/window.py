@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from halocline_engine.errors import TypeRuleError
-from halocline_engine.ir.columns_algebra import Real
-from halocline_engine.ir.columns_nodes import End, Stencil
+from halocline_engine.ir.columns.formulas.algebra import Real
+from halocline_engine.ir.columns.nodes import End, Stencil
 from halocline_engine.language.source import fault
 
 __all__ = ["Window"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from halocline_engine.errors import NameRuleError
-from halocline_engine.ir.columns_table import OPERATORS, Operator
-from halocline_engine.ir.lower_names import nearest
+from halocline_engine.ir.columns.table import OPERATORS, Operator
+from halocline_engine.ir.lower.names import nearest
 from halocline_engine.language.columns_syntax import Act, ColumnSyntax, nodes_in
 from halocline_engine.language.source import fault, locate
 

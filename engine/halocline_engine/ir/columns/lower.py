@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from halocline_engine.errors import ProgramError
-from halocline_engine.ir.columns_metric import Metric, metric_fields
-from halocline_engine.ir.columns_nodes import (
+from halocline_engine.ir.columns.formulas.metric import Metric, metric_fields
+from halocline_engine.ir.columns.formulas.values import Keep, Values
+from halocline_engine.ir.columns.nodes import (
     Columns,
     Element,
     Fold,
@@ -23,10 +24,9 @@ from halocline_engine.ir.columns_nodes import (
     Slot,
     Stencil,
 )
-from halocline_engine.ir.columns_nodes import Compute as _Compute
-from halocline_engine.ir.columns_points import Shape, Span
-from halocline_engine.ir.columns_table import OPERATORS, At
-from halocline_engine.ir.columns_values import Keep, Values
+from halocline_engine.ir.columns.nodes import Compute as _Compute
+from halocline_engine.ir.columns.points import Shape, Span
+from halocline_engine.ir.columns.table import OPERATORS, At
 from halocline_engine.ir.nodes import (
     Assign,
     Block,

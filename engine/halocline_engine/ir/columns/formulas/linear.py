@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from halocline_engine.ir.columns_algebra import Real, choose
-from halocline_engine.ir.columns_window import Window
+from halocline_engine.ir.columns.formulas.algebra import Real, choose
+from halocline_engine.ir.columns.formulas.window import Window
 
 __all__ = ["LINEAR", "left_biased_3", "right_biased_3", "upwind"]
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from halocline_engine.errors import InternalError, ProgramError, TypeRuleError
-from halocline_engine.ir.columns_algebra import Real
-from halocline_engine.ir.columns_limited import LIMITED
-from halocline_engine.ir.columns_linear import LINEAR
-from halocline_engine.ir.columns_metric import SURFACE, Metric, width_at
-from halocline_engine.ir.columns_nodes import (
+from halocline_engine.ir.columns.formulas.algebra import Real
+from halocline_engine.ir.columns.formulas.limited import LIMITED
+from halocline_engine.ir.columns.formulas.linear import LINEAR
+from halocline_engine.ir.columns.formulas.metric import SURFACE, Metric, width_at
+from halocline_engine.ir.columns.formulas.window import Window
+from halocline_engine.ir.columns.nodes import (
     Columns,
     Compute,
     Constant,
@@ -23,10 +24,9 @@ from halocline_engine.ir.columns_nodes import (
     Stencil,
     Weight,
 )
-from halocline_engine.ir.columns_points import Shape
-from halocline_engine.ir.columns_table import OPERATORS, At
-from halocline_engine.ir.columns_window import Window
-from halocline_engine.ir.lower_types import convert, number
+from halocline_engine.ir.columns.points import Shape
+from halocline_engine.ir.columns.table import OPERATORS, At
+from halocline_engine.ir.lower.types import convert, number
 from halocline_engine.ir.nodes import (
     COMPARISONS,
     LOGICAL,

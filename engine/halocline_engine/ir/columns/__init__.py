@@ -1,0 +1,1 @@
+"""The column language: from operators on staggered columns to the IR."""

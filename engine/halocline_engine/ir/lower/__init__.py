@@ -1,0 +1,1 @@
+"""From a parsed program to the IR: names, types, intervals, bodies."""
