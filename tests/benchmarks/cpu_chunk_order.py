@@ -27,7 +27,7 @@ from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.order import ORDERS, BlockGrid, whole_rows
 from halocline_engine.run import run
-from halocline_engine.schedule.column_model import Reads, Work, fetch_bound, working_set
+from halocline_engine.schedule.traversal.column_model import Reads, Work, fetch_bound, working_set
 
 STAR = """
 def star(inp: Field[float], out: Field[float]):

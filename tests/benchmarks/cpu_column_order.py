@@ -48,7 +48,7 @@ from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
-from halocline_engine.schedule.walks import Walk, WalkOrder
+from halocline_engine.schedule.traversal.walks import Walk, WalkOrder
 
 Domain = tuple[int, int, int]
 PAGE = Path(__file__).parents[2] / "docs" / "column-order.md"

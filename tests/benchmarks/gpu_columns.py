@@ -54,7 +54,7 @@ from halocline_engine.device.cupy_types import cupy
 from halocline_engine.device.machine import current_machine
 from halocline_engine.ir.columns.formulas.metric import CENTRE_WIDTH, FACE_WIDTH
 from halocline_engine.ir.columns.table import At
-from halocline_engine.schedule.levels import Form
+from halocline_engine.schedule.levels.exchange import Form
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 

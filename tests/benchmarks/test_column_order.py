@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from halocline_engine.schedule.column_model import Reads, Work, working_set
-from halocline_engine.schedule.pictures import Scene, draw_svg
+from halocline_engine.schedule.traversal.column_model import Reads, Work, working_set
+from halocline_engine.schedule.traversal.pictures import Scene, draw_svg
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULT = Path(__file__).with_name("results") / "2026-11-21-cpu-column-order.json"

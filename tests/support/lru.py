@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
-from halocline_engine.schedule.column_model import Reads
+from halocline_engine.schedule.traversal.column_model import Reads
 
 __all__ = ["chunk_reads", "misses", "padded_reads"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.source import Region, Source
-from halocline_engine.schedule.recency import Recent
+from halocline_engine.schedule.traversal.lru import Recent
 
 __all__ = [
     "CachedSource",

@@ -40,7 +40,7 @@ from halocline_engine.language.columns_syntax import ColumnSyntax, names_in
 from halocline_engine.language.source import locate
 from halocline_engine.program import Compiled, compile_lowered
 from halocline_engine.schedule.nodes import Kernel
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["CheckedColumn", "ColumnRequest", "check_column", "column_job"]
 

@@ -1,13 +1,13 @@
 """A matrix product of named dimensions cut into tiles, and the order in which they are worked on.
 
 The tiles are those of `kernels.matmul.problem`, whatever the memory is. Memory decides how many of
-them are at hand. The tiles of the product are done in columns, see `schedule.column`: a column of
-tiles of the right operand, over all of the inner dimension, stays while the tiles of the left one
-pass by, so that right is read once and left once a column. How wide a column may be is that of
-`schedule.column_model`, with a tile as a cell. Where not even two rows of tiles over the inner
-dimension fit, there is no such width; then a block of tiles of the product stays instead, and both
-operands pass by for each block. A product of few tiles stays as a whole, so that there is as much
-to multiply with what was read as there can be.
+them are at hand. The tiles of the product are done in columns, see `schedule.traversal.column`: a
+column of tiles of the right operand, over all of the inner dimension, stays while the tiles of the
+left one pass by, so that right is read once and left once a column. How wide a column may be is
+that of `schedule.traversal.column_model`, with a tile as a cell. Where not even two rows of tiles
+over the inner dimension fit, there is no such width; then a block of tiles of the product stays
+instead, and both operands pass by for each block. A product of few tiles stays as a whole, so that
+there is as much to multiply with what was read as there can be.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from halocline_engine.distribute.gather_cut import Tiles
 from halocline_engine.distribute.partition import Span
 from halocline_engine.errors import CapacityError
 from halocline_engine.kernels.matmul.problem import CutSizes, even_step
-from halocline_engine.schedule.column import visits
-from halocline_engine.schedule.column_model import product_fitting_width, product_working_set
+from halocline_engine.schedule.traversal.column import visits
+from halocline_engine.schedule.traversal.column_model import (
+    product_fitting_width,
+    product_working_set,
+)
 
 __all__ = [
     "Panel",

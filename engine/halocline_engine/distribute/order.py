@@ -3,8 +3,8 @@
 Blocks are rows along I that follow each other along J, for each point of the other dimensions; of a
 dataset of three dimensions such a row is a plane of cells. What a block reads lies in chunks of the
 source, which neighbours share because of their halos. Down a column of blocks, a cache of a few
-rows of that column has what the next row needs; the model of `schedule.column_model` says how wide
-the column may be.
+rows of that column has what the next row needs; the model of `schedule.traversal.column_model` says
+how wide the column may be.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from halocline_engine.distribute.layout import Geometry, Layout, geometry
 from halocline_engine.distribute.partition import Block, Box, Span
 from halocline_engine.distribute.transfer import regions_of
 from halocline_engine.errors import ArgumentError
-from halocline_engine.schedule.column import tile_order, visits
-from halocline_engine.schedule.column_model import (
+from halocline_engine.schedule.traversal.column import tile_order, visits
+from halocline_engine.schedule.traversal.column_model import (
     Reads,
     Work,
     fitting_width,
     turning,
     working_set,
 )
-from halocline_engine.schedule.recency import Recent
+from halocline_engine.schedule.traversal.lru import Recent
 
 __all__ = [
     "ORDERS",

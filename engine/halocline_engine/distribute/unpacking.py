@@ -35,7 +35,7 @@ from halocline_engine.kernels.machine import Library
 from halocline_engine.kernels.unpack.cpu import read_files
 from halocline_engine.kernels.unpack.cuda import Checking, Placing
 from halocline_engine.kernels.unpack.problem import WORDS, Piece, packed_pieces
-from halocline_engine.schedule.recency import Recent
+from halocline_engine.schedule.traversal.lru import Recent
 
 __all__ = ["Desk", "Unpacker"]
 

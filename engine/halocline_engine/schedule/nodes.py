@@ -14,7 +14,7 @@ from typing import TypeAlias
 from halocline_engine.ir.extent import Facts, Horizontal
 from halocline_engine.ir.nodes import Interval, Program, Statement, Temporary
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.schedule.walks import AS_FITS, Walk
+from halocline_engine.schedule.traversal.walks import AS_FITS, Walk
 
 __all__ = [
     "Buffer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from halocline_engine.schedule.walks import AS_FITS, Walk
+from halocline_engine.schedule.traversal.walks import AS_FITS, Walk
 
 __all__ = ["Options", "Temporaries"]
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Program
-from halocline_engine.schedule.flatten import flatten
-from halocline_engine.schedule.fusion import fuse
-from halocline_engine.schedule.inline import inline
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.options import Options
-from halocline_engine.schedule.powers import expand_powers
-from halocline_engine.schedule.prune import prune
-from halocline_engine.schedule.rename import rename
-from halocline_engine.schedule.shafts import sink
-from halocline_engine.schedule.share import share
+from halocline_engine.schedule.passes.flatten import flatten
+from halocline_engine.schedule.passes.fusion import fuse
+from halocline_engine.schedule.passes.inline import inline
+from halocline_engine.schedule.passes.powers import expand_powers
+from halocline_engine.schedule.passes.prune import prune
+from halocline_engine.schedule.passes.share import share
 from halocline_engine.schedule.stages import draft
-from halocline_engine.schedule.staging import stage
-from halocline_engine.schedule.temporaries import place
+from halocline_engine.schedule.storage.column_fusion import sink
+from halocline_engine.schedule.storage.rename import rename
+from halocline_engine.schedule.storage.staging import stage
+from halocline_engine.schedule.storage.temporaries import place
 
 __all__ = ["plan"]
 

@@ -11,13 +11,13 @@ from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.show import show_body, show_interval
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of, targets_of
+from halocline_engine.schedule.levels.show import level_lines
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule
-from halocline_engine.schedule.prune import needed
-from halocline_engine.schedule.shafts import private
-from halocline_engine.schedule.show_levels import level_lines
-from halocline_engine.schedule.show_staging import home_in_block, staging_lines
+from halocline_engine.schedule.passes.prune import needed
 from halocline_engine.schedule.stages import draft
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.column_fusion import private
+from halocline_engine.schedule.storage.show import home_in_block, staging_lines
+from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["show_schedule"]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
-from halocline_engine.schedule.pictures import draw_svg, draw_text
+from halocline_engine.schedule.traversal.pictures import draw_svg, draw_text
 from halocline_service.api.context import Here, Owner, OwnJob, base_url
 from halocline_service.api.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.pictures import scene_of

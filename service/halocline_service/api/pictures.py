@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from halocline_engine.schedule.column_model import Reads, Work, turning, working_set
-from halocline_engine.schedule.pictures import Scene
+from halocline_engine.schedule.traversal.column_model import Reads, Work, turning, working_set
+from halocline_engine.schedule.traversal.pictures import Scene
 
 __all__ = ["scene_of"]
 

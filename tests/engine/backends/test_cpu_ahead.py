@@ -21,7 +21,7 @@ from halocline_engine.backends.cpu.run import CpuExecutable
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
-from halocline_engine.schedule.walks import Walk, WalkOrder
+from halocline_engine.schedule.traversal.walks import Walk, WalkOrder
 
 POINTS = """
 def points(a: Field[np.float64], b: Field[np.float32], p: Field[IJ, np.float64],

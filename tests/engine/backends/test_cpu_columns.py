@@ -17,11 +17,11 @@ from halocline_engine.backends.cpu.emit import emit
 from halocline_engine.backends.cpu.layout import contiguous
 from halocline_engine.backends.cpu.run import SERIAL_POINTS, CpuExecutable
 from halocline_engine.ir.types import Axis
-from halocline_engine.schedule.column import visits
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
-from halocline_engine.schedule.walks import Walk, WalkOrder
+from halocline_engine.schedule.traversal.column import visits
+from halocline_engine.schedule.traversal.walks import Walk, WalkOrder
 
 FLAT = """
 def flat(a: Field[np.float64], x: Field[np.float64]):
@@ -112,7 +112,7 @@ def test_compiled_columns_give_the_bits_of_the_reference(
 def test_the_text_visits_points_in_column_order(
     nk: int, rows: int, width: int, inner: Axis, zigzag: bool
 ) -> None:
-    """Against `schedule.column.visits`, along the axis that the columns are walked down."""
+    """Against `traversal.column.visits`, along the axis that the columns are walked down."""
     text = """
 def program(x: Field[np.float64]):
     with computation(PARALLEL), interval(...):

@@ -32,7 +32,7 @@ from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.types import Axis
-from halocline_engine.schedule.levels import Form
+from halocline_engine.schedule.levels.exchange import Form
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 

@@ -36,7 +36,7 @@ from halocline_engine.distribute.visiting import Visiting, shares, visit
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.program import compile_program
 from halocline_engine.run import run
-from halocline_engine.schedule.column_model import fetch_bound, turning, working_set
+from halocline_engine.schedule.traversal.column_model import fetch_bound, turning, working_set
 
 STAR = """
 def star(inp: Field[float], out: Field[float]):

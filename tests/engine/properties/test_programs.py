@@ -20,7 +20,7 @@ from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Program
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
-from halocline_engine.schedule.walks import Walk
+from halocline_engine.schedule.traversal.walks import Walk
 
 OPTIONS = (
     Options(),

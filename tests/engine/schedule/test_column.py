@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.column import ColumnOrder, columns_of, tile_order, visits
+from halocline_engine.schedule.traversal.column import ColumnOrder, columns_of, tile_order, visits
 
 MOST = 30
 

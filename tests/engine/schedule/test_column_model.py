@@ -9,8 +9,8 @@ import pytest
 from lru import chunk_reads, misses, padded_reads
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.column import ColumnOrder, tile_order
-from halocline_engine.schedule.column_model import (
+from halocline_engine.schedule.traversal.column import ColumnOrder, tile_order
+from halocline_engine.schedule.traversal.column_model import (
     Reads,
     Work,
     asymptotic_width,

@@ -4,14 +4,14 @@ from itertools import product
 
 import pytest
 
-from halocline_engine.errors import InternalError
-from halocline_engine.schedule.layout import (
+from halocline_engine.backends.cuda.layout import (
     DEVICE_ALIGNMENT,
     DEVICE_LAYOUT,
     StorageInfo,
     alignment_unit,
     stride_kinds,
 )
+from halocline_engine.errors import InternalError
 
 SHAPE = (3, 4, 5)
 

@@ -11,8 +11,8 @@ from differential import front
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Read
-from halocline_engine.schedule.level_terms import Ref
-from halocline_engine.schedule.levels import Form, LevelPlan, plan_levels
+from halocline_engine.schedule.levels.exchange import Form, LevelPlan, plan_levels
+from halocline_engine.schedule.levels.terms import Ref
 from halocline_engine.schedule.nodes import Kernel
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.show import show_schedule

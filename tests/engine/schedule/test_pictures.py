@@ -8,8 +8,13 @@ import pytest
 from lru import chunk_reads, misses
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.column_model import Reads, Work, counted_fetches, working_set
-from halocline_engine.schedule.pictures import Scene, draw_svg, draw_text, traced
+from halocline_engine.schedule.traversal.column_model import (
+    Reads,
+    Work,
+    counted_fetches,
+    working_set,
+)
+from halocline_engine.schedule.traversal.pictures import Scene, draw_svg, draw_text, traced
 
 NEAR = Reads((1, 1), (1, 1))
 NAMES = ("row", "column", "zigzag", "tiles")

@@ -29,9 +29,9 @@ from halocline_engine.ir.nodes import (
 )
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.ir.walk import expressions, walk
-from halocline_engine.schedule import inline as inlining
 from halocline_engine.schedule.nodes import Kernel, Levels, Schedule
 from halocline_engine.schedule.options import Options
+from halocline_engine.schedule.passes import inline as inlining
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.stages import Part

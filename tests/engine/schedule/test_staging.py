@@ -8,15 +8,15 @@ from itertools import product
 import pytest
 from differential import front
 
+from halocline_engine.backends.cuda.block_layout import BlockLayout
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Expr, Read
 from halocline_engine.ir.walk import rewrite_statement
-from halocline_engine.schedule.block_layout import BlockLayout
 from halocline_engine.schedule.nodes import Home, Kernel, Schedule, Staging
 from halocline_engine.schedule.options import Options, Temporaries
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.show import show_schedule
-from halocline_engine.schedule.staging import stage
+from halocline_engine.schedule.storage.staging import stage
 
 HALOS = (CENTRE, ((-1, 1), (-1, 1)), ((-2, 1), (0, 3)), ((0, 2), (-1, 0)), ((-3, 0), (-2, 2)))
 DOMAINS = ((1, 1, 2), (64, 8, 1), (63, 17, 3), (129, 5, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halocline_engine.schedule.pictures import draw_text
+from halocline_engine.schedule.traversal.pictures import draw_text
 from halocline_service.api.pictures import scene_of
 
 PLAN = {

@@ -19,9 +19,9 @@ from typing import TypeAlias
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import accesses_of, targets_of
-from halocline_engine.schedule.column_model import Reads, Work, fitting_width
 from halocline_engine.schedule.nodes import Kernel, Schedule
-from halocline_engine.schedule.walks import Walk
+from halocline_engine.schedule.traversal.column_model import Reads, Work, fitting_width
+from halocline_engine.schedule.traversal.walks import Walk
 
 __all__ = ["Cut", "Reuse", "Sizes", "cut", "reuse_of"]
 

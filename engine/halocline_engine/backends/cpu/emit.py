@@ -32,7 +32,7 @@ from halocline_engine.ir.nodes import (
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.ir.walk import accesses_of, expressions, targets_of, walk
 from halocline_engine.schedule.nodes import Kernel, Schedule, Section
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["Function", "Module", "emit"]
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule, Step
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["Phase", "Steps", "phases"]
 

@@ -27,7 +27,7 @@ from halocline_engine.backends.host import HostMemory
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule
-from halocline_engine.schedule.walks import Walk
+from halocline_engine.schedule.traversal.walks import Walk
 
 __all__ = ["SERIAL_POINTS", "Box", "CpuExecutable", "split"]
 

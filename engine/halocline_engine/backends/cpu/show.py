@@ -11,10 +11,10 @@ from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.columns import cut, reuse_of
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import accesses_of
-from halocline_engine.schedule.column_model import Reads
 from halocline_engine.schedule.nodes import Kernel, Schedule
-from halocline_engine.schedule.pictures import Scene, draw_text, sketch
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.temporaries import kernels_of
+from halocline_engine.schedule.traversal.column_model import Reads
+from halocline_engine.schedule.traversal.pictures import Scene, draw_text, sketch
 
 __all__ = ["walk_lines"]
 

@@ -9,9 +9,9 @@ from halocline_engine.backends.cuda.carry import Carry, Pass, carries, passes_of
 from halocline_engine.backends.cuda.entries import entries_of
 from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.ir.walk import assignments, reads
-from halocline_engine.schedule.coverage import exposed
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section
-from halocline_engine.schedule.shafts import private
+from halocline_engine.schedule.storage.column_fusion import private
+from halocline_engine.schedule.storage.coverage import exposed
 
 __all__ = ["Homes", "column_bytes", "homes_of", "served", "without_memory"]
 

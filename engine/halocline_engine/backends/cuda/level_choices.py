@@ -14,8 +14,8 @@ from typing import TypeAlias
 from halocline_engine.backends.cuda.level_values import headed
 from halocline_engine.backends.cuda.spell import spell
 from halocline_engine.ir.nodes import Expr, Number, Parameter, Read
-from halocline_engine.schedule.level_terms import Ref, same_head
-from halocline_engine.schedule.levels import LevelPlan
+from halocline_engine.schedule.levels.exchange import LevelPlan
+from halocline_engine.schedule.levels.terms import Ref, same_head
 
 __all__ = ["Choice", "Common", "Head", "Tree", "choices", "commons", "text_of", "united"]
 

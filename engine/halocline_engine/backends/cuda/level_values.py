@@ -20,8 +20,8 @@ from halocline_engine.ir.nodes import (
     Select,
     Unary,
 )
-from halocline_engine.schedule.level_terms import Ref
-from halocline_engine.schedule.levels import LevelPlan, Node
+from halocline_engine.schedule.levels.exchange import LevelPlan, Node
+from halocline_engine.schedule.levels.terms import Ref
 
 __all__ = ["Values", "headed"]
 

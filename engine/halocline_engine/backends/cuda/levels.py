@@ -3,7 +3,8 @@
 For arrays that are contiguous along K. A thread loads what it needs of all its columns before
 anything else, so that many loads are under way. Then values that other levels need go to shared
 memory, round by round, with a barrier behind each, and last the results are computed. See
-`schedule.levels` for what goes where, `levels_tile` for how many levels and columns a block has.
+`schedule.levels.exchange` for what goes where, `levels_tile` for how many levels and columns a
+block has.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from halocline_engine.errors import InternalError
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.nodes import Offset, Read
 from halocline_engine.ir.types import DType
-from halocline_engine.schedule.level_terms import Ref
-from halocline_engine.schedule.levels import LevelPlan, Load, Node, Rows
+from halocline_engine.schedule.levels.exchange import LevelPlan, Load, Node, Rows
+from halocline_engine.schedule.levels.terms import Ref
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["levels"]

@@ -13,7 +13,7 @@ from halocline_engine.backends.cuda.entries import Entry, Kind, Stride, Variant,
 from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.types import Axis, Order
-from halocline_engine.schedule.levels import Form, LevelPlan, plan_levels
+from halocline_engine.schedule.levels.exchange import Form, LevelPlan, plan_levels
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["along_fitted", "along_tile", "parts_of", "plan_of", "room_of", "shared_bytes"]

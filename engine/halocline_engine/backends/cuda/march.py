@@ -40,8 +40,8 @@ from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import reads
-from halocline_engine.schedule.coverage import exposed
 from halocline_engine.schedule.nodes import Section
+from halocline_engine.schedule.storage.coverage import exposed
 
 __all__ = ["Marcher"]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from halocline_engine.backends.base import Array, HostArray
-from halocline_engine.backends.cuda.machine import Machine
-from halocline_engine.schedule.layout import (
+from halocline_engine.backends.cuda.layout import (
     DEVICE_ALIGNMENT,
     DEVICE_LAYOUT,
     StorageInfo,
     alignment_unit,
 )
+from halocline_engine.backends.cuda.machine import Machine
 
 __all__ = ["PitchedMemory"]
 

@@ -3,7 +3,8 @@
 For arrays that are contiguous along I. A thread has a few neighbouring columns and some levels. It
 begins a few levels below, so that its rings are full when its own levels begin. On the levels
 between the ends, where all steps are alike, the elements of the next step are loaded before those
-of this one are used. See `schedule.level_rings` for what is kept, and `rings_tile` for the sizes.
+of this one are used. See `schedule.levels.rolling` for what is kept, and `rings_tile` for the
+sizes.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from halocline_engine.errors import InternalError
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.nodes import Read
 from halocline_engine.ir.types import DType
-from halocline_engine.schedule.level_rings import Ring, Rings
-from halocline_engine.schedule.level_terms import Ref
-from halocline_engine.schedule.levels import Rows
+from halocline_engine.schedule.levels.exchange import Rows
+from halocline_engine.schedule.levels.rolling import Ring, Rings
+from halocline_engine.schedule.levels.terms import Ref
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["rings"]

@@ -14,8 +14,8 @@ from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Read
 from halocline_engine.ir.types import Axis, Order
-from halocline_engine.schedule.level_rings import Rings, rings_of
-from halocline_engine.schedule.levels import Form, plan_levels
+from halocline_engine.schedule.levels.exchange import Form, plan_levels
+from halocline_engine.schedule.levels.rolling import Rings, rings_of
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["RINGS", "rings_fitted", "rings_for", "rings_tile"]

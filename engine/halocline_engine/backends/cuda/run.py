@@ -43,7 +43,7 @@ from halocline_engine.cache import Cache, key_of
 from halocline_engine.ir.extent import CENTRE, Horizontal, enclose
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.schedule.nodes import Buffer, Schedule
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["CudaExecutable"]
 

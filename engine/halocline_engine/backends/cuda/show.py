@@ -13,9 +13,9 @@ from halocline_engine.backends.cuda.tiling import Domain, Tile
 from halocline_engine.backends.cuda.views import usual_variant
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of
-from halocline_engine.schedule.column_model import Reads
 from halocline_engine.schedule.nodes import Schedule
-from halocline_engine.schedule.pictures import Scene, draw_text, sketch
+from halocline_engine.schedule.traversal.column_model import Reads
+from halocline_engine.schedule.traversal.pictures import Scene, draw_text, sketch
 
 __all__ = ["walk_lines"]
 

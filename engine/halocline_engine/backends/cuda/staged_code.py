@@ -30,10 +30,10 @@ from halocline_engine.backends.cuda.tiling import Tile
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.extent import shift
 from halocline_engine.ir.walk import accesses_of, targets_of
-from halocline_engine.schedule.coverage import holds
 from halocline_engine.schedule.nodes import Buffer, Home, Kernel, Section
 from halocline_engine.schedule.stages import WHOLE
-from halocline_engine.schedule.staging import common_halo
+from halocline_engine.schedule.storage.coverage import holds
+from halocline_engine.schedule.storage.staging import common_halo
 
 __all__ = ["staged_code", "waits"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from halocline_engine.backends.cuda.block_layout import BlockLayout
+from halocline_engine.backends.cuda.layout import DEVICE_LAYOUT, StorageInfo, alignment_unit
 from halocline_engine.backends.cuda.staged import Staged
 from halocline_engine.backends.cuda.tiling import Domain, Tile
-from halocline_engine.schedule.block_layout import BlockLayout
-from halocline_engine.schedule.layout import DEVICE_LAYOUT, StorageInfo, alignment_unit
 from halocline_engine.schedule.nodes import Home
-from halocline_engine.schedule.staging import common_halo
+from halocline_engine.schedule.storage.staging import common_halo
 
 __all__ = [
     "Room",

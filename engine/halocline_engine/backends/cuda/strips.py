@@ -3,9 +3,9 @@
 Blocks of some levels read a few levels of the blocks below them again. The cache of the device has
 those still, unless a level is so large that the blocks in between pushed them out; then the domain
 is cut along J into strips of equal height, and each is computed up to the last level. This is the
-column schedule of `schedule/column.py` with levels for rows, and rows of points for cells: a strip
-is a column, as wide as the model of `schedule/column_model.py` says. On one level rows of points
-are rows, and columns are cut along I.
+column schedule of `schedule/traversal/column.py` with levels for rows, and rows of points for
+cells: a strip is a column, as wide as the model of `schedule/traversal/column_model.py` says. On
+one level rows of points are rows, and columns are cut along I.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from halocline_engine.backends.cuda.tiling import Domain, Tile
-from halocline_engine.schedule.column_model import Reads, Work, fitting_width
+from halocline_engine.schedule.traversal.column_model import Reads, Work, fitting_width
 
 __all__ = ["Again", "column_of", "strip_of", "worth_turning"]
 

@@ -19,8 +19,8 @@ from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.nodes import Offset, Statement
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.walk import assignments, reads
-from halocline_engine.schedule.coverage import assigns, exposed
 from halocline_engine.schedule.nodes import Section
+from halocline_engine.schedule.storage.coverage import assigns, exposed
 
 __all__ = ["VECTOR", "TileBody", "loaded_offsets", "outputs", "slot", "tile_body"]
 

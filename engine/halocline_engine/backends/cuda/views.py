@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from halocline_engine.backends.cuda.entries import H200_CACHE, Kind, Stride, Variant, arrays_of
+from halocline_engine.backends.cuda.layout import stride_kinds
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.types import Axis
-from halocline_engine.schedule.layout import stride_kinds
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["Lie", "View", "disjoint", "lie_of", "usual_variant", "variant_of", "view_of"]

@@ -14,8 +14,8 @@ from dataclasses import replace
 from halocline_engine.ir.nodes import Assign, Expr, If, Number, Read, Statement
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import rewrite_statement
-from halocline_engine.schedule.coverage import is_defined
 from halocline_engine.schedule.stages import Draft, Names, Part, Stage
+from halocline_engine.schedule.storage.coverage import is_defined
 
 __all__ = ["rename", "zero"]
 

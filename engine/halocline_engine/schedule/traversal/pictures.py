@@ -13,9 +13,9 @@ from html import escape
 from typing import Literal, TypeAlias
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.column import ColumnOrder, tile_order
-from halocline_engine.schedule.column_model import Reads, Work, working_set
-from halocline_engine.schedule.recency import Recent
+from halocline_engine.schedule.traversal.column import ColumnOrder, tile_order
+from halocline_engine.schedule.traversal.column_model import Reads, Work, working_set
+from halocline_engine.schedule.traversal.lru import Recent
 
 __all__ = ["Picture", "Scene", "Stay", "Trace", "draw_svg", "draw_text", "sketch", "traced"]
 

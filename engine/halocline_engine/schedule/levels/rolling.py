@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.nodes import Read
-from halocline_engine.schedule.level_terms import Ref
-from halocline_engine.schedule.levels import LevelPlan, Node
+from halocline_engine.schedule.levels.exchange import LevelPlan, Node
+from halocline_engine.schedule.levels.terms import Ref
 
 __all__ = ["Ring", "Rings", "rings_of"]
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.nodes import Number, Parameter, Read
-from halocline_engine.schedule.level_terms import Ref, Term, Terms, terms_of
+from halocline_engine.schedule.levels.terms import Ref, Term, Terms, terms_of
 from halocline_engine.schedule.nodes import Kernel
 
 __all__ = ["Form", "LevelPlan", "Load", "Node", "Rows", "plan_levels"]

@@ -13,10 +13,10 @@ from halocline_engine.ir.extent import Horizontal, enclose, shift
 from halocline_engine.ir.nodes import Assign, Statement, Temporary
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import accesses_of, targets_of
-from halocline_engine.schedule.coverage import assigns, exposed, is_defined
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule, Section, Step
-from halocline_engine.schedule.rename import zero
 from halocline_engine.schedule.stages import WHOLE, Draft
+from halocline_engine.schedule.storage.coverage import assigns, exposed, is_defined
+from halocline_engine.schedule.storage.rename import zero
 
 __all__ = ["buffered", "kernels_of", "map_kernels", "place"]
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from halocline_engine.ir.nodes import Assign, Expr, Offset, Read, Statement
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import expressions, rewrite, rewrite_statement, walk
-from halocline_engine.schedule.cost import operations
-from halocline_engine.schedule.coverage import is_defined
-from halocline_engine.schedule.fusion import fuse
 from halocline_engine.schedule.options import Options
-from halocline_engine.schedule.prune import prune
+from halocline_engine.schedule.passes.cost import operations
+from halocline_engine.schedule.passes.fusion import fuse
+from halocline_engine.schedule.passes.prune import prune
 from halocline_engine.schedule.stages import Draft, Part, Stage
-from halocline_engine.schedule.temporaries import buffered
+from halocline_engine.schedule.storage.coverage import is_defined
+from halocline_engine.schedule.storage.temporaries import buffered
 
 __all__ = ["inline"]
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.column import columns_of
+from halocline_engine.schedule.traversal.column import columns_of
 
 __all__ = [
     "Reads",

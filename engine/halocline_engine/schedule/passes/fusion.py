@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from halocline_engine.ir.nodes import Interval, Statement
 from halocline_engine.ir.types import Order
-from halocline_engine.schedule.distribution import distribute
 from halocline_engine.schedule.nodes import Kernel, Level, Levels, Section, Step
+from halocline_engine.schedule.passes.distribution import distribute
 from halocline_engine.schedule.stages import Draft, Part, Stage, follows
 
 __all__ = ["fuse"]

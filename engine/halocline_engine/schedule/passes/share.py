@@ -30,7 +30,7 @@ from halocline_engine.ir.nodes import (
 from halocline_engine.ir.walk import children, rewrite, targets_of
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.stages import Names
-from halocline_engine.schedule.temporaries import map_kernels
+from halocline_engine.schedule.storage.temporaries import map_kernels
 
 __all__ = ["share"]
 

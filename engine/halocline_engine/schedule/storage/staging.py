@@ -15,10 +15,10 @@ from halocline_engine.ir.extent import CENTRE, Horizontal, enclose, shift
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import accesses_of, targets_of
-from halocline_engine.schedule.coverage import holds
 from halocline_engine.schedule.nodes import Buffer, Home, Kernel, Schedule, Staging, Step
 from halocline_engine.schedule.options import Options
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.coverage import holds
+from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["common_halo", "stage"]
 

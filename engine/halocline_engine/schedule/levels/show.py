@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import reads
-from halocline_engine.schedule.levels import Form, LevelPlan, plan_levels
+from halocline_engine.schedule.levels.exchange import Form, LevelPlan, plan_levels
 from halocline_engine.schedule.nodes import Kernel, Schedule
 
 __all__ = ["level_lines"]

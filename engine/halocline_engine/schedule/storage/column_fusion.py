@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section, Step
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["private", "sink"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from halocline_engine.backends.cuda.layout import DEVICE_LAYOUT, StorageInfo
 from halocline_engine.ir.extent import Horizontal
-from halocline_engine.schedule.layout import DEVICE_LAYOUT, StorageInfo
 
 __all__ = ["BlockLayout"]
 

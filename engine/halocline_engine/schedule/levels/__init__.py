@@ -1,0 +1,1 @@
+"""Vertical sweeps: the values of a column and the levels that hand them on."""

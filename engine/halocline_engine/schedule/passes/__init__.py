@@ -1,0 +1,1 @@
+"""Passes over a schedule in the making: loop nests, inlining, shared subexpressions."""

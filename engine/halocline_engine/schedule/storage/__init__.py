@@ -1,0 +1,1 @@
+"""Where temporaries live: registers, memory that blocks of threads share, arrays."""

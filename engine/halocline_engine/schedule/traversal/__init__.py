@@ -1,0 +1,1 @@
+"""The order in which points and blocks are visited, and what a cache holds meanwhile."""
