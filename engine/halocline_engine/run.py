@@ -63,9 +63,10 @@ from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.executor import Pool
 from halocline_engine.distribute.launch import launch
 from halocline_engine.distribute.options import Options, options_of
-from halocline_engine.distribute.pool import LocalPool, Pool
+from halocline_engine.distribute.pool import LocalPool
 from halocline_engine.distribute.pools import granted
 from halocline_engine.distribute.prepare import Request, check
 from halocline_engine.errors import ArgumentError

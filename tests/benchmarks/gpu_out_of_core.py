@@ -66,13 +66,13 @@ from halocline_engine.device.io.threaded_files import CrewFiles
 from halocline_engine.distribute import belt as belts
 from halocline_engine.distribute import pipeline
 from halocline_engine.distribute.belt import open_belt
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.conveyor import Conveyor, Item, PipelinedWork, items_of
 from halocline_engine.distribute.events import Event, Finished, Planned
+from halocline_engine.distribute.model import Report
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.pipeline import Stage
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import Report
 from halocline_engine.run import run
 
 

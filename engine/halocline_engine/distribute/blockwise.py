@@ -32,6 +32,7 @@ from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink, create_arr
 from halocline_engine.datasets.source import InMemory, Opened, Source, spool
 from halocline_engine.datasets.trial import check_frame
 from halocline_engine.datasets.untyped import ZARR
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.events import (
     BlockFinished,
     Event,
@@ -39,6 +40,8 @@ from halocline_engine.distribute.events import (
     PassFinished,
     Planned,
 )
+from halocline_engine.distribute.executor import Pool
+from halocline_engine.distribute.model import BlockWork
 from halocline_engine.distribute.partition import Block
 from halocline_engine.distribute.places import (
     check_output,
@@ -47,9 +50,6 @@ from halocline_engine.distribute.places import (
     published,
     temporary_folder,
 )
-from halocline_engine.distribute.pool import Pool
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork
 from halocline_engine.errors import CapacityError
 from halocline_engine.version import halocline_version
 

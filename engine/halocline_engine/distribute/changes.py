@@ -24,16 +24,17 @@ from halocline_engine.arguments import check_functions
 from halocline_engine.backends.transfers import transfers_on
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Opened, Source
+from halocline_engine.distribute.blocking import check_reading, chunks_within, region_of
 from halocline_engine.distribute.blockwise import Blockwise, Output, run_blockwise
+from halocline_engine.distribute.cancel import Asked, stop_if
 from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.executor import Pool
+from halocline_engine.distribute.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block, Span, partition
-from halocline_engine.distribute.pool import LocalPool, Pool
+from halocline_engine.distribute.pool import LocalPool
 from halocline_engine.distribute.pools import open_pool
 from halocline_engine.distribute.reading import reading_of
-from halocline_engine.distribute.solving import check_reading, chunks_within, region_of, stop_if
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.indirect.plan import IndexPlan
 from halocline_engine.kernels.indirect.problem import Direction

@@ -26,16 +26,11 @@ from distributed.system import MEMORY_LIMIT
 
 from halocline_engine.backends.registry import AUTO, resolve
 from halocline_engine.device.probe import device_count
-from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.pool import (
-    POLL,
-    Done,
-    host_memory,
-    usable_device_memory,
-)
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork, Report, RunWork
-from halocline_engine.distribute.visiting import shares
+from halocline_engine.distribute.cancel import Asked
+from halocline_engine.distribute.executor import POLL, Done
+from halocline_engine.distribute.model import BlockWork, Report, RunWork
+from halocline_engine.distribute.partition import Block, shares
+from halocline_engine.distribute.pool import host_memory, usable_device_memory
 from halocline_engine.distribute.workers import AT_HAND, Workers, ask_scheduler
 from halocline_engine.errors import (
     ArgumentError,

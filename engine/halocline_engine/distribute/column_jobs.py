@@ -19,12 +19,12 @@ from halocline_engine.datasets.column_grid import ColumnGrid, column_grid
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Opened, Source
 from halocline_engine.datasets.variables import check_distinct
+from halocline_engine.distribute.blocking import Cut, chunks_within, cut_batch, room_for
 from halocline_engine.distribute.blockwise import Blockwise, Output
 from halocline_engine.distribute.column_work import ColumnInput, ColumnOutput, ColumnWork
-from halocline_engine.distribute.pool import Pool
+from halocline_engine.distribute.executor import Pool
 from halocline_engine.distribute.prepare import scalars_of, temporaries_of
 from halocline_engine.distribute.reading import reading_of
-from halocline_engine.distribute.solving import Cut, chunks_within, cut_batch, room_for
 from halocline_engine.distribute.task import Code
 from halocline_engine.errors import ArgumentError, FieldError, ProgramError
 from halocline_engine.ir.columns.check import Known, check_columns

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from halocline_engine.backends.base import Array, Executable, Value
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.blocking import region_of
+from halocline_engine.distribute.cancel import Asked, stop_if
+from halocline_engine.distribute.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.partition import Block, Span
-from halocline_engine.distribute.solving import region_of, stop_if
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import COMPUTE, Code, Report, peak_bytes
+from halocline_engine.distribute.task import Code
 
 __all__ = ["ColumnInput", "ColumnOutput", "ColumnWork"]
 

@@ -22,6 +22,7 @@ from halocline_engine.backends.base import Array, Executable
 from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.match import Role
 from halocline_engine.distribute.belt import Belt
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.carry import Share, points_of, same_point, share
 from halocline_engine.distribute.direct import (
     Reader,
@@ -37,12 +38,13 @@ from halocline_engine.distribute.filing import Filing
 from halocline_engine.distribute.ghosts import fill_ghosts
 from halocline_engine.distribute.layout import Geometry, geometry
 from halocline_engine.distribute.lending import Lender, Lent
+from halocline_engine.distribute.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.partition import Block, Box
 from halocline_engine.distribute.pipeline import run_pipeline
 from halocline_engine.distribute.replay import Replays, kind_of
 from halocline_engine.distribute.rooms import Room, box_bytes, shape_of
-from halocline_engine.distribute.steps import Asked, Bench
-from halocline_engine.distribute.task import COMPUTE, Report, Work, executable_of, peak_bytes
+from halocline_engine.distribute.steps import Bench
+from halocline_engine.distribute.task import Work, executable_of
 
 if TYPE_CHECKING:
     from halocline_engine.distribute.unpacking import Unpacker

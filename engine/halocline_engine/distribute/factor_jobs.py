@@ -12,7 +12,15 @@ import xarray as xr
 
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import InMemory, Opened, Source, spool
+from halocline_engine.distribute.blocking import (
+    Cut,
+    check_wanted,
+    chunks_within,
+    cut_batch,
+    room_for,
+)
 from halocline_engine.distribute.blockwise import Blockwise, Output, Stage
+from halocline_engine.distribute.executor import Pool
 from halocline_engine.distribute.factoring import (
     FACTORS,
     OF_CORNERS,
@@ -20,17 +28,9 @@ from halocline_engine.distribute.factoring import (
     FactoredWork,
     FactorWork,
 )
-from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.reading import Reading, reading_of
 from halocline_engine.distribute.solve_jobs import bands_of, chunks_in
-from halocline_engine.distribute.solving import (
-    Band,
-    Cut,
-    check_wanted,
-    chunks_within,
-    cut_batch,
-    room_for,
-)
+from halocline_engine.distribute.solving import Band
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.status import status_attributes
 from halocline_engine.kernels.tridiagonal.problem import rows_of_periodic

@@ -13,18 +13,12 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.blocking import region_of
+from halocline_engine.distribute.cancel import Asked, stop_if
+from halocline_engine.distribute.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.partition import Block, Span
 from halocline_engine.distribute.solvers import tridiagonal_solver
-from halocline_engine.distribute.solving import (
-    Band,
-    read_band,
-    region_of,
-    repeated,
-    status_with,
-    stop_if,
-)
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.solving import Band, read_band, repeated, status_with
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.problem import Factored
 

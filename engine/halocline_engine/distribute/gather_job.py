@@ -22,12 +22,14 @@ import xarray as xr
 
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import InMemory, Opened, Source, spool
+from halocline_engine.distribute.blocking import chunks_within
 from halocline_engine.distribute.blockwise import (
     Blockwise,
     Output,
     check_blockwise,
     run_blockwise,
 )
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.events import (
     BlockFinished,
     Event,
@@ -35,6 +37,7 @@ from halocline_engine.distribute.events import (
     PassFinished,
     Planned,
 )
+from halocline_engine.distribute.executor import Pool
 from halocline_engine.distribute.gather_cut import Cut, Exchange, choose_cut, task_bytes
 from halocline_engine.distribute.gather_files import Shelf
 from halocline_engine.distribute.gather_work import (
@@ -44,12 +47,9 @@ from halocline_engine.distribute.gather_work import (
     Sending,
     Sorting,
 )
+from halocline_engine.distribute.model import BlockWork
 from halocline_engine.distribute.partition import Block, Span
 from halocline_engine.distribute.places import check_space, field_bytes, temporary_folder
-from halocline_engine.distribute.pool import Pool
-from halocline_engine.distribute.solving import chunks_within
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.indirect.indices import Outside, duplicate_error, outside_error
 from halocline_engine.kernels.indirect.problem import Duplicates

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from halocline_engine.backends.transfers import transfers_on
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.blocking import region_of
+from halocline_engine.distribute.cancel import Asked, stop_if
 from halocline_engine.distribute.gather_cut import Cut, Exchange
 from halocline_engine.distribute.gather_files import Shelf, Sorted
+from halocline_engine.distribute.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.partition import Block, Span
-from halocline_engine.distribute.solving import region_of, stop_if
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, keep_last, outside_of, resolve
 from halocline_engine.kernels.indirect.plan import plan_transfer
 from halocline_engine.kernels.indirect.problem import (

@@ -20,15 +20,15 @@ from halocline_engine.datasets.trial import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.belt import turns
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.direct import is_raw
 from halocline_engine.distribute.events import Planned
+from halocline_engine.distribute.executor import Pool
 from halocline_engine.distribute.memory import held_bytes
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.places import check_space, field_bytes, temporary_folder
 from halocline_engine.distribute.planning import Demand, Plan, Supply, make_plan
-from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.prepare import Checked, fingerprint_of, temporaries_of
-from halocline_engine.distribute.steps import Asked
 from halocline_engine.distribute.streamed import Job, Tell, stream
 from halocline_engine.distribute.task import Code
 from halocline_engine.errors import CapacityError

@@ -21,7 +21,9 @@ from halocline_engine.datasets.sink import Sink, ZarrSink
 from halocline_engine.datasets.source import Opened, Source, ZarrStore
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blockwise import Blockwise, Output, run_blockwise
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.events import Event, Planned
+from halocline_engine.distribute.executor import Done, Pool
 from halocline_engine.distribute.matmul_cut import (
     Panel,
     Panels,
@@ -38,11 +40,9 @@ from halocline_engine.distribute.matmul_read import (
     plain_files,
 )
 from halocline_engine.distribute.matmul_work import ProductWork, bench_threads
+from halocline_engine.distribute.model import BlockWork, Report
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Block, Span
-from halocline_engine.distribute.pool import Done, Pool
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork, Report
 from halocline_engine.errors import ArgumentError, CapacityError, InternalError
 from halocline_engine.kernels.matmul.bench import total_type
 from halocline_engine.kernels.matmul.problem import CUTS

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.raw import RawArray, raw_array
 from halocline_engine.datasets.sink import Sink, ZarrSink
 from halocline_engine.datasets.source import Source, ZarrStore
+from halocline_engine.distribute.blocking import region_of
 from halocline_engine.distribute.partition import Span
-from halocline_engine.distribute.solving import region_of
 
 __all__ = [
     "PIECE",

@@ -18,9 +18,9 @@ from halocline_engine.datasets.raw import RawArray
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.source import Source, ZarrStore, array_in
 from halocline_engine.device.memory.zero_copy import Lent
+from halocline_engine.distribute.blocking import region_of
+from halocline_engine.distribute.executor import POLL
 from halocline_engine.distribute.matmul_read import Made, Operand, Piece, plain_files
-from halocline_engine.distribute.pool import POLL
-from halocline_engine.distribute.solving import region_of
 from halocline_engine.kernels.matmul.bench import Rectangle
 
 __all__ = ["Copied", "Places", "Stored", "held_array", "lent_pieces", "rectangle", "rows_of"]

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.sink import ArraySink, Sink
 from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.cancel import Asked, stop_if
+from halocline_engine.distribute.executor import POLL
 from halocline_engine.distribute.matmul_cut import (
     Panel,
     Panels,
@@ -51,11 +53,8 @@ from halocline_engine.distribute.matmul_rows import (
     lent_pieces,
     rectangle,
 )
+from halocline_engine.distribute.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.partition import Block, Span
-from halocline_engine.distribute.pool import POLL
-from halocline_engine.distribute.solving import stop_if
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import COMPUTE, Report, peak_bytes
 from halocline_engine.kernels.matmul.bench import Bench, HostBench, Shape
 
 __all__ = ["ProductWork", "bench_threads"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from halocline_engine.errors import CapacityError
 
-__all__ = ["MOST_BLOCKS", "Block", "Box", "Span", "block_count", "partition"]
+__all__ = ["MOST_BLOCKS", "Block", "Box", "Span", "block_count", "partition", "shares"]
 
 #: Blocks that one pass may have: each is a task, with events and a place in the plan.
 MOST_BLOCKS = 1_000_000
@@ -131,3 +131,16 @@ def partition(
 def _spans(size: int, step: int) -> Iterator[Span]:
     for start in range(0, size, step):
         yield Span(start, min(size, start + step))
+
+
+_T = TypeVar("_T")
+
+
+def shares(blocks: Sequence[_T], parts: int) -> list[Sequence[_T]]:
+    """Cut blocks into so many parts, in which neighbours stay together.
+
+    >>> [len(part) for part in shares([None] * 7, 3)]
+    [2, 2, 3]
+    """
+    cuts = [len(blocks) * part // parts for part in range(parts + 1)]
+    return [blocks[first:last] for first, last in itertools.pairwise(cuts)]

@@ -23,7 +23,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from halocline_engine.distribute.steps import Asked
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.errors import CancelledError
 
 __all__ = ["AT_ONCE", "Lane", "Lanes", "Mark", "Stage", "Stages", "Step", "needs", "run_pipeline"]

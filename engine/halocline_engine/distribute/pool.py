@@ -8,76 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 
 from halocline_engine.device.probe import device_facts
+from halocline_engine.distribute.cancel import Asked
+from halocline_engine.distribute.executor import POLL, Done
+from halocline_engine.distribute.model import BlockWork, Report, StreamWork
 from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork, Report, StreamWork
 from halocline_engine.errors import CancelledError
 
-__all__ = ["POLL", "Done", "LocalPool", "Pool", "host_memory", "usable_device_memory"]
+__all__ = ["LocalPool", "host_memory", "usable_device_memory"]
 
-#: Seconds between two looks at whether someone asked for the end.
-POLL = 0.1
 _SHARE = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A block that is computed and written, and by whom."""
-
-    report: Report
-    worker: str
-
-
-class Pool(Protocol):
-    """Some processes that compute blocks."""
-
-    @property
-    def workers(self) -> int:
-        """How many processes."""
-        ...
-
-    @property
-    def threads(self) -> int:
-        """How many blocks a process has at hand at once; it computes one of them at a time."""
-        ...
-
-    @property
-    def memory(self) -> int:
-        """Bytes that the blocks of one process may take."""
-        ...
-
-    @property
-    def remote(self) -> bool:
-        """Whether the processes are others than this one."""
-        ...
-
-    @property
-    def beside(self) -> int:
-        """How many of the processes share the cores of one machine, at most."""
-        ...
-
-    def device_memory(self, target: str) -> int | None:
-        """Return the bytes that blocks may take on the device of a process.
-
-        None where the target computes in the memory of the process.
-        """
-        ...
-
-    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
-        """Compute blocks and yield them as they finish; raises what a block raised.
-
-        When it raises, nothing is being written any more.
-        """
-        ...
-
-    def everywhere(self, function: Callable[[], None]) -> None:
-        """Call a function once in each process that can be reached."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from halocline_engine.arguments import whole
 from halocline_engine.backends.registry import resolve
+from halocline_engine.distribute.cancel import Asked
+from halocline_engine.distribute.executor import Done, Pool
+from halocline_engine.distribute.model import BlockWork
 from halocline_engine.distribute.options import Options, options_of
 from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.pool import Done, LocalPool, Pool
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork
+from halocline_engine.distribute.pool import LocalPool
 
 if TYPE_CHECKING:
     from distributed import Client

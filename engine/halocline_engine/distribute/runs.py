@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from halocline_engine.datasets.chunks import CachedSource, clear_cache
 from halocline_engine.distribute.belt import Belt, open_belt
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.conveyor import PipelinedWork
+from halocline_engine.distribute.model import Report
 from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import Report, Work
+from halocline_engine.distribute.task import Work
 
 __all__ = ["PipelinedRuns", "end_runs"]
 

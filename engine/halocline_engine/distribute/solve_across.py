@@ -16,9 +16,17 @@ import numpy as np
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.source import Arrays, ArrayStore, Source
 from halocline_engine.datasets.untyped import ZARR
+from halocline_engine.distribute.blocking import (
+    LARGE_TASK,
+    SMALL_TASK,
+    TASKS_A_WORKER,
+    check_reading,
+    check_wanted,
+    room_for,
+)
 from halocline_engine.distribute.blockwise import Blockwise, Stage
+from halocline_engine.distribute.executor import Pool
 from halocline_engine.distribute.partition import Block, partition
-from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.reading import reading_of
 from halocline_engine.distribute.solve_jobs import (
     CheckedBanded,
@@ -33,14 +41,6 @@ from halocline_engine.distribute.solve_pieces import (
     FillWork,
     ReduceWork,
     VerdictWork,
-)
-from halocline_engine.distribute.solving import (
-    LARGE_TASK,
-    SMALL_TASK,
-    TASKS_A_WORKER,
-    check_reading,
-    check_wanted,
-    room_for,
 )
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.tridiagonal.pieces import PIECE, Pieces, cut_rows

@@ -16,18 +16,12 @@ from halocline_engine.datasets.ragged import Ragged, ragged_of
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Opened, Source
 from halocline_engine.datasets.variables import variable_of
+from halocline_engine.distribute.blocking import check_reading, chunks_within, cut_batch, room_for
 from halocline_engine.distribute.blockwise import Blockwise, Output
+from halocline_engine.distribute.executor import Pool
 from halocline_engine.distribute.partition import Block, Span
-from halocline_engine.distribute.pool import Pool
 from halocline_engine.distribute.reading import reading_of
-from halocline_engine.distribute.solving import (
-    Band,
-    BandedWork,
-    check_reading,
-    chunks_within,
-    cut_batch,
-    room_for,
-)
+from halocline_engine.distribute.solving import Band, BandedWork
 from halocline_engine.distribute.tree_solving import TreeWork, pieces_of
 from halocline_engine.errors import ArgumentError, CapacityError, FieldError
 from halocline_engine.kernels.status import status_attributes

@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, Executable, Turning, Value, prepare
 from halocline_engine.datasets.match import FieldUse, Role
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.layout import Geometry, Layout, Reaches
 from halocline_engine.distribute.partition import Box
 from halocline_engine.errors import CancelledError
 from halocline_engine.ir.types import Axis
 
-__all__ = ["Asked", "Bench", "nothing"]
+__all__ = ["Bench", "nothing"]
 
-#: Whether somebody asked for the end.
-Asked = Callable[[], bool]
 
 #: Steps that are made one by one before others are repeated: each field has had each of its arrays.
 _EAGER = 2

@@ -38,6 +38,7 @@ from halocline_engine.datasets.sink import (
 )
 from halocline_engine.datasets.source import Arrays, ArrayStore, Source
 from halocline_engine.distribute.belt import Belt, open_belt
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.checkpoint import begin_pass, finish_pass, newest_pass, prune
 from halocline_engine.distribute.conveyor import PipelinedWork
 from halocline_engine.distribute.events import (
@@ -47,13 +48,13 @@ from halocline_engine.distribute.events import (
     PassFinished,
     Resumed,
 )
+from halocline_engine.distribute.executor import Done, Pool
+from halocline_engine.distribute.model import BlockWork
 from halocline_engine.distribute.order import stored_variables
 from halocline_engine.distribute.places import published
 from halocline_engine.distribute.planning import PASS_CHUNK, RESULT_CHUNK, Plan, chunks_for
-from halocline_engine.distribute.pool import Done, Pool
 from halocline_engine.distribute.runs import PipelinedRuns, end_runs
-from halocline_engine.distribute.steps import Asked
-from halocline_engine.distribute.task import BlockWork, Code, Work
+from halocline_engine.distribute.task import Code, Work
 
 __all__ = ["Job", "Tell", "stream"]
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import resource
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,68 +23,18 @@ from halocline_engine.datasets.chunks import Tally, counted
 from halocline_engine.datasets.match import FieldUse, Role
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.cancel import Asked
 from halocline_engine.distribute.layout import Geometry, Layout, geometry
+from halocline_engine.distribute.model import (
+    COMPUTE,
+    Report,
+    peak_bytes,
+)
 from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.steps import Asked, Bench, nothing
+from halocline_engine.distribute.steps import Bench, nothing
 from halocline_engine.distribute.transfer import read_box, write_box
 
-__all__ = [
-    "COMPUTE",
-    "BlockWork",
-    "Code",
-    "Report",
-    "RunWork",
-    "StreamWork",
-    "Work",
-    "executable_of",
-    "peak_bytes",
-    "run_block",
-]
-
-#: One computation at a time in a process: kernels use all of its threads and all of its device.
-#: Other threads read and write meanwhile.
-COMPUTE = threading.Lock()
-
-
-class BlockWork(Protocol):
-    """What all blocks of a pass do; small, and it can be pickled."""
-
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
-        """Compute a block from the source to the sink; running it again writes the same again.
-
-        `asked` is looked at from time to time; where it says True, `CancelledError` is raised.
-        """
-        ...
-
-
-@runtime_checkable
-class StreamWork(BlockWork, Protocol):
-    """Work whose blocks overlap, in one process that computes all of them."""
-
-    def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
-        """Compute blocks in order, and yield them as they are written.
-
-        Raises what a block raised, and then nothing is under way any more.
-        """
-        ...
-
-
-@runtime_checkable
-class RunWork(BlockWork, Protocol):
-    """Work whose blocks overlap in each of several processes, run by run; it can be pickled."""
-
-    @property
-    def runs(self) -> int:
-        """Into how many runs of neighbours the blocks are cut."""
-        ...
-
-    def together(self, blocks: Sequence[Block]) -> Sequence[Report]:
-        """Compute a run in this process; running it again writes the same again."""
-        ...
-
-    def stop(self) -> None:
-        """Let what this process computes end soon; waits for nothing."""
-        ...
+__all__ = ["Code", "Work", "executable_of", "run_block"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,25 +64,6 @@ class Work:
     def run(self, block: Block, asked: Asked | None = None) -> Report:
         """Compute a block; see `run_block`."""
         return run_block(self, block, asked)
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a block: `seconds` from the first read to the last write.
-
-    `fetches` is how many chunks were fetched for it, where they are counted; `bytes_lent` are those
-    read and written that were not copied on the host, and `bytes_filed` those that went between
-    files and a device without a buffer of the host, or were decoded there.
-    """
-
-    index: int
-    seconds: float
-    bytes_read: int
-    bytes_written: int
-    peak_bytes: int
-    fetches: int = 0
-    bytes_lent: int = 0
-    bytes_filed: int = 0
 
 
 def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
@@ -175,11 +104,6 @@ def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
         peak_bytes=peak_bytes(),
         fetches=tally.fetches,
     )
-
-
-def peak_bytes() -> int:
-    """Return the largest resident size that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _idle(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from halocline_engine.datasets.chunks import Chunk
 from halocline_engine.distribute.layout import Layout
@@ -19,12 +18,11 @@ from halocline_engine.distribute.order import (
     touched_chunks,
     whole_rows,
 )
-from halocline_engine.distribute.partition import Block
+from halocline_engine.distribute.partition import Block, shares
 from halocline_engine.errors import CapacityError
 
-__all__ = ["Visited", "Visiting", "shares", "visit"]
+__all__ = ["Visited", "Visiting", "visit"]
 
-_T = TypeVar("_T")
 
 # Fetches are foretold by going through all reads; beyond so many, that would take seconds.
 _MOST_READS = 400_000
@@ -85,16 +83,6 @@ def visit(job: Visiting, name: str, cache: int | None, free: int) -> Visited:
     blocks = arrange(job.blocks, grid, order)
     chunks, fetches = _foretold(job, blocks, cache)
     return Visited(blocks, order, cache, chunks, fetches)
-
-
-def shares(blocks: Sequence[_T], parts: int) -> list[Sequence[_T]]:
-    """Cut blocks into so many parts, in which neighbours stay together.
-
-    >>> [len(part) for part in shares([None] * 7, 3)]
-    [2, 2, 3]
-    """
-    cuts = [len(blocks) * part // parts for part in range(parts + 1)]
-    return [blocks[first:last] for first, last in itertools.pairwise(cuts)]
 
 
 def _shares(grid: BlockGrid) -> bool:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from halocline_engine.distribute.pool import POLL
+from halocline_engine.distribute.executor import POLL
 from halocline_engine.errors import ClusterError
 
 __all__ = ["AT_HAND", "PATIENCE", "Workers", "ask_scheduler"]

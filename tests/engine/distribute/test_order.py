@@ -30,9 +30,9 @@ from halocline_engine.distribute.order import (
     touched_chunks,
     whole_rows,
 )
-from halocline_engine.distribute.partition import Block, partition
+from halocline_engine.distribute.partition import Block, partition, shares
 from halocline_engine.distribute.transfer import regions_of
-from halocline_engine.distribute.visiting import Visiting, shares, visit
+from halocline_engine.distribute.visiting import Visiting, visit
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.program import compile_program
 from halocline_engine.run import run
