@@ -39,7 +39,7 @@ from halocline_engine.errors import (
 
 if typing.TYPE_CHECKING:
     from halocline_engine.column import column, column_matrix
-    from halocline_engine.distribute.options import Options
+    from halocline_engine.distribute.tasks.options import Options
     from halocline_engine.indirect import gather, scatter
     from halocline_engine.kernels.indirect.plan import PlanCache
     from halocline_engine.matmul import matmul
@@ -115,7 +115,7 @@ class _Door(types.ModuleType):
 
     @property
     def Options(self) -> typing.Any:
-        from halocline_engine.distribute.options import Options
+        from halocline_engine.distribute.tasks.options import Options
 
         return Options
 

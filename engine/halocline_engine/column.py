@@ -58,11 +58,11 @@ from halocline_engine.arguments import (
 )
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.source import open_source
-from halocline_engine.distribute.blockwise import run_blockwise
-from halocline_engine.distribute.column_jobs import ColumnRequest, check_column, column_job
-from halocline_engine.distribute.events import Event
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.pools import open_pool
+from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
+from halocline_engine.distribute.executors.select import open_pool
+from halocline_engine.distribute.jobs.execute import run_blockwise
+from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError
 
 if TYPE_CHECKING:

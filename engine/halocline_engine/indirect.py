@@ -23,9 +23,9 @@ indices, which `plans` keeps for later calls with the same ones. `target`, `chun
 for bit whatever they are. A block has all of `dim`, and the indices are held in memory, where that
 fits; where it does not, or `chunks` names `dim` or a dimension of the index, elements are sorted
 into buckets by blocks of `dim` and of the index, and only those that are named are moved, see
-`distribute.gather_job`. The result has the coordinates that fit and a line in the history; those
-along `dim` are gathered if the indices fit into memory. Raises a `RequestError` or `CapacityError`
-before anything is written.
+`distribute.transfers.buckets_job`. The result has the coordinates that fit and a line in the
+history; those along `dim` are gathered if the indices fit into memory. Raises a `RequestError` or
+`CapacityError` before anything is written.
 """
 
 from __future__ import annotations
@@ -51,7 +51,19 @@ from halocline_engine.datasets.provenance import (
 )
 from halocline_engine.datasets.source import Opened, native, open_source
 from halocline_engine.datasets.variables import variable_of
-from halocline_engine.distribute.changes import (
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.executors.select import open_pool
+from halocline_engine.distribute.jobs.reading import chunked
+from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transfers.buckets_job import (
+    ExchangeRequest,
+    fits_whole,
+    names_moved,
+    run_exchange,
+)
+from halocline_engine.distribute.transfers.buckets_plan import Exchange
+from halocline_engine.distribute.transfers.job import (
     Change,
     Moving,
     Request,
@@ -61,18 +73,6 @@ from halocline_engine.distribute.changes import (
     check_storable,
     ignore,
 )
-from halocline_engine.distribute.events import Event
-from halocline_engine.distribute.gather_cut import Exchange
-from halocline_engine.distribute.gather_job import (
-    ExchangeRequest,
-    fits_whole,
-    names_moved,
-    run_exchange,
-)
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.pool import LocalPool
-from halocline_engine.distribute.pools import open_pool
-from halocline_engine.distribute.reading import chunked
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.indirect.apply import check_combinable
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, check_whole, resolve

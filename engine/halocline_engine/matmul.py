@@ -15,7 +15,7 @@ store are, on machines of one kind with one release of these libraries.
 Neither the operands nor the result need to fit into memory, nor into that of a device: tiles are
 read from the store, and written, while others are multiplied. They are visited in columns, so that
 a column of right stays at hand while left passes by, as wide as the memory allows; see
-`distribute.matmul_cut`. `chunks` says how much of the result is done at a time along its
+`distribute.products.tiling`. `chunks` says how much of the result is done at a time along its
 dimensions, rounded up to tiles. `cluster`, `output`, `on_event`, `cancelled` and `options` are
 those of `run`. A result in a store is not compressed. It has the coordinates that fit, no
 attributes but a line in the history of the dataset. Raises a `RequestError` or `CapacityError`
@@ -38,13 +38,13 @@ from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import Opened, open_source
 from halocline_engine.datasets.variables import variable_of
-from halocline_engine.distribute.changes import check_mode, ignore
-from halocline_engine.distribute.events import Event
-from halocline_engine.distribute.matmul_cut import Product
-from halocline_engine.distribute.matmul_job import ProductRequest, run_product
-from halocline_engine.distribute.matmul_read import Operand
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.pools import open_pool
+from halocline_engine.distribute.executors.select import open_pool
+from halocline_engine.distribute.products.job import ProductRequest, run_product
+from halocline_engine.distribute.products.reading import Operand
+from halocline_engine.distribute.products.tiling import Product
+from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transfers.job import check_mode, ignore
 from halocline_engine.errors import FieldError
 from halocline_engine.kernels.matmul.problem import DTYPES
 

@@ -45,16 +45,16 @@ from halocline_engine.datasets.mesh import Mesh, Points, read_mesh
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import Opened, open_source
 from halocline_engine.datasets.variables import is_distinct, variable_of
-from halocline_engine.distribute.changes import (
+from halocline_engine.distribute.jobs.outputs import open_beside
+from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transfers.job import (
     Change,
     Multiplying,
     Request,
     check_room,
     run_changes,
 )
-from halocline_engine.distribute.events import Event
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.places import open_beside
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key, plans_of
 from halocline_engine.kernels.indirect.problem import choice

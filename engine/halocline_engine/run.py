@@ -33,8 +33,8 @@ machine, the address of a Dask scheduler, or a `distributed.Client`; workers on 
 see the paths. `output` is where a Zarr store is made: it appears when it is complete, or not at
 all; without it the result is in memory. In `workspace` each finished pass over the data is kept,
 and a run of the same job with the same workspace goes on from the newest one; `attempt` keeps the
-files of two runs apart. `on_event` is called with events of `distribute.events`, and `cancelled` is
-asked again and again whether to stop, which raises `CancelledError`.
+files of two runs apart. `on_event` is called with events of `distribute.tasks.events`, and
+`cancelled` is asked again and again whether to stop, which raises `CancelledError`.
 
 The result has the coordinates and attributes of the dataset and a line in `history`. It is the
 same, bit for bit, for any blocks, steps per pass and workers on one target. Raises a
@@ -62,13 +62,13 @@ from halocline_engine.arguments import (
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.datasets.source import open_source
-from halocline_engine.distribute.events import Event
-from halocline_engine.distribute.executor import Pool
-from halocline_engine.distribute.launch import launch
-from halocline_engine.distribute.options import Options, options_of
-from halocline_engine.distribute.pool import LocalPool
-from halocline_engine.distribute.pools import granted
-from halocline_engine.distribute.prepare import Request, check
+from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.executors.select import granted
+from halocline_engine.distribute.stencils.request import Request, check
+from halocline_engine.distribute.stencils.run import launch
+from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError
 from halocline_engine.program import Compiled, compile_program, fingerprint
 from halocline_engine.stencil import Stencil
@@ -76,7 +76,7 @@ from halocline_engine.stencil import Stencil
 if TYPE_CHECKING:
     from distributed import Client
 
-    from halocline_engine.distribute.cluster import ClusterPool
+    from halocline_engine.distribute.executors.dask import ClusterPool
 
 __all__ = ["run"]
 
@@ -146,7 +146,7 @@ def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
     """Return the pool of a scheduler that runs already; None where none was named."""
     if cluster is None or isinstance(cluster, Integral):
         return None
-    from halocline_engine.distribute.cluster import connect
+    from halocline_engine.distribute.executors.dask import connect
 
     return stack.enter_context(connect(cluster))
 
@@ -155,7 +155,7 @@ def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options
     """Return this process, or new processes on this machine; the latter end with the stack."""
     if not isinstance(cluster, Integral):
         return LocalPool() if options.threads is None else LocalPool(threads=options.threads)
-    from halocline_engine.distribute.cluster import start
+    from halocline_engine.distribute.executors.dask import start
 
     return stack.enter_context(start(whole("cluster", cluster, 1), target))
 

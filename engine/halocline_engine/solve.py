@@ -58,9 +58,10 @@ import xarray as xr
 from halocline_engine.arguments import check_flags, check_functions, names, place_of, sizes_by_name
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.source import open_source
-from halocline_engine.distribute.blockwise import run_blockwise
-from halocline_engine.distribute.events import Event
-from halocline_engine.distribute.factor_jobs import (
+from halocline_engine.distribute.executors.select import open_pool
+from halocline_engine.distribute.jobs.execute import run_blockwise
+from halocline_engine.distribute.jobs.outputs import open_beside
+from halocline_engine.distribute.solves.factor_request import (
     FactorRequest,
     SolveRequest,
     check_factor,
@@ -68,17 +69,16 @@ from halocline_engine.distribute.factor_jobs import (
     factor_job,
     factored_job,
 )
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.places import open_beside
-from halocline_engine.distribute.pools import open_pool
-from halocline_engine.distribute.solve_across import solve_job
-from halocline_engine.distribute.solve_jobs import (
+from halocline_engine.distribute.solves.partitioned import solve_job
+from halocline_engine.distribute.solves.request import (
     BandedRequest,
     TreeRequest,
     check_banded,
     check_tree,
     tree_job,
 )
+from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError
 
 if TYPE_CHECKING:

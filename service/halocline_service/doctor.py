@@ -85,7 +85,7 @@ def _scheduler(settings: Settings) -> str:
     if settings.scheduler is None:
         return "none is set; the dispatcher computes by itself"
     join_cluster(settings)
-    from halocline_engine.distribute.cluster import connect
+    from halocline_engine.distribute.executors.dask import connect
 
     with connect(settings.scheduler) as pool:
         workers = pool.workers

@@ -26,7 +26,7 @@ import xarray as xr
 import zarr
 
 import halocline_engine as he
-from halocline_engine.distribute.events import BlockFinished, Event, Finished, Planned
+from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Planned
 
 HDIFF = """
 def hdiff(inp: Field[float], out: Field[float], coeff: float):

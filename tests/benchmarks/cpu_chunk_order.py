@@ -23,9 +23,9 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.order import ORDERS, BlockGrid, whole_rows
+from halocline_engine.distribute.stencils.order import ORDERS, BlockGrid, whole_rows
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 from halocline_engine.schedule.traversal.column_model import Reads, Work, fetch_bound, working_set
 

@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.device.cupy_types import cupy
-from halocline_engine.distribute.belt import Belt, open_belt
-from halocline_engine.distribute.events import Event, Finished, PassFinished
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.pipeline.resources import Belt, open_belt
+from halocline_engine.distribute.tasks.events import Event, Finished, PassFinished
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 
 FIVE = """

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.chunks import Chunk
 from halocline_engine.datasets.packed import PackedArray, packed_array
-from halocline_engine.distribute.events import Event, Finished
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.events import Event, Finished
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 
 WIDTH, ROWS = 32768, 1024

@@ -31,8 +31,8 @@ from memory_watch import Watch
 from numpy.typing import NDArray
 
 from halocline_engine.device.cupy_types import cupy
-from halocline_engine.distribute.events import BlockFinished, Event, Finished, Planned
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
 from halocline_engine.run import run
 

@@ -41,10 +41,10 @@ from halocline_engine.device.io.copy_threads import Crew
 from halocline_engine.device.launch.calls import system_calls
 from halocline_engine.device.machine import current_machine
 from halocline_engine.device.memory.zero_copy import Lent
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.matmul_cut import order_width
-from halocline_engine.distribute.matmul_work import bench_threads
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.products.tiling import order_width
+from halocline_engine.distribute.products.work import bench_threads
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.kernels.machine import Library
 from halocline_engine.kernels.matmul.cuda import ORDERS, Ends, Multipliers, room_bytes
 from halocline_engine.kernels.matmul.cuts import VARIANTS, Variant, shares_of, usual_variant

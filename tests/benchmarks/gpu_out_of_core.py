@@ -63,16 +63,16 @@ from halocline_engine.device.cupy_types import cupy
 from halocline_engine.device.io import threaded_files
 from halocline_engine.device.io.files import kvikio_files
 from halocline_engine.device.io.threaded_files import CrewFiles
-from halocline_engine.distribute import belt as belts
-from halocline_engine.distribute import pipeline
-from halocline_engine.distribute.belt import open_belt
-from halocline_engine.distribute.cancel import Asked
-from halocline_engine.distribute.conveyor import Conveyor, Item, PipelinedWork, items_of
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.model import Report
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.partition import Block
-from halocline_engine.distribute.pipeline import Stage
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.pipeline import resources as belts
+from halocline_engine.distribute.pipeline import schedule
+from halocline_engine.distribute.pipeline.resources import open_belt
+from halocline_engine.distribute.pipeline.schedule import Stage
+from halocline_engine.distribute.pipeline.stages import Conveyor, Item, PipelinedWork, items_of
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.model import Report
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 
 
@@ -132,7 +132,7 @@ class Measured(PipelinedWork):
     def _note_threads(self) -> None:
         """Note how many threads read, and how many write."""
         pools: Any = (self.belt.readers, self.belt.writers)
-        self.figure.at_once = pipeline.AT_ONCE
+        self.figure.at_once = schedule.AT_ONCE
         self.figure.threads = tuple(getattr(pool, "_max_workers") for pool in pools)  # noqa: B009
         if self.belt.files is not None:
             self.figure.threads = belts.turns(len(os.sched_getaffinity(0)))
@@ -183,7 +183,7 @@ class Measured(PipelinedWork):
         slots = [item % self.slots for item in items]
         begun = time.perf_counter()
         if lane is None:
-            most = pipeline.AT_ONCE if stage is Stage.WRITE else conveyor.read_at_once
+            most = schedule.AT_ONCE if stage is Stage.WRITE else conveyor.read_at_once
             with ThreadPoolExecutor(min(self.slots, most)) as threads:
                 list(threads.map(work, items, slots))
         for item, slot in zip(items, slots, strict=True):
@@ -263,7 +263,9 @@ def measured(
     ways: Any = threaded_files
     ways.device_files = WAYS.get(way)
     events: list[Event] = []
-    streamed: Any = __import__("halocline_engine.distribute.streamed", fromlist=["PipelinedWork"])
+    streamed: Any = __import__(
+        "halocline_engine.distribute.stencils.passes", fromlist=["PipelinedWork"]
+    )
     plain = streamed.PipelinedWork
     streamed.PipelinedWork = partial(Measured, figure=figure, brief=brief)
     # Before the run is watched, and in memory that goes back, so that peaks are the run's own.

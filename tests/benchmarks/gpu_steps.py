@@ -28,9 +28,9 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.backends.base import Array, Value
-from halocline_engine.distribute.cancel import Asked
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.steps import Bench
+from halocline_engine.distribute.blocks.steps import Bench
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
 
 __all__ = ["main"]

@@ -28,8 +28,8 @@ import zarr
 from gpu_out_of_core import CHUNK, FIVE, GIB, WIDTH, place, raw_store
 
 from halocline_engine.device.probe import device_count, device_facts
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 
 HEAD = "| workers | seconds | began | blocks | fetched | foretold | bits |"

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from halocline_engine.distribute.matmul_cut import order_width
+from halocline_engine.distribute.products.tiling import order_width
 from halocline_engine.kernels.matmul.cuda import Ends, Multipliers, room_bytes
 from halocline_engine.kernels.matmul.cuts import VARIANTS, Variant, shares_of, usual_variant
 

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 from out_of_core_figures import Figure, summaries
 
-from halocline_engine.distribute import belt as belts
-from halocline_engine.distribute import pipeline
+from halocline_engine.distribute.pipeline import resources as belts
+from halocline_engine.distribute.pipeline import schedule
 
 #: What brings values from files to the device, and back.
 CREW, KVIKIO, BUFFERS = "crew", "kvikio", "buffers"
@@ -46,7 +46,7 @@ class Variant:
     threads: tuple[int, ...] = ()
     rows: int = ROWS
     slots: int = 3
-    at_once: int = pipeline.AT_ONCE
+    at_once: int = schedule.AT_ONCE
     brief: bool = False
 
     @staticmethod
@@ -59,7 +59,7 @@ class Variant:
     def used(self) -> Generator[None]:
         """Let pipelines be as this says; rows and slots belong to a case."""
         with ExitStack() as stack:
-            stack.enter_context(patch.object(pipeline, "AT_ONCE", self.at_once))
+            stack.enter_context(patch.object(schedule, "AT_ONCE", self.at_once))
             if self.threads:
                 stack.enter_context(patch.object(belts, "turns", self._turns))
             yield

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from halocline_engine.distribute.pipeline import Stage
+from halocline_engine.distribute.pipeline.schedule import Stage
 
 
 @dataclass

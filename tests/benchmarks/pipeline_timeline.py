@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from halocline_engine.distribute import conveyor
-from halocline_engine.distribute.conveyor import Conveyor
-from halocline_engine.distribute.pipeline import Stage
+from halocline_engine.distribute.pipeline import stages as conveyor
+from halocline_engine.distribute.pipeline.schedule import Stage
+from halocline_engine.distribute.pipeline.stages import Conveyor
 
 
 @dataclass

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.tasks.events import Event
 
 BANDS: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"}
 FIVE = ("second_lower", "lower", "diagonal", "upper", "second_upper")

@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.checkpoint import begin_pass
+from halocline_engine.distribute.jobs.checkpoint import begin_pass
 
 DOUBLED = """
 def doubled(inp: Field[float], out: Field[float]):

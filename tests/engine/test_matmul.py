@@ -13,9 +13,9 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.datasets.raw import RawArray
-from halocline_engine.distribute import matmul_job
-from halocline_engine.distribute.events import BlockFinished, Event, Finished, Planned
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.products import job
+from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CancelledError, CapacityError, FieldError
 from halocline_engine.kernels.matmul.problem import CutSizes
 
@@ -26,7 +26,7 @@ SMALL = CutSizes(outer=16, inner=16, unit=4)
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut products into many tiles."""
-    monkeypatch.setattr(matmul_job, "CUTS", {"reference": SMALL, "cpu": SMALL})
+    monkeypatch.setattr(job, "CUTS", {"reference": SMALL, "cpu": SMALL})
 
 
 def drawn(left: str, right: str, types: tuple[str, str] = ("f8", "f8")) -> xr.Dataset:
@@ -141,7 +141,7 @@ def test_two_dimensions_use_the_files_of_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = CutSizes(outer=16, inner=16, unit=4)
-    monkeypatch.setattr(matmul_job, "CUTS", {"cpu": cut})
+    monkeypatch.setattr(job, "CUTS", {"cpu": cut})
     dataset = drawn("ak", "kb", ("f4", "f4"))
     dataset.l[30:, :12] = np.nan
     asked: dict[str, Any] = {"left": "l", "right": "r", "dim": "k", "target": "cpu"}

@@ -451,7 +451,7 @@ def test_other_failures_of_a_disk_are_not_called_full(
 
 
 def test_result_too_large_for_memory() -> None:
-    from halocline_engine.distribute.options import Options
+    from halocline_engine.distribute.tasks.options import Options
 
     with pytest.raises(CapacityError) as caught:
         run(MEAN, data(), target="reference", options=Options(memory=100))
@@ -463,7 +463,7 @@ def test_result_too_large_for_memory() -> None:
 
 
 def test_block_too_large_for_memory(tmp_path: Path) -> None:
-    from halocline_engine.distribute.options import Options
+    from halocline_engine.distribute.tasks.options import Options
 
     with pytest.raises(CapacityError) as caught:
         run(

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import halocline_engine as he
-from halocline_engine.distribute import solve_jobs, tree_solving
-from halocline_engine.distribute.partition import Span
-from halocline_engine.distribute.pool import LocalPool
-from halocline_engine.distribute.tree_solving import pieces_of
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.grid.partition import Span
+from halocline_engine.distribute.solves import request, tree
+from halocline_engine.distribute.solves.tree import pieces_of
 from halocline_engine.kernels.machine import Library
 from halocline_engine.kernels.tree.cuda import CudaTree
 
@@ -174,7 +174,7 @@ def test_trees_of_any_order_in_any_blocks(
     assert np.abs(whole["solution"].values - exact).max() < 1e-12
     assert whole["solution_status"].dims == ("cell",)
     assert whole["cell"].equals(dataset["cell"])
-    monkeypatch.setattr(solve_jobs, "_NODES_A_CHUNK", 16)
+    monkeypatch.setattr(request, "_NODES_A_CHUNK", 16)
     for cells in (1, 2, 5):
         output = tmp_path / f"{target}-{cells}.zarr"
         result = trees(dataset, target=target, chunks={"cell": cells}, output=output)
@@ -383,7 +383,7 @@ def test_cells_of_one_tree_go_to_the_kernel_of_their_own(
     def on_the_device(_target: str) -> CudaTree:
         return kernels
 
-    monkeypatch.setattr(tree_solving, "tree_solver", on_the_device)
+    monkeypatch.setattr(tree, "tree_solver", on_the_device)
     rng = np.random.default_rng(0)
     cells, nodes = 600, 12
     parents = np.array([3, 0, 1, -1, 3, 4, 4, 1, 7, 0, 9, 10])

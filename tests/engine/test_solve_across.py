@@ -11,9 +11,9 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute import solve_across, solve_jobs, solving
-from halocline_engine.distribute.events import Event
-from halocline_engine.distribute.pool import LocalPool
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.solves import banded, partitioned, request
+from halocline_engine.distribute.tasks.events import Event
 
 NAMES: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
 SIZE = 8
@@ -21,8 +21,8 @@ SIZE = 8
 
 @pytest.fixture
 def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solve_across, "PIECE", SIZE)
-    monkeypatch.setattr(solve_jobs, "PIECE", SIZE)
+    monkeypatch.setattr(partitioned, "PIECE", SIZE)
+    monkeypatch.setattr(request, "PIECE", SIZE)
 
 
 def columns(**sizes: int) -> xr.Dataset:
@@ -67,8 +67,8 @@ def test_a_store_chunked_along_the_rows_is_not_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks need not fit the pieces: the rows at the ends of blocks are read from two chunks."""
-    monkeypatch.setattr(solving, "SMALL_TASK", 1)
-    monkeypatch.setattr(solve_across, "SMALL_TASK", 1)
+    monkeypatch.setattr(banded, "SMALL_TASK", 1)
+    monkeypatch.setattr(partitioned, "SMALL_TASK", 1)
     dataset = columns(t=2, z=100, x=6)
     untyped: Any = dataset
     untyped.chunk({"z": 13, "x": 4}).to_zarr(
@@ -114,8 +114,8 @@ def test_memory_does_not_grow_with_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for what passes hand on, which is 81 bytes for each piece and system."""
-    monkeypatch.setattr(solve_across, "PIECE", 64)
-    for module in (solve_across, solving):
+    monkeypatch.setattr(partitioned, "PIECE", 64)
+    for module in (partitioned, banded):
         monkeypatch.setattr(module, "LARGE_TASK", 12 * 24 * 64 * 8)
     projected: list[int] = []
     for rows in (1600, 6400):

@@ -15,9 +15,9 @@ from halocline_engine.device.io import files as device_module
 from halocline_engine.device.io import threaded_files
 from halocline_engine.device.io.files import Files, Span, kvikio_files
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.distribute import filing
-from halocline_engine.distribute.events import Event, Finished
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.events import Event, Finished
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transports import direct_file
 from halocline_engine.run import run
 
 pytestmark = pytest.mark.gpu
@@ -106,9 +106,9 @@ def test_bytes_are_those_of_buffers_of_the_host(
     slots: int,
 ) -> None:
     """Any order of dimensions, and chunks with cells behind the end of the data."""
-    monkeypatch.setattr(filing, "_CALL", 0)
-    monkeypatch.setattr(filing, "_MORE", 9)
-    monkeypatch.setattr(filing, "room_bytes", (9).__mul__)
+    monkeypatch.setattr(direct_file, "_CALL", 0)
+    monkeypatch.setattr(direct_file, "_MORE", 9)
+    monkeypatch.setattr(direct_file, "room_bytes", (9).__mul__)
     monkeypatch.setattr(threaded_files, "device_files", Mock(return_value=Borrowed(files)))
     store = stored(tmp_path / "in.zarr", dims, chunks)
     plain = smoothed(store, tmp_path / "plain.zarr", slots=slots, filed=False)

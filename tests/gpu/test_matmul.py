@@ -11,8 +11,8 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.distribute import matmul_job
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.products import job
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.kernels.machine import Library
 from halocline_engine.kernels.matmul.cuda import ORDERS, Ends, Multipliers, room_bytes
 from halocline_engine.kernels.matmul.cuts import VARIANTS, shares_of
@@ -63,7 +63,7 @@ def test_panels_and_stores_change_no_bit(
     machine: CudaMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dims: str, dtype: str
 ) -> None:
     cut = CutSizes(outer=256, inner=128, unit=32)
-    monkeypatch.setattr(matmul_job, "CUTS", {"cuda": cut, "cpu": cut})
+    monkeypatch.setattr(job, "CUTS", {"cuda": cut, "cpu": cut})
     rng = np.random.default_rng(9)
     sizes = {"m": 900, "k": 700, "n": 800, "t": 2}
     dataset = xr.Dataset(
@@ -83,7 +83,7 @@ def test_panels_and_stores_change_no_bit(
     for number, (memory, large) in enumerate(
         ((4 << 20, 1 << 40), (8 << 20, 1 << 40), (8 << 20, 0))
     ):
-        monkeypatch.setattr(matmul_job, "_LARGE", large)
+        monkeypatch.setattr(job, "_LARGE", large)
         granted = Options(device_memory=memory)
         found = he.matmul(
             tmp_path / "in", **asked, target="cuda", output=tmp_path / str(number), options=granted

@@ -12,9 +12,9 @@ import zarr
 
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.device.queues import DeviceLanes
-from halocline_engine.distribute.cluster import start
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.executors.dask import start
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 
 pytestmark = pytest.mark.gpu

@@ -10,7 +10,7 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.options import Options
 
 pytestmark = pytest.mark.gpu
 

@@ -19,12 +19,12 @@ from halocline_engine.datasets.source import ArrayStore
 from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.decode.device_decoder import DeviceDesk, open_desk
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.partition import Block, Box, Span
-from halocline_engine.distribute.rooms import box_bytes, shape_of
-from halocline_engine.distribute.transfer import read_box
-from halocline_engine.distribute.unpacking import Unpacker
+from halocline_engine.distribute.grid.partition import Block, Box, Span
+from halocline_engine.distribute.grid.regions import read_box
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transports.device_decode import Unpacker
+from halocline_engine.distribute.transports.staging import box_bytes, shape_of
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.machine import Library
 from halocline_engine.run import run

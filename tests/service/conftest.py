@@ -19,7 +19,7 @@ import xarray as xr
 from fastapi.testclient import TestClient
 from postgres import Server, binaries, running
 
-from halocline_engine.distribute.events import BlockFinished, Finished, Planned
+from halocline_engine.distribute.tasks.events import BlockFinished, Finished, Planned
 from halocline_engine.errors import (
     CancelledError,
     CapacityError,

@@ -274,7 +274,7 @@ def test_a_result_that_is_larger_than_the_disk_is_refused_by_the_engine(
 ) -> None:
     """Before it begins, with numbers, and without telling where the service keeps its files."""
     usage = shutil.disk_usage("/")._replace(free=100)
-    place = "halocline_engine.distribute.places.shutil.disk_usage"
+    place = "halocline_engine.distribute.jobs.outputs.shutil.disk_usage"
     monkeypatch.setattr(place, Mock(return_value=usage))
     job = claimed(idle, "sst.zarr", program=PROGRAM, fields={"inp": "sst"})
     used = tools(idle, runner=run_stencil, cluster=None)

@@ -116,7 +116,7 @@ def test_a_job_whose_workers_go_waits_until_they_are_back(idle: Running) -> None
 
 
 def test_a_scheduler_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("halocline_engine.distribute.cluster._CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("halocline_engine.distribute.executors.dask._CONNECT_SECONDS", 0.3)
     look = ClusterLook("tcp://127.0.0.1:1")
     with pytest.raises(ClusterError):
         look()

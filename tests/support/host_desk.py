@@ -1,4 +1,4 @@
-"""`distribute.unpacking.Desk` on the host: numcodecs decodes into memory of this process."""
+"""A `Desk` of `transports.device_decode` on the host, where numcodecs decodes."""
 
 from __future__ import annotations
 

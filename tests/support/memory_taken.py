@@ -24,7 +24,7 @@ import numpy as np
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.events import Event, Planned
+from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.errors import CapacityError
 
 ROWS, BLUR = (

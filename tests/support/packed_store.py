@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.match import FieldUse, Grid, Role
 from halocline_engine.datasets.packed import ALL, packed_array
 from halocline_engine.datasets.source import ArrayStore
-from halocline_engine.distribute.partition import Block, Box, Span
-from halocline_engine.distribute.unpacking import Desk, Unpacker
+from halocline_engine.distribute.grid.partition import Block, Box, Span
+from halocline_engine.distribute.transports.device_decode import Desk, Unpacker
 from halocline_engine.ir.types import Axis
 from halocline_engine.kernels.machine import Library
 

@@ -34,7 +34,13 @@ __all__ = ["main", "serve"]
 
 _log = structlog.get_logger()
 # What jobs need sooner or later: loading it takes seconds.
-_HEAVY = ("numba", "xarray", "zarr", "halocline_engine.run", "halocline_engine.distribute.cluster")
+_HEAVY = (
+    "numba",
+    "xarray",
+    "zarr",
+    "halocline_engine.run",
+    "halocline_engine.distribute.executors.dask",
+)
 
 
 def main() -> None:
@@ -120,7 +126,7 @@ class _Scheduler:
         return self._client or self._address
 
     def _opened(self, address: str) -> Any:
-        from halocline_engine.distribute.cluster import open_client
+        from halocline_engine.distribute.executors.dask import open_client
 
         try:
             return open_client(address)

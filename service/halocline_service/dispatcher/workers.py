@@ -108,8 +108,8 @@ class ClusterLook:
 
     def __call__(self) -> int:
         """Count the workers."""
-        from halocline_engine.distribute.cluster import connect
-        from halocline_engine.distribute.workers import ask_scheduler
+        from halocline_engine.distribute.executors.dask import connect
+        from halocline_engine.distribute.executors.workers import ask_scheduler
 
         try:
             if self._client is None:

@@ -12,8 +12,8 @@ import pytest
 import xarray as xr
 from column_datasets import FACES, MIDDLES, TEXT, columns, evaluated
 
-from halocline_engine.distribute.column_work import ColumnWork
-from halocline_engine.distribute.events import Event, Planned
+from halocline_engine.distribute.columns.work import ColumnWork
+from halocline_engine.distribute.tasks.events import Event, Planned
 
 
 def check(result: xr.Dataset, dataset: xr.Dataset, centre: str = "z", face: str = "z_f") -> None:

@@ -17,9 +17,9 @@ from hybrid_height import FIELDS, SAMPLE, TEXT, by_numpy, by_xgcm, missing
 import halocline_engine as he
 from halocline_engine.datasets.sink import ArraySink
 from halocline_engine.datasets.source import open_source
-from halocline_engine.distribute.column_jobs import ColumnRequest, check_column, column_job
-from halocline_engine.distribute.pool import LocalPool
-from halocline_engine.distribute.task import Code
+from halocline_engine.distribute.blocks.work import Code
+from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
+from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.program import compile_lowered
 
 

@@ -20,11 +20,11 @@ from halocline_engine.backends.cuda.ghosts import GhostFiller, emit_ghosts
 from halocline_engine.backends.ghosts import Ends, Framed, Rule, Side
 from halocline_engine.cache import Cache
 from halocline_engine.device.compile.compiler import compile_source
-from halocline_engine.distribute import boundary
-from halocline_engine.distribute.boundary import Kind, Line
-from halocline_engine.distribute.ghosts import fill_ghosts, ghosts_of
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.partition import Span
+from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
+from halocline_engine.distribute.grid import boundary
+from halocline_engine.distribute.grid.boundary import Kind, Line
+from halocline_engine.distribute.grid.partition import Span
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.ir.types import DType
 from halocline_engine.stencil import Stencil
 

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.partition import MOST_BLOCKS, partition
+from halocline_engine.distribute.grid.partition import MOST_BLOCKS, partition
 from halocline_engine.errors import CapacityError
 
 PROGRAM = """

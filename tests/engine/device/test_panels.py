@@ -21,9 +21,11 @@ import halocline_engine as he
 from halocline_engine.device import panels
 from halocline_engine.device.io import copy_threads
 from halocline_engine.device.launch.calls import calls_with
-from halocline_engine.distribute import matmul_job, matmul_rows, pools
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.pool import LocalPool
+from halocline_engine.distribute.executors import select
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.products import job
+from halocline_engine.distribute.products import rows as matmul_rows
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CapacityError, DeviceError, OutputError
 from halocline_engine.kernels.matmul.problem import CutSizes
 
@@ -228,9 +230,9 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr(panels, "cupy", lambda: queues)
     monkeypatch.setattr(panels, "cublas", lambda: queues)
     monkeypatch.setattr(panels, "reserve", queues.reserve)
-    monkeypatch.setattr(pools, "LocalPool", DevicePool)
-    monkeypatch.setattr(pools, "resolve", str)
-    monkeypatch.setattr(matmul_job, "CUTS", {"cuda": CutSizes(outer=16, inner=8, unit=4)})
+    monkeypatch.setattr(select, "LocalPool", DevicePool)
+    monkeypatch.setattr(select, "resolve", str)
+    monkeypatch.setattr(job, "CUTS", {"cuda": CutSizes(outer=16, inner=8, unit=4)})
     yield queues
     assert all(not queue.waiting for queue in queues.all)
 
@@ -254,7 +256,7 @@ def lent(device: Queues, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lending]:
     monkeypatch.setattr(copy_threads, "cupy", lambda: device)
     monkeypatch.setattr(copy_threads, "_ROOM", 3)
     monkeypatch.setattr(panels, "_crew", a_crew)
-    monkeypatch.setattr(matmul_job, "_LARGE", 0)
+    monkeypatch.setattr(job, "_LARGE", 0)
     monkeypatch.setattr(matmul_rows, "_SHORT", 1)
     yield Lending(device, calls)
     assert driver
@@ -312,7 +314,7 @@ def test_loops_give_the_same_bits(names: str, lent: Lending, tmp_path: Path) -> 
     dataset = drawn()[list(names)]
     left, right = names
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(matmul_job, "_LARGE", 1 << 40)
+        monkeypatch.setattr(job, "_LARGE", 1 << 40)
         wanted = multiplied(dataset, left, right)
     np.testing.assert_array_equal(multiplied(dataset, left, right), wanted)
     sizes = {"m": 12, "k": 10, "n": 11, "t": 2}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from halocline_engine.distribute.cluster import start
+from halocline_engine.distribute.executors.dask import start
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.order import ORDERS
+from halocline_engine.distribute.stencils.order import ORDERS
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 
 Offset = tuple[int, int, int]

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from halocline_engine.distribute.belt import cores_of, open_belt, turns
+from halocline_engine.distribute.pipeline.resources import cores_of, open_belt, turns
 
 
 @pytest.fixture

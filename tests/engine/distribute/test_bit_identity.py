@@ -12,8 +12,8 @@ import distributed
 import pytest
 import xarray as xr
 
-from halocline_engine.distribute.events import Event, Planned
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.events import Event, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 from halocline_engine.stencil import Stencil, stencil
 

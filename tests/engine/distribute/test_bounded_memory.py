@@ -13,8 +13,8 @@ import psutil
 import xarray as xr
 import zarr
 
-from halocline_engine.distribute.events import Event, Planned
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.events import Event, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
 
 SMOOTH = """

@@ -11,8 +11,8 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute import changes
-from halocline_engine.distribute.events import BlockFinished, Event, Finished, Planned
+from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Planned
+from halocline_engine.distribute.transfers import job
 from halocline_engine.errors import ArgumentError, CancelledError, CapacityError, OutputError
 
 identical = cast("Any", xr).testing.assert_identical
@@ -127,7 +127,7 @@ def test_what_cannot_be_done_leaves_nothing(
     )
     assert message(OutputError, output=tmp_path).endswith("Choose another place, or remove it.")
     message(CancelledError, output=out, cancelled=lambda: True)
-    monkeypatch.setattr(changes, "_HELD", 10**15)
+    monkeypatch.setattr(job, "_HELD", 10**15)
     assert " of memory, but " in message(CapacityError, output=out)
     with pytest.raises(ArgumentError) as caught:
         he.regrid(dataset, weights, target_dims=("y", "x"), chunks={"cell": 2})

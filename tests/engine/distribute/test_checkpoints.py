@@ -17,15 +17,15 @@ import pytest
 import xarray as xr
 
 from halocline_engine.datasets.source import open_source
-from halocline_engine.distribute import launch
-from halocline_engine.distribute.checkpoint import (
+from halocline_engine.distribute.jobs.checkpoint import (
     FinishedPass,
     begin_pass,
     finish_pass,
     newest_pass,
     prune,
 )
-from halocline_engine.distribute.events import (
+from halocline_engine.distribute.stencils import run as launch
+from halocline_engine.distribute.tasks.events import (
     BlockFinished,
     Event,
     Finished,
@@ -33,7 +33,7 @@ from halocline_engine.distribute.events import (
     Planned,
     Resumed,
 )
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError, OutputError
 from halocline_engine.run import run
 

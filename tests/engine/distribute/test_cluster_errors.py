@@ -13,9 +13,9 @@ from clusters import Answered, MadeUp, facts
 from distributed import CancelledError, KilledWorker
 from distributed.comm.core import CommClosedError
 
-from halocline_engine.distribute import workers as looked_up
-from halocline_engine.distribute.cluster import ClusterPool, connect
-from halocline_engine.distribute.workers import PATIENCE, Workers
+from halocline_engine.distribute.executors import workers as looked_up
+from halocline_engine.distribute.executors.dask import ClusterPool, connect
+from halocline_engine.distribute.executors.workers import PATIENCE, Workers
 from halocline_engine.errors import ArgumentError, ClusterError, DeviceError
 from halocline_engine.errors import CancelledError as Cancelled
 

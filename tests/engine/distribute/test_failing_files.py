@@ -19,9 +19,9 @@ import xarray as xr
 from clusters import MadeUp
 
 import halocline_engine as he
-from halocline_engine.distribute.cluster import ClusterPool
-from halocline_engine.distribute.events import BlockFinished, Event
-from halocline_engine.distribute.places import temporary_folder
+from halocline_engine.distribute.executors.dask import ClusterPool
+from halocline_engine.distribute.jobs.outputs import temporary_folder
+from halocline_engine.distribute.tasks.events import BlockFinished, Event
 
 DOUBLED = """
 def doubled(inp: Field[float], out: Field[float]):

@@ -17,10 +17,11 @@ import zarr
 
 from halocline_engine.datasets import raw
 from halocline_engine.device.io.files import Span, kvikio_files
-from halocline_engine.distribute import filing, launch
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.host_lanes import HostLanes
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.pipeline.host_queues import HostLanes
+from halocline_engine.distribute.stencils import run as launch
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transports import direct_file
 from halocline_engine.errors import CancelledError, DatasetError, OutputError
 from halocline_engine.run import run
 
@@ -69,8 +70,8 @@ class HostFiles:
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostFiles]:
     """Let all pieces of files be worth asking for."""
     found = HostFiles()
-    monkeypatch.setattr(filing, "_CALL", 0)
-    monkeypatch.setattr(filing, "room_bytes", (9).__mul__)
+    monkeypatch.setattr(direct_file, "_CALL", 0)
+    monkeypatch.setattr(direct_file, "room_bytes", (9).__mul__)
     monkeypatch.setattr(raw, "_CALL", 100)
     with patch.object(HostLanes, "files", return_value=found):
         yield found

@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import halocline_engine as he
-from halocline_engine.distribute import gather_cut, pool
-from halocline_engine.distribute.events import (
+from halocline_engine.distribute.executors import local
+from halocline_engine.distribute.tasks.events import (
     BlockFinished,
     Event,
     Finished,
     PassFinished,
     Planned,
 )
-from halocline_engine.distribute.gather_cut import Tiles
+from halocline_engine.distribute.transfers import buckets_plan
+from halocline_engine.distribute.transfers.buckets_plan import Tiles
 from halocline_engine.errors import ArgumentError, CancelledError, CapacityError
 
 identical = cast("Any", xr).testing.assert_identical
@@ -216,7 +217,7 @@ def test_what_fits_nowhere_whole_is_cut(monkeypatch: pytest.MonkeyPatch) -> None
         "target": "reference",
     }
     whole = plain(he.gather(data, **options))
-    monkeypatch.setattr(pool, "host_memory", lambda: 20_000)
+    monkeypatch.setattr(local, "host_memory", lambda: 20_000)
     events: list[Event] = []
     found = he.gather(data, on_event=events.append, **options)
     identical(plain(found), whole)
@@ -224,7 +225,7 @@ def test_what_fits_nowhere_whole_is_cut(monkeypatch: pytest.MonkeyPatch) -> None
     assert isinstance(planned, Planned)
     assert planned.passes == 3
     assert planned.projected_bytes <= 20_000
-    monkeypatch.setattr(pool, "host_memory", lambda: 100)
+    monkeypatch.setattr(local, "host_memory", lambda: 100)
     with pytest.raises(CapacityError) as caught:
         he.gather(data, chunks={"cell": 60}, **options)
     assert str(caught.value) == (
@@ -249,7 +250,7 @@ def test_memory_stays_below_what_was_said(monkeypatch: pytest.MonkeyPatch, tmp_p
     del data
     # What is imported on the way is not counted.
     he.gather(path, chunks={"cell": n}, target="reference", output=tmp_path / "warm", **options)
-    monkeypatch.setattr(gather_cut, "LARGE", 3 * megabyte)
+    monkeypatch.setattr(buckets_plan, "LARGE", 3 * megabyte)
     events: list[Event] = []
     tracemalloc.start()
     try:

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.events import Event, Planned
+from halocline_engine.distribute.tasks.events import Event, Planned
 
 MEAN = """
 def mean(a: Field[float], out: Field[float]):

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 import halocline_engine as he
 from halocline_engine.datasets.sink import create_arrays
-from halocline_engine.distribute.conveyor import Conveyor
-from halocline_engine.distribute.events import Event, Planned
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.pipeline.stages import Conveyor
+from halocline_engine.distribute.tasks.events import Event, Planned
+from halocline_engine.distribute.tasks.options import Options
 
 STAR = """
 def star(inp: Field[float], once: Field[IJ, np.float32], out: Field[float]):
@@ -58,7 +58,7 @@ def test_what_passes_write_to_is_projected(
         made.extend(one for one in found.values() if not any(one is other for other in made))
         return found
 
-    monkeypatch.setattr("halocline_engine.distribute.streamed.create_arrays", noted)
+    monkeypatch.setattr("halocline_engine.distribute.stencils.passes.create_arrays", noted)
     options = Options(steps_per_pass=1)
     stored = planned(passes, options, output=tmp_path / "out.zarr", workspace=tmp_path / "work")
     assert not made

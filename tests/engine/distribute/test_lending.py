@@ -16,11 +16,11 @@ from halocline_engine.backends.base import HostArray
 from halocline_engine.datasets.match import FieldUse, Grid, Role
 from halocline_engine.device.memory import locking as pages
 from halocline_engine.device.memory.locking import HostLocking, LockError
-from halocline_engine.distribute import lending
-from halocline_engine.distribute.events import Event, Finished
-from halocline_engine.distribute.host_lanes import HostLanes
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.partition import Block, Box, Span
+from halocline_engine.distribute.grid.partition import Block, Box, Span
+from halocline_engine.distribute.pipeline.host_queues import HostLanes
+from halocline_engine.distribute.tasks.events import Event, Finished
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transports import zero_copy
 from halocline_engine.errors import CancelledError
 from halocline_engine.ir.types import Axis
 from halocline_engine.run import run
@@ -62,7 +62,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Generator[Counted]:
         return found
 
     monkeypatch.setattr(HostLanes, "locking", locking)
-    monkeypatch.setattr(lending, "_SMALL", 1)
+    monkeypatch.setattr(zero_copy, "_SMALL", 1)
     monkeypatch.setattr(pages, "_PAGE", 64)
     yield found
     assert found.now == 0
@@ -152,7 +152,7 @@ def test_a_run_that_is_cancelled_leaves_nothing_locked(counted: Counted) -> None
 
 def test_no_part_goes_beyond_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is cut, parts make up the box, and each lies between two cuts."""
-    monkeypatch.setattr(lending, "_SMALL", 1)
+    monkeypatch.setattr(zero_copy, "_SMALL", 1)
     chance = random.Random(4)
     grid = Grid(("x", "y", "z"), (7, 6, 5), (), ())
     use = FieldUse("u", "u", tuple(Axis), "float32", ("z", "y", "x"), Role.INPUT)
@@ -167,7 +167,7 @@ def test_no_part_goes_beyond_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
             def lock(self, values: Any, *, writes: bool = False) -> tuple[int, ...]:
                 return tuple(cuts)  # noqa: B023 - used before the next round
 
-        lend = lending.lender(values, use, grid, Cutting(HostLocking()), writes=False)
+        lend = zero_copy.lender(values, use, grid, Cutting(HostLocking()), writes=False)
         lent = lend(Block(0, box, ()), box)
         i, j, k = (span.size for span in box)
         got = np.full((i, j, k), np.nan, np.float32)

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from halocline_engine.distribute import workers as looked_up
-from halocline_engine.distribute.events import BlockFinished, Event
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.executors import workers as looked_up
+from halocline_engine.distribute.tasks.events import BlockFinished, Event
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ClusterError
 from halocline_engine.run import run
 

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 
 import halocline_engine as he
 from halocline_engine.device.memory.zero_copy import Lent
-from halocline_engine.distribute import matmul_job, matmul_rows
-from halocline_engine.distribute.events import Event, Planned
-from halocline_engine.distribute.matmul_cut import (
+from halocline_engine.distribute.grid.partition import Span
+from halocline_engine.distribute.products import job
+from halocline_engine.distribute.products import rows as matmul_rows
+from halocline_engine.distribute.products.reading import Piece, pieces_of
+from halocline_engine.distribute.products.rows import rows_of
+from halocline_engine.distribute.products.tiling import (
     Panel,
     Panels,
     Product,
@@ -26,10 +29,8 @@ from halocline_engine.distribute.matmul_cut import (
     panels_within,
     sums_in_order,
 )
-from halocline_engine.distribute.matmul_read import Piece, pieces_of
-from halocline_engine.distribute.matmul_rows import rows_of
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.partition import Span
+from halocline_engine.distribute.tasks.events import Event, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CapacityError
 from halocline_engine.kernels.matmul.problem import CUTS, CutSizes
 
@@ -130,7 +131,7 @@ def test_there_is_as_much_to_multiply_with_what_was_read_as_there_can_be(last: i
 def test_a_product_that_stays_has_the_bits_of_one_that_does_not(
     sizes: tuple[int, int, int], turned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matmul_job, "CUTS", {"cpu": CutSizes(32, 32, 16)})
+    monkeypatch.setattr(job, "CUTS", {"cpu": CutSizes(32, 32, 16)})
     m, k, n = sizes
     rng = np.random.default_rng(m * k + n)
     left = (
@@ -140,7 +141,7 @@ def test_a_product_that_stays_has_the_bits_of_one_that_does_not(
     asked: dict[str, Any] = {"left": "l", "right": "r", "dim": "k", "target": "cpu"}
     events: list[Event] = []
     found = [he.matmul(dataset, **asked)["product"].values]
-    monkeypatch.setattr(matmul_job, "_FEW", {"cpu": 125})
+    monkeypatch.setattr(job, "_FEW", {"cpu": 125})
     found.append(he.matmul(dataset, **asked, on_event=events.append)["product"].values)
     assert isinstance(events[0], Planned)
     assert events[0].reason.startswith("all tiles of the product stay")
@@ -222,7 +223,7 @@ def test_views_are_lent_as_rows(
 def test_workers_give_the_bits_of_this_process(
     two_workers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matmul_job, "CUTS", {"cpu": CutSizes(64, 64, 16)})
+    monkeypatch.setattr(job, "CUTS", {"cpu": CutSizes(64, 64, 16)})
     rng = np.random.default_rng(5)
     dataset = xr.Dataset(
         {
@@ -239,7 +240,7 @@ def test_workers_give_the_bits_of_this_process(
 def test_operands_larger_than_memory_go_from_store_to_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matmul_job, "CUTS", {"cpu": CutSizes(64, 64, 16)})
+    monkeypatch.setattr(job, "CUTS", {"cpu": CutSizes(64, 64, 16)})
     rng = np.random.default_rng(6)
     left, right = (rng.normal(size=shape).astype("f4") for shape in ((400, 300), (300, 400)))
     dataset = xr.Dataset({"l": (("m", "k"), left), "r": (("k", "n"), right)})

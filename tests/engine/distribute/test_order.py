@@ -15,11 +15,11 @@ from lru import misses
 
 from halocline_engine.datasets.chunks import Chunk, chunks_in
 from halocline_engine.datasets.match import match_fields
-from halocline_engine.distribute.boundary import Kind, Line, Side
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.layout import Layout, geometry, reaches_of
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.order import (
+from halocline_engine.distribute.grid.boundary import Kind, Line, Side
+from halocline_engine.distribute.grid.geometry import Layout, geometry, reaches_of
+from halocline_engine.distribute.grid.partition import Block, partition, shares
+from halocline_engine.distribute.grid.regions import regions_of
+from halocline_engine.distribute.stencils.order import (
     ORDERS,
     BlockGrid,
     Order,
@@ -30,9 +30,9 @@ from halocline_engine.distribute.order import (
     touched_chunks,
     whole_rows,
 )
-from halocline_engine.distribute.partition import Block, partition, shares
-from halocline_engine.distribute.transfer import regions_of
-from halocline_engine.distribute.visiting import Visiting, visit
+from halocline_engine.distribute.stencils.visit import Visiting, visit
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.program import compile_program
 from halocline_engine.run import run

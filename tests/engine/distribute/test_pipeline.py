@@ -20,13 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halocline_engine.datasets.raw import RawArray
-from halocline_engine.distribute import direct
-from halocline_engine.distribute.carry import share
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.host_lanes import HostLanes
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.partition import Box, Span
-from halocline_engine.distribute.pipeline import Stage, Step, needs, run_pipeline
+from halocline_engine.distribute.grid.overlap import share
+from halocline_engine.distribute.grid.partition import Box, Span
+from halocline_engine.distribute.pipeline.host_queues import HostLanes
+from halocline_engine.distribute.pipeline.schedule import Stage, Step, needs, run_pipeline
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transports import choose
 from halocline_engine.errors import CancelledError, CapacityError, DatasetError
 from halocline_engine.run import run
 
@@ -335,7 +335,7 @@ def test_many_steps_on_the_same_cells_are_repeated() -> None:
 @pytest.mark.parametrize("piece", [100, 8 << 20])
 def test_passes_in_memory_are_copied_in_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays in any order of dimensions, cells beyond both ends, several passes."""
-    monkeypatch.setattr(direct, "_PIECE", piece)
+    monkeypatch.setattr(choose, "_PIECE", piece)
     values = np.random.default_rng(1).normal(size=(2, 23, 3, 10)).astype("float32")
     data = xr.Dataset({"u": (("z", "x", "time", "y"), values)})
     data["m"] = (("x", "y"), values[0, :, 0] > 0)
@@ -343,7 +343,7 @@ def test_passes_in_memory_are_copied_in_pieces(piece: int, monkeypatch: pytest.M
     arguments: dict[str, Any] = {"boundary": {"x": "periodic", "y": "edge"}, "steps": 5}
     arguments |= {"feedback": {"v": "u"}, "target": "reference", "axes": axes, "chunks": {"x": 7}}
     plain = run(STAR, data, **arguments, options=Options(slots=0, steps_per_pass=2))
-    with patch.object(direct, "_copy", side_effect=getattr(direct, "_copy")) as copy:  # noqa: B009
+    with patch.object(choose, "_copy", side_effect=getattr(choose, "_copy")) as copy:  # noqa: B009
         got = run(STAR, data, **arguments, options=Options(slots=2, steps_per_pass=2))
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
     assert copy.call_count > 0

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from halocline_engine.distribute.places import published
+from halocline_engine.distribute.jobs.outputs import published
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from halocline_engine.distribute.places import published
+from halocline_engine.distribute.jobs.outputs import published
 with published(Path(sys.argv[1])) as part:
     part.mkdir()
     (part / "half").write_text("of it")

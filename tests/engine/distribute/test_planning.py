@@ -12,12 +12,12 @@ import pytest
 import xarray as xr
 
 from halocline_engine.datasets.match import FieldUse, match_fields
-from halocline_engine.distribute.boundary import Kind, Line, Side
-from halocline_engine.distribute.conditions import lines_of
-from halocline_engine.distribute.layout import Layout, geometry, reaches_of
-from halocline_engine.distribute.memory import cost_of
-from halocline_engine.distribute.partition import Block, Span, partition
-from halocline_engine.distribute.planning import Demand, Supply, chunks_for, make_plan
+from halocline_engine.distribute.grid.boundary import Kind, Line, Side
+from halocline_engine.distribute.grid.geometry import Layout, geometry, reaches_of
+from halocline_engine.distribute.grid.partition import Block, Span, partition
+from halocline_engine.distribute.stencils.conditions import lines_of
+from halocline_engine.distribute.stencils.memory import cost_of
+from halocline_engine.distribute.stencils.plan import Demand, Supply, chunks_for, make_plan
 from halocline_engine.errors import CapacityError
 from halocline_engine.program import compile_program
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.backends.cpu.run import CpuExecutable
-from halocline_engine.distribute.options import Options
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
 
 SMOOTH = """

@@ -13,11 +13,11 @@ import pytest
 import xarray as xr
 import zarr
 
-from halocline_engine.distribute import streamed
-from halocline_engine.distribute.cluster import start
-from halocline_engine.distribute.events import BlockFinished, Event, Finished, Planned
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.runs import PipelinedRuns
+from halocline_engine.distribute.executors.dask import start
+from halocline_engine.distribute.pipeline.runs import PipelinedRuns
+from halocline_engine.distribute.stencils import passes
+from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
 from halocline_engine.run import run
 
@@ -142,7 +142,7 @@ def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
 def test_workers_of_a_machine_know_how_many_share_its_cores(tmp_path: Path) -> None:
     with start(2, "reference") as pool:
         assert pool.beside == 2
-        with patch.object(streamed, "PipelinedRuns", wraps=PipelinedRuns) as made_runs:
+        with patch.object(passes, "PipelinedRuns", wraps=PipelinedRuns) as made_runs:
             starred(
                 made(tmp_path / "in.zarr", None), output=tmp_path / "out.zarr", cluster=pool.client
             )
@@ -150,7 +150,7 @@ def test_workers_of_a_machine_know_how_many_share_its_cores(tmp_path: Path) -> N
     belt = Mock(side_effect=KeyboardInterrupt)
     runs = PipelinedRuns(Mock(), 3, "reference", "alone", 1, beside=5)
     with (
-        patch("halocline_engine.distribute.runs.open_belt", belt),
+        patch("halocline_engine.distribute.pipeline.runs.open_belt", belt),
         pytest.raises(KeyboardInterrupt),
     ):
         runs.together(())

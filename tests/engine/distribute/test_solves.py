@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.events import Event
+from halocline_engine.distribute.tasks.events import Event
 
 
 def test_tridiagonal_systems(two_workers: Any) -> None:

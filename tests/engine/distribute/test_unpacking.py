@@ -19,14 +19,15 @@ from halocline_engine.datasets import packed
 from halocline_engine.datasets.chunks import CachedSource, Stored, Tally, clear_cache, counted
 from halocline_engine.datasets.match import FieldUse
 from halocline_engine.datasets.source import ArrayStore
-from halocline_engine.distribute import belt, unpacking
-from halocline_engine.distribute.decoding import Decoder
-from halocline_engine.distribute.events import Event, Finished, Planned
-from halocline_engine.distribute.options import Options
-from halocline_engine.distribute.partition import Block, Box, Span
-from halocline_engine.distribute.rooms import box_bytes, shape_of
-from halocline_engine.distribute.transfer import read_box
-from halocline_engine.distribute.unpacking import Unpacker
+from halocline_engine.distribute.grid.partition import Block, Box, Span
+from halocline_engine.distribute.grid.regions import read_box
+from halocline_engine.distribute.pipeline import resources
+from halocline_engine.distribute.tasks.events import Event, Finished, Planned
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transports import device_decode
+from halocline_engine.distribute.transports.decoder import Decoder
+from halocline_engine.distribute.transports.device_decode import Unpacker
+from halocline_engine.distribute.transports.staging import box_bytes, shape_of
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.machine import Library
 from halocline_engine.run import run
@@ -79,7 +80,7 @@ def test_boxes_are_those_of_zarr(
     dtype: str,
     batch: int,
 ) -> None:
-    monkeypatch.setattr(unpacking, "DECODED_AT_ONCE", batch)
+    monkeypatch.setattr(device_decode, "DECODED_AT_ONCE", batch)
     compressed(tmp_path, codec, dtype)
     desk = HostDesk()
     read, use = unpacker(tmp_path, dtype, desk, library, threads, limit=3 * 16 * 3 * 40 * 8)
@@ -185,7 +186,7 @@ def test_a_run_has_the_same_bits_however_chunks_are_decoded(
     share: float,
 ) -> None:
     """The first of two passes reads chunks, and the second one plain files. nvCOMP is not here."""
-    monkeypatch.setattr(unpacking, "DECODED_AT_ONCE", 1 << 16)
+    monkeypatch.setattr(device_decode, "DECODED_AT_ONCE", 1 << 16)
     monkeypatch.setattr(packed, "DECODED_AT_ONCE", 1 << 16)
     desk = HostDesk()
 
@@ -200,7 +201,7 @@ def test_a_run_has_the_same_bits_however_chunks_are_decoded(
     cast(Any, data).to_zarr(store, zarr_format=3, encoding=options, consolidated=False)
     plain, _, _ = smoothed(store, tmp_path / "plain.zarr", slots=0)
     without, before, _ = smoothed(store, tmp_path / "without.zarr", slots=2, unpacked=unpacked)
-    monkeypatch.setattr(belt, "open_decoder", opened)
+    monkeypatch.setattr(resources, "open_decoder", opened)
     got, planned, finished = smoothed(store, tmp_path / "out.zarr", slots=2, unpacked=unpacked)
     assert without.tobytes() == got.tobytes() == plain.tobytes()
     assert planned.projected_bytes == before.projected_bytes

@@ -1,0 +1,278 @@
+"""Make the steps of a pass on one block, in the memory of a target.
+
+Works on any target's arrays through slices alone; between the steps nothing leaves that memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import setitem
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Array, Executable, Turning, Value, prepare
+from halocline_engine.datasets.match import FieldUse, Role
+from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
+from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
+from halocline_engine.distribute.grid.partition import Box
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.errors import CancelledError
+from halocline_engine.ir.types import Axis
+
+__all__ = ["Bench", "nothing"]
+
+
+#: Steps that are made one by one before others are repeated: each field has had each of its arrays.
+_EAGER = 2
+#: Steps up to which it is not worth it to compile code for their ghosts.
+_FEW = 4
+#: Steps beyond which repeating alike ones is worth waiting for them.
+_MANY = 32
+_NOWHERE: Reaches = ((0, 0), (0, 0), (0, 0))
+#: Fields, scalars, origins and domain of a call.
+_Call: TypeAlias = tuple[
+    Mapping[str, Array],
+    Mapping[str, Value],
+    Mapping[str, tuple[int, int, int]],
+    tuple[int, int, int],
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A block's arrays on a target, by field, indexed [i, j, k] over the fields' frames.
+
+    An array has one point along an axis that its field does not have.
+    """
+
+    layout: Layout
+    cells: Geometry
+    executable: Executable
+    arrays: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, layout: Layout, cells: Geometry, executable: Executable) -> Bench:
+        """Return a bench with new arrays, whose contents are not defined."""
+        arrays: dict[str, Array] = {}
+        for use in layout.uses:
+            frame, own = cells.frames[use.name], cells.own[use.name]
+            i, j, k = (span.size for span in frame)
+            # What is read of an input may begin behind the block's first cell.
+            first = [max(0, at.start - span.start) for at, span in zip(own, frame, strict=True)]
+            halo = (first[0], first[1], first[2])
+            arrays[use.name] = executable.memory.empty((i, j, k), np.dtype(use.dtype), halo)
+        return cls(layout, cells, executable, arrays)
+
+    def upload(self, name: str, values: NDArray[Any]) -> None:
+        """Copy the data of a loaded field, indexed [i, j, k] over its inner cells."""
+        frame = self.cells.frames[name]
+        array = self.arrays[name]
+        self.executable.memory.upload(values, array[_within(self.cells.inner[name], frame)])
+        use = next(use for use in self.layout.uses if use.name == name)
+        if use.role is Role.INPUT:
+            fill_ghosts(array, self.layout.lines, frame)
+
+    def download(self, array: Array, name: str) -> NDArray[Any]:
+        """Return the block's own cells out of an array that holds a field's frame."""
+        part = array[_within(self.cells.own[name], self.cells.frames[name])]
+        return self.executable.memory.download(part)
+
+    def advance(self, scalars: Mapping[str, Value], asked: Asked | None) -> Mapping[str, Array]:
+        """Make all steps; return the array that each field has after the last one.
+
+        `asked` is looked at before each step, and ten times a second where many are repeated; where
+        it says True, `CancelledError` is raised.
+        """
+        steps = _Steps(self, scalars)
+        count = len(self.cells.domains)
+        for step in range(count):
+            _look(asked)
+            steps.make(step)
+            if step + 1 >= _EAGER and self._alike(step + 1):
+                self._repeat(steps, step + 1, asked)
+                break
+        return steps.arrays
+
+    @property
+    def waits(self) -> bool:
+        """Whether `queue` makes steps that are complete when it returns."""
+        return len(self.cells.domains) > _MANY and self._alike(_EAGER)
+
+    def queue(self, scalars: Mapping[str, Value], asked: Asked | None) -> Mapping[str, Array]:
+        """Queue all steps as `advance` does, and wait for nothing.
+
+        Only where very many steps compute the same cells they are made as `advance` makes them, and
+        are complete then: queuing each would take longer than it does.
+        """
+        if self.waits:
+            return self.advance(scalars, asked)
+        steps = _Steps(self, scalars)
+        for step in range(len(self.cells.domains)):
+            _look(asked)
+            steps.make(step)
+        return steps.arrays
+
+    def part(self, name: str, box: Box) -> Array:
+        """Return the view of some cells of a field."""
+        return self.arrays[name][_within(box, self.cells.frames[name])]
+
+    def _alike(self, first: int) -> bool:
+        """Whether all steps from one on compute the same cells and leave the same ones valid."""
+        cells = self.cells
+        return _same(cells.domains[first:]) and _same(cells.valid[first + 1 :])
+
+    def _repeat(self, steps: _Steps, step: int, asked: Asked | None) -> None:
+        """Make the steps from one on, which are alike.
+
+        After two steps each field has the array that it had before.
+        """
+        pair = steps.pair(step)
+
+        def two() -> None:
+            for act in pair:
+                act()
+
+        rest = len(self.cells.domains) - step
+        self.executable.repeat(two, rest // 2, partial(_look, asked))
+        _look(asked)
+        if rest % 2:
+            steps.make(step)
+
+
+class _Steps:
+    """The steps of a bench. Views of its arrays are made once, as they take longer than a step."""
+
+    def __init__(self, bench: Bench, scalars: Mapping[str, Value]) -> None:
+        self._layout, self._cells = bench.layout, bench.cells
+        self._executable, self._scalars = bench.executable, scalars
+        self._arrays = bench.arrays
+        uses = self._layout.uses
+        partners = {use.name: use.partner for use in uses if use.partner}
+        self._partners = {use.name: partners.get(use.name, use.name) for use in uses}
+        # Whose array each field has, of those that it had at the start.
+        self._whose = {use.name: use.name for use in uses}
+        self._begins = {use.name: _begin(use, self._cells.frames[use.name]) for use in uses}
+        self._views: dict[tuple[str, str], Array] = {}
+        self._fills: dict[tuple[tuple[str, str], ...], list[Callable[[], None]]] = {}
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The array that each field has now."""
+        return {name: self._arrays[owner] for name, owner in self._whose.items()}
+
+    def make(self, step: int) -> None:
+        """Make a step, from what the one before it left."""
+        if step:
+            self._turn()
+        for act in self._prepare(step):
+            act()
+        self._executable(*self._call(step))
+
+    def pair(self, step: int) -> list[Callable[[], None]]:
+        """Return what makes two steps that are alike, to be done again and again."""
+        found: list[Callable[[], None]] = []
+        executable = self._executable
+        # The second of two steps may begin where the first one ended.
+        other = executable.turned() if isinstance(executable, Turning) else executable
+        for one in (executable, other):
+            self._turn()
+            found += [*self._prepare(step), prepare(one, *self._call(step))]
+        return found
+
+    def _turn(self) -> None:
+        """Give each input that is fed the array of its output, and the other way round."""
+        self._whose = {name: self._whose[other] for name, other in self._partners.items()}
+
+    def _prepare(self, step: int) -> list[Callable[[], None]]:
+        """Return what gives every array the values that its field has before a step."""
+        found: list[Callable[[], None]] = []
+        wanted: list[FieldUse] = []
+        for use, reach in zip(self._layout.uses, self._layout.reaches, strict=True):
+            if use.role is Role.INPUT:
+                continue
+            if use.role in (Role.CREATED, Role.FEEDS) and not self._overwritten(use, reach, step):
+                old = nothing(use) if use.role is Role.CREATED else self._array(use.partner)
+                found.append(partial(setitem, self._array(use.name), ..., old))
+            if use.role is not Role.CREATED and reach != _NOWHERE:
+                wanted.append(use)
+        return [*found, *self._ghosts(wanted)]
+
+    def _overwritten(self, use: FieldUse, reach: Reaches, step: int) -> bool:
+        """Whether an array has what its field needs: it is written, or nobody looks at it.
+
+        What is beyond the cells that steps compute stays in both arrays of a field.
+        """
+        if not use.complete or reach != _NOWHERE:
+            return False
+        return step > 0 or self._cells.domains[step] == self._cells.valid[step + 1]
+
+    def _call(self, step: int) -> _Call:
+        i, j, k = self._cells.domains[step]
+        fields: dict[str, Array] = {}
+        origins: dict[str, tuple[int, int, int]] = {}
+        for use in self._layout.uses:
+            name = use.name
+            ((fi, si), (fj, sj), (fk, sk)) = self._begins[name]
+            origins[name] = ((i.start - fi) * si, (j.start - fj) * sj, (k.start - fk) * sk)
+            fields[name] = self._view(use)
+        return fields, self._scalars, origins, (i.size, j.size, k.size)
+
+    def _array(self, name: str) -> Array:
+        return self._arrays[self._whose[name]]
+
+    def _view(self, use: FieldUse) -> Array:
+        key = (use.name, self._whose[use.name])
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = _spread(self._array(use.name), use.axes)
+        return found
+
+    def _ghosts(self, uses: Sequence[FieldUse]) -> list[Callable[[], None]]:
+        key = tuple((use.name, self._whose[use.name]) for use in uses)
+        found = self._fills.get(key)
+        if found is None:
+            frames = self._cells.frames
+            several = [(self._array(use.name), frames[use.name]) for use in uses]
+            filler = self._executable if len(self._cells.domains) > _FEW else None
+            found = self._fills[key] = ghosts_of(filler, self._layout.lines, several)
+        return found
+
+
+def _same(boxes: Sequence[Box]) -> bool:
+    """Whether there are boxes and all are equal; many of them are mostly one object."""
+    return bool(boxes) and boxes.count(boxes[0]) == len(boxes)
+
+
+def _begin(use: FieldUse, frame: Box) -> tuple[tuple[int, int], ...]:
+    """Return where the array of a field begins along each axis, and 0 where it has no such axis."""
+    return tuple(
+        (span.start, int(axis in use.axes)) for axis, span in zip(Axis, frame, strict=True)
+    )
+
+
+def _look(asked: Asked | None) -> None:
+    if asked is not None and asked():
+        raise CancelledError("The run was cancelled.")
+
+
+def nothing(use: FieldUse) -> float | int:
+    """Return what cells hold that were never computed: NaN, or 0 where the type has none."""
+    return float("nan") if use.dtype.startswith("float") else 0
+
+
+def _within(box: Box, frame: Box) -> tuple[slice, ...]:
+    return tuple(span.within(whole) for span, whole in zip(box, frame, strict=True))
+
+
+def _spread(array: Array, axes: Iterable[Axis]) -> Array:
+    """Return the view with stride 0 along the axes that a field does not have."""
+    present = tuple(axes)
+    for at, axis in enumerate(Axis):
+        if axis not in present:
+            before = (slice(None),) * at
+            array = array[(*before, 0)][(*before, None)]
+    return array

@@ -1,0 +1,164 @@
+"""One block, from the source to the sink: what a worker runs.
+
+A task travels as some small frozen `BlockWork` and a `Block`, and gives back a small `Report`; the
+values go between stores and workers only. Running a task again writes the same bytes again. `Work`
+is that of stencil programs.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Artifact, Executable, Value
+from halocline_engine.datasets.chunks import Tally, counted
+from halocline_engine.datasets.match import FieldUse, Role
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.blocks.steps import Bench, nothing
+from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.grid.regions import read_box, write_box
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.model import (
+    COMPUTE,
+    Report,
+    peak_bytes,
+)
+
+__all__ = ["Code", "Work", "executable_of", "run_block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A program for a target; equal where the fingerprints are."""
+
+    fingerprint: str
+    artifact: Artifact = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all blocks of one pass do.
+
+    `sources` says for each loaded field where it is read and under which name; `saved` which
+    fields are written to the sink, as (name there, field).
+    """
+
+    layout: Layout
+    code: Code
+    scalars: tuple[tuple[str, Value], ...]
+    sources: tuple[tuple[str, Source, str], ...]
+    sink: Sink
+    saved: tuple[tuple[str, str], ...]
+    steps: int
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Compute a block; see `run_block`."""
+        return run_block(self, block, asked)
+
+
+def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
+    """Read a block with its halo, make the steps of the pass, write its own cells.
+
+    `asked` is looked at between steps; where it says True, `CancelledError` is raised.
+    """
+    started = time.perf_counter()
+    cells = geometry(work.layout, block, work.steps)
+    uses = {use.name: use for use in work.layout.uses}
+    tally = Tally()
+    loaded = {
+        name: read_box(
+            counted(source, tally),
+            variable,
+            uses[name],
+            work.layout.grid,
+            block,
+            cells.inner[name],
+        )
+        for name, source, variable in work.sources
+        if not cells.idle or uses[name].kept
+    }
+    if cells.idle:
+        results = {name: _idle(uses[name], loaded, block, cells) for _, name in work.saved}
+    else:
+        with COMPUTE:
+            results = _compute(work, block, cells, loaded, asked)
+    written = sum(
+        write_box(work.sink, name, uses[source], work.layout.grid, block, results[source])
+        for name, source in work.saved
+    )
+    return Report(
+        index=block.index,
+        seconds=time.perf_counter() - started,
+        bytes_read=sum(values.nbytes for values in loaded.values()),
+        bytes_written=written,
+        peak_bytes=peak_bytes(),
+        fetches=tally.fetches,
+    )
+
+
+def _idle(
+    use: FieldUse, loaded: Mapping[str, NDArray[Any]], block: Block, cells: Geometry
+) -> NDArray[Any]:
+    """Return a saved field's values where no step computes anything."""
+    match use.role:
+        case Role.FEEDS | Role.IN_PLACE | Role.FED:
+            source = use.partner if use.role is Role.FEEDS else use.name
+            own = zip(cells.own[source], cells.inner[source], strict=True)
+            return loaded[source][(..., *(span.within(held) for span, held in own))]
+        case Role.CREATED | Role.INPUT:
+            shape = [span.size for span in (*block.extra, *cells.own[use.name])]
+            return np.full(shape, nothing(use), use.dtype)
+
+
+def _compute(
+    work: Work,
+    block: Block,
+    cells: Geometry,
+    loaded: Mapping[str, NDArray[Any]],
+    asked: Asked | None,
+) -> dict[str, NDArray[Any]]:
+    """Return the block's own cells of every saved field, indexed [others..., i, j, k]."""
+    bench = Bench.of(work.layout, cells, executable_of(work.code))
+    roles = {use.name: use.role for use in work.layout.uses}
+    outer = tuple(span.size for span in block.extra)
+    results: dict[str, NDArray[Any]] = {}
+    before: dict[str, tuple[int, ...]] = {}
+    for point in itertools.product(*(range(size) for size in outer)):
+        for name, values in loaded.items():
+            shape = values.shape[: len(outer)]
+            at = tuple(index if size > 1 else 0 for index, size in zip(point, shape, strict=True))
+            if roles[name] is not Role.INPUT or before.get(name) != at:
+                bench.upload(name, values[at])
+            before[name] = at
+        after = bench.advance(dict(work.scalars), asked)
+        for _, name in work.saved:
+            values = bench.download(after[name], name)
+            if math.prod(outer) == 1:
+                results[name] = values[(np.newaxis,) * len(outer)]
+                continue
+            if name not in results:
+                results[name] = _room(outer, values)
+            results[name][point] = values
+    return results
+
+
+def _room(outer: tuple[int, ...], values: NDArray[Any]) -> NDArray[Any]:
+    """Return a new array [others..., i, j, k] with points along I side by side, as they come."""
+    i, j, k = values.shape
+    return np.moveaxis(np.empty((*outer, k, j, i), values.dtype), -1, -3).swapaxes(-1, -2)
+
+
+@functools.lru_cache(maxsize=8)
+def executable_of(code: Code) -> Executable:
+    """Load a program once in each process."""
+    return code.artifact.load()

@@ -1,0 +1,1 @@
+"""Column programs: their jobs, and what a worker does with a block."""

@@ -1,0 +1,71 @@
+"""What an executor offers to a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.model import BlockWork, Report
+
+__all__ = ["POLL", "Done", "Pool"]
+
+#: Seconds between two looks at whether someone asked for the end.
+POLL = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A block that is computed and written, and by whom."""
+
+    report: Report
+    worker: str
+
+
+class Pool(Protocol):
+    """Some processes that compute blocks."""
+
+    @property
+    def workers(self) -> int:
+        """How many processes."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """How many blocks a process has at hand at once; it computes one of them at a time."""
+        ...
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the blocks of one process may take."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """Whether the processes are others than this one."""
+        ...
+
+    @property
+    def beside(self) -> int:
+        """How many of the processes share the cores of one machine, at most."""
+        ...
+
+    def device_memory(self, target: str) -> int | None:
+        """Return the bytes that blocks may take on the device of a process.
+
+        None where the target computes in the memory of the process.
+        """
+        ...
+
+    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+        """Compute blocks and yield them as they finish; raises what a block raised.
+
+        When it raises, nothing is being written any more.
+        """
+        ...
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function once in each process that can be reached."""
+        ...

@@ -1,0 +1,362 @@
+"""Processes of a Dask cluster as a pool: the only place that knows `distributed`.
+
+A block is one task, or a run of blocks where they overlap on each worker. Tasks go out as earlier
+ones come back, a few to each worker, so that neither the scheduler nor the workers ever hold many.
+A task whose worker dies is run again elsewhere, which is safe as it writes the same bytes to the
+same regions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import queue
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, cast
+
+import distributed
+from dask import config as dask_config
+from distributed.comm.core import CommClosedError
+from distributed.system import MEMORY_LIMIT
+
+from halocline_engine.backends.registry import AUTO, resolve
+from halocline_engine.device.probe import device_count
+from halocline_engine.distribute.executors.base import POLL, Done
+from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
+from halocline_engine.distribute.executors.workers import AT_HAND, Workers, ask_scheduler
+from halocline_engine.distribute.grid.partition import Block, shares
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.model import BlockWork, Report, RunWork
+from halocline_engine.errors import (
+    ArgumentError,
+    CancelledError,
+    ClusterError,
+    DeviceError,
+    HaloclineError,
+)
+
+__all__ = ["ClusterPool", "connect", "local_gpu_cluster", "open_client", "start"]
+
+_dd: Any = cast(Any, distributed)
+
+# Dask pauses a worker at 80 % of its limit.
+_SHARE = 0.75
+_CONNECT_SECONDS = 15
+_FETCH_SECONDS = 2.0
+_TELL_SECONDS = 5.0
+_SETTLE_SECONDS = 300
+# Processes of this machine talk to each other only, on ports that the system chooses.
+_PRIVATE = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+_ROUTES = {
+    f"distributed.{role}.http.routes": ["distributed.http.health"]
+    for role in ("scheduler", "worker")
+}
+
+
+class ClusterPool:
+    """The workers of a scheduler that `client` is connected to.
+
+    Where a target needs a device, only those that have one.
+    """
+
+    remote = True
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._chosen = Workers(client)
+
+    @property
+    def workers(self) -> int:
+        """How many processes there are now."""
+        return len(self._chosen.now())
+
+    @property
+    def threads(self) -> int:
+        """How many blocks a process has at hand at once."""
+        return max(1, min(AT_HAND, *(int(w["nthreads"]) for w in self._chosen.now().values())))
+
+    @property
+    def beside(self) -> int:
+        """How many workers are on the machine that has most of them."""
+        return max(Counter(worker["host"] for worker in self._chosen.now().values()).values())
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the blocks of one process may take, by the smallest worker."""
+        workers = self._chosen.now()
+        return min(_free(worker, len(workers)) for worker in workers.values())
+
+    def resolve(self, target: str) -> str:
+        """Return the name of a target: "auto" is cuda where any worker has a device.
+
+        For cuda, workers without a device are left out from then on.
+        """
+        chosen = resolve(target) if target != AUTO else "cpu"
+        if target not in (AUTO, "cuda"):
+            return chosen
+        counts = self._ask(device_count)
+        with_device = [address for address, count in counts.items() if count]
+        if with_device:
+            self._chosen = self._chosen.among(with_device)
+            return "cuda"
+        if target == "cuda":
+            raise DeviceError(
+                "No worker of the cluster has a CUDA device.", hint="Use target='cpu'."
+            )
+        return "cpu"
+
+    def device_memory(self, target: str) -> int | None:
+        """Return the bytes that blocks may take on the smallest device of the workers."""
+        if target != "cuda":
+            return None
+        return min(self._ask(usable_device_memory, target).values())
+
+    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+        """Compute blocks on the workers."""
+        whole = shares(blocks, work.runs) if isinstance(work, RunWork) else [(b,) for b in blocks]
+        left = iter(whole)
+        back: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        running: set[Any] = set()
+        try:
+            while True:
+                workers = len(self._chosen.look())
+                for some in islice(left, max(0, AT_HAND * workers - len(running))):
+                    future = self._submit(_somewhere, work, some)
+                    running.add(future)
+                    future.add_done_callback(back.put)
+                if workers and not running:
+                    return
+                if asked is not None and asked():
+                    raise CancelledError("The run was cancelled.")
+                with contextlib.suppress(queue.Empty):
+                    future = back.get(timeout=POLL)
+                    running.discard(future)
+                    reports, worker = self._result(future)
+                    yield from (Done(report, worker) for report in reports)
+        finally:
+            if running and isinstance(work, RunWork):
+                self.everywhere(work.stop)
+            self._settle(running)
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function once on every worker that answers; wait for none, as one may be gone."""
+        told = {"wait": False, "on_error": "ignore", "callback_timeout": _TELL_SECONDS}
+        with contextlib.suppress(Exception):
+            self.client.run(_call, function, workers=list(self._chosen.look()), **told)
+
+    def _submit(self, function: Any, *arguments: Any) -> Any:
+        """Send work to the workers that may be used, and leave the choice to the scheduler.
+
+        Workers are named by what they offer where that tells them apart: an address is a trap, as a
+        worker that is started again has another one, and Dask lets work wait for the old one, even
+        if others may do it and all of them were gone for a moment.
+        """
+        return self.client.submit(function, *arguments, pure=False, **self._chosen.demand())
+
+    def _ask(self, function: Any, *arguments: Any) -> dict[str, Any]:
+        """Run a function once on every worker, and leave out those that go meanwhile."""
+        back: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        waiting: dict[Any, str] = {}
+        for address in self._chosen.now():
+            future = self.client.submit(function, *arguments, pure=False, workers=[address])
+            waiting[future] = address
+            future.add_done_callback(back.put)
+        answers: dict[str, Any] = {}
+        while waiting:
+            with contextlib.suppress(queue.Empty):
+                future = back.get(timeout=POLL)
+                answers[waiting.pop(future)] = self._result(future)
+            there = self._chosen.look()
+            waiting = {future: address for future, address in waiting.items() if address in there}
+        if not answers:
+            raise ClusterError(
+                "The workers of the cluster went while they were asked what they have.",
+                hint="Run the job again.",
+            )
+        return answers
+
+    def _result(self, future: Any) -> Any:
+        try:
+            return self._fetched(future)
+        except HaloclineError:
+            raise
+        except _dd.KilledWorker as error:
+            raise DeviceError(
+                "Several workers died, one after the other, while they computed the same block.",
+                hint="They may lack memory: give smaller 'chunks'.",
+            ) from error
+        except (_dd.CancelledError, OSError) as error:
+            if _of_files(error):
+                raise
+            raise ClusterError(
+                f"The cluster was lost during the run: {type(error).__name__}: {error}.",
+                hint="Start it again, and run the job with the same workspace.",
+            ) from error
+
+    def _fetched(self, future: Any) -> Any:
+        """Return what a task returned, or raise what it raised; it is fetched from its worker.
+
+        A worker that is stopped would be waited for without end. When it is given up, the scheduler
+        has the task done elsewhere.
+        """
+        while True:
+            try:
+                return future.result(timeout=_FETCH_SECONDS)
+            except TimeoutError:
+                if future.status == "error":
+                    raise
+                self._chosen.look()
+
+    def _settle(self, running: Iterable[Any]) -> None:
+        """Wait until nothing that was sent out is being written any more.
+
+        What no worker has at hand is not waited for: it would be, where all of them are gone.
+        """
+        until = time.monotonic() + _SETTLE_SECONDS
+        left = {future for future in running if not future.done()}
+        with contextlib.suppress(ClusterError):
+            while left and time.monotonic() < until:
+                held = self._held()
+                for future in left:
+                    if future.key not in held:
+                        future.cancel()
+                time.sleep(POLL)
+                left = {future for future in left if not future.done()}
+
+    def _held(self) -> set[str]:
+        """Return the keys of what workers that are heard of have at hand."""
+        there = self._chosen.look()
+        processing = ask_scheduler(self.client, "processing", workers=None)
+        return {key for address, keys in processing.items() if address in there for key in keys}
+
+
+def _of_files(error: BaseException) -> bool:
+    """Whether an error is of the work's files: those of connections have no number, or a kind."""
+    lost = (ConnectionError, TimeoutError, CommClosedError)
+    return isinstance(error, OSError) and error.errno is not None and not isinstance(error, lost)
+
+
+async def _call(function: Callable[[], None]) -> None:
+    """Call a function; only of what is a coroutine Dask does not wait for the end."""
+    function()
+
+
+def _somewhere(work: BlockWork, blocks: Sequence[Block]) -> tuple[Sequence[Report], str]:
+    """Compute some blocks, and say on which worker."""
+    together = work.together(blocks) if isinstance(work, RunWork) else [work.run(b) for b in blocks]
+    return together, str(_dd.get_worker().address)
+
+
+@contextlib.contextmanager
+def connect(cluster: object) -> Generator[ClusterPool]:
+    """Use a cluster that runs already: the address of its scheduler, or a client of it."""
+    if isinstance(cluster, distributed.Client):
+        yield ClusterPool(cluster)
+        return
+    if not isinstance(cluster, str):
+        raise ArgumentError(
+            "Argument 'cluster' must be a number of worker processes, the address of a Dask"
+            f" scheduler or a distributed.Client, got the {type(cluster).__name__} {cluster!r}."
+        )
+    with open_client(cluster) as client:
+        yield ClusterPool(client)
+
+
+def open_client(scheduler: str) -> Any:
+    """Connect to a scheduler at an address. Raises `ClusterError` where it does not answer."""
+    try:
+        return _dd.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"The scheduler '{scheduler}' cannot be reached: {error}.",
+            hint="Check its address, and that it runs.",
+        ) from error
+    except ValueError as error:
+        raise ArgumentError(
+            f"Argument 'cluster' must be the address of a scheduler, got '{scheduler}': {error}.",
+            hint="Write it as 'tls://host:8786' or 'tcp://host:8786'.",
+        ) from error
+
+
+@contextlib.contextmanager
+def start(workers: int, target: str) -> Generator[ClusterPool]:
+    """Start worker processes on this machine, and end them afterwards."""
+    if target == "cuda":
+        cluster = local_gpu_cluster(workers)
+    else:
+        threads = str(max(1, len(os.sched_getaffinity(0)) // workers))
+        cluster = _processes([_thread_environment(threads)] * workers)
+    with cluster, _dd.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(workers, timeout=120)
+        yield ClusterPool(client)
+
+
+def local_gpu_cluster(workers: int | None = None) -> Any:
+    """Return a cluster with one worker process for each device of this machine, pinned to it.
+
+    `workers` None takes all devices. Each worker has the Dask resource GPU=1.
+    """
+    devices = device_count()
+    wanted = devices if workers is None else workers
+    if not 1 <= wanted <= devices:
+        raise DeviceError(
+            f"There are {devices} CUDA devices, but {wanted} workers need one each.",
+            hint="Use fewer workers, or target='cpu'.",
+        )
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = visible.split(",") if visible else [str(index) for index in range(devices)]
+    environments = [
+        {"CUDA_VISIBLE_DEVICES": name, **_thread_environment("1")} for name in names[:wanted]
+    ]
+    return _processes(environments, resources={"GPU": 1})
+
+
+def _thread_environment(threads: str) -> dict[str, str]:
+    return {"NUMBA_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+
+
+def _processes(environments: Sequence[Mapping[str, str]], **options: Any) -> Any:
+    """Return a cluster of this machine with one worker process for each environment."""
+    share = int(MEMORY_LIMIT * 0.9) // len(environments)
+    # Whoever reaches one of them can have it run anything, and other users reach loopback as well.
+    ours = {**_PRIVATE, "protocol": "tls", "security": _dd.Security.temporary()}
+    common = {
+        "nthreads": AT_HAND,
+        "memory_limit": share,
+        **ours,
+        "silence_logs": logging.ERROR,
+        **options,
+    }
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # A new process runs the user's script to know what it defines: here it has come to the
+        # call that started it. The one that did says what is wrong.
+        raise SystemExit(1)
+    try:
+        with dask_config.set(_ROUTES):
+            return _dd.SpecCluster(
+                scheduler={"cls": _dd.Scheduler, "options": {**ours, "port": 0}},
+                workers={
+                    index: {"cls": _dd.Nanny, "options": {**common, "env": dict(environment)}}
+                    for index, environment in enumerate(environments)
+                },
+                security=ours["security"],
+                silence_logs=logging.CRITICAL,
+            )
+    except RuntimeError as error:
+        raise ClusterError(
+            f"The {len(environments)} worker processes did not start: {error}",
+            hint="New processes run the script again that starts them: put what it does under"
+            " if __name__ == '__main__':, or start a cluster before and name its address.",
+        ) from None
+
+
+def _free(worker: Mapping[str, Any], workers: int) -> int:
+    """Return the bytes that a worker may still take."""
+    limit = int(worker.get("memory_limit") or 0) or host_memory() // workers
+    used = int(worker.get("metrics", {}).get("memory", 0))
+    return max(0, int(limit * _SHARE) - used)

@@ -1,0 +1,87 @@
+"""Who computes the blocks of a pass: the interface, and the threads of this process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from halocline_engine.device.probe import device_facts
+from halocline_engine.distribute.executors.base import POLL, Done
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.model import BlockWork, Report, StreamWork
+from halocline_engine.errors import CancelledError
+
+__all__ = ["LocalPool", "host_memory", "usable_device_memory"]
+
+_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPool:
+    """The threads of this process: one computes while the other one reads and writes."""
+
+    threads: int = 2
+    workers: int = 1
+    remote: bool = False
+    beside: int = 1
+
+    @property
+    def memory(self) -> int:
+        """A share of what is free, as this process may use it."""
+        return int(host_memory() * _SHARE)
+
+    def device_memory(self, target: str) -> int | None:
+        """Return a share of the current device's memory."""
+        return usable_device_memory(target)
+
+    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+        """Compute blocks in threads, or as they come through a pipeline."""
+        left = iter(blocks)
+        name = f"process {os.getpid()}"
+        if isinstance(work, StreamWork):
+            for report in work.stream(blocks, asked):
+                yield Done(report, name)
+            return
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="halocline") as executor:
+            running: set[Future[Report]] = set()
+
+            def start(count: int) -> None:
+                for block in itertools.islice(left, count):
+                    running.add(executor.submit(work.run, block, asked))
+
+            start(self.threads)
+            while running:
+                if asked is not None and asked():
+                    raise CancelledError("The run was cancelled.")
+                finished, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    running.discard(future)
+                    yield Done(future.result(), name)
+                start(len(finished))
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function here."""
+        function()
+
+
+def usable_device_memory(target: str) -> int | None:
+    """Return the bytes of this process's device that blocks may take; None without a device."""
+    return int(device_facts().memory * _SHARE) if target == "cuda" else None
+
+
+def host_memory() -> int:
+    """Return the bytes that this process can still get: free memory, or less in a container."""
+    free = psutil.virtual_memory().available
+    limit = Path("/sys/fs/cgroup/memory.max")
+    used = Path("/sys/fs/cgroup/memory.current")
+    try:
+        return min(free, int(limit.read_text()) - int(used.read_text()))
+    except (OSError, ValueError):
+        return free

@@ -1,0 +1,111 @@
+"""Which pool runs a job: this process, new processes on this machine, or an existing cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING
+
+from halocline_engine.arguments import whole
+from halocline_engine.backends.registry import resolve
+from halocline_engine.distribute.executors.base import Done, Pool
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.model import BlockWork
+from halocline_engine.distribute.tasks.options import Options, options_of
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["granted", "open_pool"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Granted:
+    """A pool of whose memory less may be used than there is."""
+
+    pool: Pool
+    options: Options
+
+    @property
+    def workers(self) -> int:
+        """How many processes."""
+        return self.pool.workers
+
+    @property
+    def threads(self) -> int:
+        """How many blocks a process has at hand at once."""
+        return self.pool.threads
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the blocks of one process may take."""
+        there, granted = int(self.pool.memory * self.options.share), self.options.memory
+        return there if granted is None else min(there, granted)
+
+    @property
+    def remote(self) -> bool:
+        """Whether the processes are others than this one."""
+        return self.pool.remote
+
+    @property
+    def beside(self) -> int:
+        """How many of the processes share the cores of one machine, at most."""
+        return self.pool.beside
+
+    def device_memory(self, target: str) -> int | None:
+        """Return the bytes that blocks may take on the device of a process."""
+        there, granted = self.pool.device_memory(target), self.options.device_memory
+        if there is None:
+            return None
+        shared = int(there * self.options.share)
+        return shared if granted is None else min(shared, granted)
+
+    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+        """Compute blocks."""
+        return self.pool.run(work, blocks, asked)
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function once in each process that can be reached."""
+        self.pool.everywhere(function)
+
+
+def open_pool(
+    cluster: int | str | Client | None,
+    target: str,
+    stack: ExitStack,
+    options: Options | None = None,
+) -> tuple[Pool, str]:
+    """Return a pool and the name of the target on it; what is started ends with the stack.
+
+    `cluster` is None for this process, a number of processes to start on this machine, the address
+    of a Dask scheduler, or a client of one. `options` may grant less memory than there is.
+    """
+    options = options_of(options)
+    pool, chosen = _opened(cluster, target, stack)
+    return granted(pool, options), chosen
+
+
+def granted(pool: Pool, options: Options) -> Pool:
+    """Return a pool of whose memory no more may be used than the options say."""
+    if options.memory is options.device_memory is None and options.share == 1:
+        return pool
+    return _Granted(pool, options)
+
+
+def _opened(cluster: int | str | Client | None, target: str, stack: ExitStack) -> tuple[Pool, str]:
+    if cluster is None:
+        return LocalPool(), resolve(target)
+    if isinstance(cluster, Integral):
+        count = whole("cluster", cluster, 1)
+        from halocline_engine.distribute.executors.dask import start
+
+        chosen = resolve(target)
+        return stack.enter_context(start(count, chosen)), chosen
+    from halocline_engine.distribute.executors.dask import connect
+
+    pool = stack.enter_context(connect(cluster))
+    return pool, pool.resolve(target)

@@ -1,0 +1,1 @@
+"""Blocks of a grid: how it is cut, what lies beyond its ends, where values go. Pure geometry."""

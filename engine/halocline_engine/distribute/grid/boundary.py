@@ -1,0 +1,175 @@
+"""What lies beyond the ends of an axis, and which cells a block needs because of it.
+
+::
+
+      ghosts    |  data                                  |   ghosts
+      -2   -1   |   0    1    2   ...        N-2   N-1   |   N    N+1
+                |                                        |
+      x0   x0   |  edge: the last cell again             |
+      x2   x1   |  reflect: mirrored at the last cell, which is not repeated
+     x0-2d x0-d |  extrapolate: on the straight line through the last two cells (d = x1 - x0)
+      v    v    |  constant: a value
+     xN-2  xN-1 |  periodic: the other end follows
+                |  none: no ghosts; cells that would need them are not computed
+
+Ghosts are made again before every step, along I, then J, then K, so that a corner belongs to the
+later axis. Everything here is arithmetic on spans: no array library, no dataset.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from halocline_engine.distribute.grid.partition import Span
+
+__all__ = ["Kind", "Line", "Reach", "Side", "computed", "domain", "local", "need", "shrink"]
+
+#: (low, high) with low <= 0 <= high: how far around a cell a program reads.
+Reach: TypeAlias = tuple[int, int]
+
+
+class Kind(StrEnum):
+    """What is beyond one end of an axis.
+
+    PERIODIC cells are read from the other end of the data; WRAP is the same for a block that
+    holds the whole axis and so finds them in its own memory.
+    """
+
+    NONE = "none"
+    PERIODIC = "periodic"
+    WRAP = "wrap"
+    EDGE = "edge"
+    REFLECT = "reflect"
+    EXTRAPOLATE = "extrapolate"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One end of an axis; `value` belongs to CONSTANT."""
+
+    kind: Kind = Kind.NONE
+    value: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An axis: how many cells of data, and what lies beyond both ends."""
+
+    size: int
+    low: Side = Side()
+    high: Side = Side()
+
+    @property
+    def data(self) -> Span:
+        """The cells that exist."""
+        return Span(0, self.size)
+
+    @property
+    def endless(self) -> bool:
+        """Whether cells beyond the ends are read as data, their index taken modulo the size."""
+        return self.low.kind is Kind.PERIODIC
+
+
+def local(line: Line, block: int) -> Line:
+    """Return the axis as blocks of the size `block` see it: PERIODIC is WRAP where one holds all.
+
+    >>> local(Line(4, Side(Kind.PERIODIC), Side(Kind.PERIODIC)), 4).low.kind.value
+    'wrap'
+    """
+    if line.endless and block >= line.size:
+        return replace(line, low=Side(Kind.WRAP), high=Side(Kind.WRAP))
+    return line
+
+
+def computed(line: Line, reach: Reach) -> Span:
+    """Return the cells that a program computes: all but those whose stencil leaves the data.
+
+    >>> computed(Line(10, high=Side(Kind.EDGE)), (-2, 2))
+    Span(start=2, stop=10)
+    """
+    low, high = reach
+    start = -low if line.low.kind is Kind.NONE else 0
+    stop = line.size - (high if line.high.kind is Kind.NONE else 0)
+    return Span(start, stop)
+
+
+def domain(line: Line, span: Span, reach: Reach) -> Span:
+    """Return the cells of `span` that a program computes; it may be empty."""
+    return span if line.endless else span.meet(computed(line, reach))
+
+
+def need(line: Line, cells: Span, reach: Reach) -> Span:
+    """Return the data that computing `cells` reads, what its ghosts are made of included.
+
+    >>> need(Line(10, Side(Kind.EDGE), Side(Kind.EDGE)), Span(0, 3), (-2, 2))
+    Span(start=0, stop=5)
+    """
+    if not cells.size:
+        return cells
+    wanted = cells.widen(*reach)
+    if line.endless:
+        return wanted
+    inside = wanted.meet(line.data)
+    inside = inside.hull(_below(line, -wanted.start))
+    return inside.hull(_above(line, wanted.stop - line.size))
+
+
+@functools.lru_cache(maxsize=4096)
+def shrink(line: Line, block: Span, reach: Reach, steps: int) -> tuple[Span, ...]:
+    """Return the cells that must hold right values before step 1, after step 1, ... after the last.
+
+    The last entry is the block itself and the first one what must be read; each holds the next,
+    as cells that a step does not compute keep their value.
+
+    >>> shrink(Line(20), Span(8, 12), (-1, 1), 3)[0]
+    Span(start=5, stop=15)
+    """
+    spans = [block]
+    while len(spans) <= steps:
+        after = spans[-1]
+        before = after.hull(need(line, domain(line, after, reach), reach))
+        if before == after:
+            # So it is for all steps before.
+            spans += [after] * (steps + 1 - len(spans))
+        else:
+            spans.append(before)
+    return tuple(reversed(spans))
+
+
+def _below(line: Line, depth: int) -> Span:
+    """Return the cells that `depth` ghosts before the first cell are made of."""
+    if depth <= 0:
+        return Span(0, 0)
+    match line.low.kind:
+        case Kind.EDGE:
+            return Span(0, 1)
+        case Kind.REFLECT:
+            return Span(1, depth + 1)
+        case Kind.EXTRAPOLATE:
+            return Span(0, 2)
+        case Kind.WRAP:
+            return Span(line.size - depth, line.size)
+        case Kind.CONSTANT | Kind.NONE | Kind.PERIODIC:
+            return Span(0, 0)
+
+
+def _above(line: Line, depth: int) -> Span:
+    """Return the cells that `depth` ghosts after the last cell are made of."""
+    size = line.size
+    if depth <= 0:
+        return Span(0, 0)
+    match line.high.kind:
+        case Kind.EDGE:
+            return Span(size - 1, size)
+        case Kind.REFLECT:
+            return Span(size - 1 - depth, size - 1)
+        case Kind.EXTRAPOLATE:
+            return Span(size - 2, size)
+        case Kind.WRAP:
+            return Span(0, depth)
+        case Kind.CONSTANT | Kind.NONE | Kind.PERIODIC:
+            return Span(0, 0)

@@ -1,0 +1,119 @@
+"""Between variables with named dimensions and host arrays indexed [others..., i, j, k]."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import Region, Source
+from halocline_engine.distribute.grid.partition import Block, Box, Span
+
+__all__ = ["pieces_of", "read_box", "regions_of", "segments", "write_box"]
+
+
+def segments(span: Span, size: int) -> list[slice]:
+    """Return the slices of an axis of `size` cells that a span covers, the axis repeated endlessly.
+
+    >>> segments(Span(-2, 3), 10)
+    [slice(8, 10, None), slice(0, 3, None)]
+    """
+    parts: list[slice] = []
+    at = span.start
+    while at < span.stop:
+        start = at % size
+        length = min(size - start, span.stop - at)
+        parts.append(slice(start, start + length))
+        at += length
+    return parts
+
+
+def regions_of(use: FieldUse, grid: Grid, block: Block, box: Box) -> Iterator[Region]:
+    """Yield the regions of a variable that `read_box` reads, in that order."""
+    return itertools.product(*(_dim_segments(dim, grid, block, box) for dim in use.dims))
+
+
+def pieces_of(use: FieldUse, grid: Grid, block: Block, box: Box) -> Iterator[tuple[Region, Region]]:
+    """Yield the regions of a variable that a box is made of, and where each lies in the box.
+
+    Both have the variable's dimensions in its own order.
+    """
+    places: list[list[tuple[slice, slice]]] = []
+    for dim in use.dims:
+        at, along = 0, list[tuple[slice, slice]]()
+        for part in _dim_segments(dim, grid, block, box):
+            size = part.stop - part.start
+            along.append((part, slice(at, at + size)))
+            at += size
+        places.append(along)
+    for piece in itertools.product(*places):
+        yield tuple(part for part, _ in piece), tuple(there for _, there in piece)
+
+
+def read_box(
+    source: Source, name: str, use: FieldUse, grid: Grid, block: Block, box: Box
+) -> NDArray[Any]:
+    """Return a field's values in a box, for the block's points of the other dimensions.
+
+    The result is indexed [others..., i, j, k] with all of the grid's other dimensions, and has one
+    point along those that the variable does not have; along an axis of the field that the variable
+    lacks, its values are repeated.
+    """
+    parts = [_dim_segments(dim, grid, block, box) for dim in use.dims]
+    values = _join(source, name, parts, ())
+    values = values.astype(use.dtype, copy=False)
+    return np.broadcast_to(_to_grid(values, use, grid), _shape(use, grid, block, box))
+
+
+def write_box(
+    sink: Sink, name: str, use: FieldUse, grid: Grid, block: Block, values: NDArray[Any]
+) -> int:
+    """Write a block's values, indexed [others..., i, j, k]; return how many bytes they have."""
+    spans = {dim: _dim_span(dim, grid, block, block.box) for dim in use.dims}
+    order = [*grid.extra, *grid.dims]
+    there = [at for at, dim in enumerate(order) if dim in use.dims]
+    absent = tuple(at for at in range(len(order)) if at not in there)
+    kept = [order[at] for at in there]
+    squeezed = values.squeeze(axis=absent)
+    data = squeezed.transpose([kept.index(dim) for dim in use.dims])
+    region = tuple(slice(spans[dim].start, spans[dim].stop) for dim in use.dims)
+    sink.write(name, region, data)
+    return data.nbytes
+
+
+def _dim_span(dim: str, grid: Grid, block: Block, box: Box) -> Span:
+    axis = grid.axis_of(dim)
+    return block.extra[grid.extra.index(dim)] if axis is None else box[axis]
+
+
+def _dim_segments(dim: str, grid: Grid, block: Block, box: Box) -> list[slice]:
+    return segments(_dim_span(dim, grid, block, box), grid.size_of(dim))
+
+
+def _join(source: Source, name: str, parts: list[list[slice]], done: Region) -> NDArray[Any]:
+    """Read the product of the segments of all dimensions and put it together."""
+    if len(done) == len(parts):
+        return source.read(name, done)
+    pieces = [_join(source, name, parts, (*done, part)) for part in parts[len(done)]]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=len(done))
+
+
+def _to_grid(values: NDArray[Any], use: FieldUse, grid: Grid) -> NDArray[Any]:
+    order = [*grid.extra, *grid.dims]
+    there = [dim for dim in order if dim is not None and dim in use.dims]
+    ordered = values.transpose([use.dims.index(dim) for dim in there])
+    absent = tuple(at for at, dim in enumerate(order) if dim is None or dim not in use.dims)
+    return np.expand_dims(ordered, absent)
+
+
+def _shape(use: FieldUse, grid: Grid, block: Block, box: Box) -> tuple[int, ...]:
+    others = [
+        span.size if dim in use.dims else 1
+        for dim, span in zip(grid.extra, block.extra, strict=True)
+    ]
+    return (*others, *(span.size for span in box))

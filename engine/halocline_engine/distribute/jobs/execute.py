@@ -1,0 +1,295 @@
+"""Jobs of passes over blocks that know nothing of each other: solves, and whatever is like them.
+
+They share pools, events, sinks and the way results appear with the streamed mode of stencils. A
+job says which variables it reads, what it makes, how it is cut up, and what a worker does with a
+block; everything else happens here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from halocline_engine.datasets.match import FieldUse, Grid, Role
+from halocline_engine.datasets.names import check_results
+from halocline_engine.datasets.result import (
+    assemble,
+    consolidate,
+    create_result,
+    frame_of,
+    in_memory_copy,
+    open_result,
+)
+from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink, create_arrays
+from halocline_engine.datasets.source import InMemory, Opened, Source, spool
+from halocline_engine.datasets.trial import check_frame
+from halocline_engine.datasets.untyped import ZARR
+from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.jobs.outputs import (
+    check_output,
+    check_space,
+    field_bytes,
+    published,
+    temporary_folder,
+)
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.events import (
+    BlockFinished,
+    Event,
+    Finished,
+    PassFinished,
+    Planned,
+)
+from halocline_engine.distribute.tasks.model import BlockWork
+from halocline_engine.errors import CapacityError
+from halocline_engine.version import halocline_version
+
+__all__ = ["Blockwise", "Output", "Stage", "check_blockwise", "run_blockwise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A variable that is made. `chunks` are sizes along `dims` such that no chunk has two writers.
+
+    `attributes` must have a form in JSON, or be NumPy arrays. A store holds values as they are
+    unless `compressed`.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: str
+    chunks: tuple[int, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    compressed: bool = True
+
+    @property
+    def use(self) -> FieldUse:
+        """The same, as results know it."""
+        return FieldUse(self.name, self.name, (), self.dtype, self.dims, Role.CREATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One of several passes: its blocks know nothing of each other, and all of the pass before."""
+
+    work: BlockWork
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blockwise:
+    """A job. `sizes` are those of all dimensions of the outputs.
+
+    `reads` are the variables that blocks read; `work` makes what a worker does from where it reads
+    and where it writes; `projected` are the bytes that all processes need at once; `what` is said
+    in the history. `frame` is the result without its variables, where it is given.
+
+    A job of several `passes` has `stages` instead of `work`, which makes them from the same two and
+    from a folder for what they hand on, which is None where all run in this process.
+    """
+
+    opened: Opened
+    sizes: Mapping[str, int]
+    reads: tuple[str, ...]
+    outputs: tuple[Output, ...]
+    blocks: tuple[Block, ...]
+    work: Callable[[Source, Sink], BlockWork] | None
+    what: str
+    target: str
+    projected: int
+    output: Path | None
+    frame: xr.Dataset | None = None
+    passes: int = 1
+    stages: Callable[[Source, Sink, Path | None], Sequence[Stage]] | None = None
+    note: str = ""
+    between: int = 0
+
+    @property
+    def grid(self) -> Grid:
+        """The dimensions of the outputs, none of which is I, J or K."""
+        sizes = tuple(self.sizes.values())
+        return Grid((None, None, None), (1, 1, 1), tuple(self.sizes), sizes)
+
+    @property
+    def uses(self) -> list[FieldUse]:
+        """The outputs, as results know them."""
+        return [output.use for output in self.outputs]
+
+
+def run_blockwise(
+    job: Blockwise, pool: Pool, tell: Callable[[Event], None], asked: Asked | None, reason: str
+) -> xr.Dataset:
+    """Run a job and return its result, in memory or, where it has an output, opened lazily.
+
+    Raises `FieldError`, `OutputError` or `CapacityError` before anything is read or written, and
+    leaves nothing where a block fails.
+    """
+    started = time.perf_counter()
+    check_blockwise(job, pool)
+    tell(_planned(job, pool, reason))
+    with ExitStack() as stack:
+        beside = None if job.output is None else job.output.parent
+        made = stack.enter_context(temporary_folder(beside))
+        source = job.opened.source
+        if pool.remote and isinstance(source, InMemory):
+            source = spool(job.opened.dataset, job.reads, made / "input")
+        place = job.output or (made / "result" if pool.remote else None)
+        result = _in_memory if place is None else _stored
+        between = made / "between" if pool.remote else None
+        return result(job, pool, _Telling(tell, asked, started, between), source, place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    tell: Callable[[Event], None]
+    asked: Asked | None
+    started: float
+    between: Path | None
+
+
+def _in_memory(
+    job: Blockwise, pool: Pool, telling: _Telling, source: Source, place: Path | None
+) -> xr.Dataset:
+    assert place is None
+    arrays = create_arrays({output.name: output.use for output in job.outputs}, job.grid)
+    end = _pass(job, pool, telling, source, ArraySink(arrays))
+    result = assemble(job.opened.dataset, _frame(job), job.uses, arrays)
+    for output in job.outputs:
+        result[output.name].attrs.update(output.attributes)
+    telling.tell(end)
+    return result
+
+
+def _stored(
+    job: Blockwise, pool: Pool, telling: _Telling, source: Source, place: Path | None
+) -> xr.Dataset:
+    assert place is not None
+    with published(place) as part:
+        chunks = {o.name: dict(zip(o.dims, o.chunks, strict=True)) for o in job.outputs}
+        plain = [output.name for output in job.outputs if not output.compressed]
+        create_result(part, job.opened.dataset, _frame(job), job.uses, job.grid, chunks, plain)
+        for output in job.outputs:
+            attributes = {name: _plain(value) for name, value in output.attributes.items()}
+            ZARR.open_array(str(part), path=output.name, mode="r+").attrs.update(attributes)
+        # What comes now are values, which no metadata tell of.
+        consolidate(part)
+        end = _pass(job, pool, telling, source, ZarrSink(str(part)))
+    telling.tell(end)
+    result = open_result(place)
+    return result if job.output is not None else in_memory_copy(result)
+
+
+def _pass(job: Blockwise, pool: Pool, telling: _Telling, source: Source, sink: Sink) -> Finished:
+    """Run all blocks of all passes and tell of each; return what is told at the end."""
+    stages = _stages(job, telling, source, sink)
+    read = written = peak = 0
+    for index, stage in enumerate(stages):
+        begun = time.perf_counter() if index else telling.started
+        for done, finished in enumerate(pool.run(stage.work, stage.blocks, telling.asked), 1):
+            report = finished.report
+            read, written = read + report.bytes_read, written + report.bytes_written
+            peak = max(peak, report.peak_bytes)
+            telling.tell(
+                BlockFinished(
+                    pass_index=index,
+                    passes=job.passes,
+                    done=done,
+                    total=len(stage.blocks),
+                    seconds=report.seconds,
+                    worker=finished.worker,
+                )
+            )
+        telling.tell(_pass_finished(index, job.passes, begun))
+    seconds = time.perf_counter() - telling.started
+    return Finished(seconds=seconds, bytes_read=read, bytes_written=written, peak_bytes=peak)
+
+
+def _stages(job: Blockwise, telling: _Telling, source: Source, sink: Sink) -> Sequence[Stage]:
+    if job.stages is not None:
+        stages = job.stages(source, sink, telling.between)
+        assert len(stages) == job.passes
+        return stages
+    assert job.work is not None
+    return (Stage(job.work(source, sink), job.blocks),)
+
+
+def _pass_finished(index: int, passes: int, begun: float) -> PassFinished:
+    return PassFinished(
+        pass_index=index,
+        passes=passes,
+        steps_done=int(index + 1 == passes),
+        steps=1,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def check_blockwise(job: Blockwise, pool: Pool) -> None:
+    """Raise `OutputError` or `CapacityError` where the result of a job has no place.
+
+    Raises `FieldError` where its variables cannot be called so.
+    Coordinates and attributes that cannot be stored are refused as well.
+    """
+    dims = {dim for output in job.outputs for dim in output.dims}
+    taken = dims | {str(name) for name in _frame(job).coords}
+    check_results([output.name for output in job.outputs], taken)
+    size = field_bytes(job.uses, job.grid)
+    if job.output is not None or pool.remote:
+        check_frame(_frame(job), [output.attributes for output in job.outputs])
+    if job.output is not None:
+        check_output(job.output, job.opened.place)
+    held = _held(job, pool)
+    if held > pool.memory:
+        raise CapacityError(
+            f"The result needs {held} bytes of memory, but only {pool.memory} are free.",
+            hint="Give output= to write it to a Zarr store instead.",
+            needed=held,
+            available=pool.memory,
+        )
+    scratch = job.output.parent if job.output is not None else Path(tempfile.gettempdir())
+    needs = [] if job.output is None and not pool.remote else [(scratch, size)]
+    if pool.remote:
+        needs.append((scratch, job.between))
+    if pool.remote and isinstance(job.opened.source, InMemory):
+        inputs = sum(int(job.opened.dataset[name].nbytes) for name in dict.fromkeys(job.reads))
+        needs.append((scratch, inputs))
+    check_space(needs)
+
+
+def _held(job: Blockwise, pool: Pool) -> int:
+    """Return the bytes of the result that stay in this process while blocks are computed there."""
+    return 0 if pool.remote or job.output is not None else field_bytes(job.uses, job.grid)
+
+
+def _planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
+    return Planned(
+        mode="streamed",
+        reason=f"{reason}; {job.note}" if job.note else reason,
+        target=job.target,
+        workers=pool.workers,
+        blocks=len(job.blocks),
+        passes=job.passes,
+        steps=1,
+        steps_per_pass=1,
+        projected_bytes=job.projected + _held(job, pool),
+    )
+
+
+def _frame(job: Blockwise) -> xr.Dataset:
+    if job.frame is not None:
+        return job.frame
+    now = dt.datetime.now(dt.UTC)
+    line = f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {halocline_version()}: {job.what}"
+    return frame_of(job.opened.dataset, job.uses, line)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value

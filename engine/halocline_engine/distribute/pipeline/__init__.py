@@ -1,0 +1,1 @@
+"""Blocks that overlap: one is read while another one is computed and a third one written."""

@@ -1,0 +1,103 @@
+"""Runs of neighbouring blocks, each of which a worker takes through its own pipeline.
+
+A run is one task of a cluster. Within it blocks overlap and hand on what they share; it begins with
+nothing at hand, so that what it fetches depends on its blocks alone, and not on who computes it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from halocline_engine.datasets.chunks import CachedSource, clear_cache
+from halocline_engine.distribute.blocks.work import Work
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.pipeline.resources import Belt, open_belt
+from halocline_engine.distribute.pipeline.stages import PipelinedWork
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.model import Report
+
+__all__ = ["PipelinedRuns", "end_runs"]
+
+# A device that was not told of the end of its job is left when so many others were opened.
+_JOBS = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PipelinedRuns:
+    """The work of a pass, whose blocks go to workers in so many runs: `task.RunWork`.
+
+    `job` names what pipelines of several passes share in a process; `filed` says that plain files
+    go straight to its device, and chunks of the codecs `unpacked` are decoded there. So many
+    processes `beside` each other share the cores of a machine.
+    """
+
+    work: Work
+    slots: int
+    target: str
+    job: str
+    runs: int
+    filed: bool = False
+    unpacked: tuple[str, ...] = ()
+    beside: int = 1
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Compute one block by itself."""
+        return self.work.run(block, asked)
+
+    def together(self, blocks: Sequence[Block]) -> tuple[Report, ...]:
+        """Compute a run of blocks; a process has one at a time."""
+        place = _place(self.job, self.target)
+        with place.lock:
+            belt = place.belt(filed=self.filed, unpacked=self.unpacked, beside=self.beside)
+            work = PipelinedWork(self.work, self.slots, belt)
+            try:
+                return tuple(work.stream(blocks, place.ended.is_set))
+            finally:
+                for _, source, _ in self.work.sources:
+                    if isinstance(source, CachedSource) and source.limit:
+                        clear_cache(source.run, source.limit)
+
+    def stop(self) -> None:
+        """Let what this process computes of the job end soon; waits for nothing."""
+        _place(self.job, self.target).ended.set()
+
+
+def end_runs(job: str, target: str) -> None:
+    """Give back what a job had in this process for its pipelines; waits for nothing."""
+    place = _place(job, target)
+    place.ended.set()
+    threading.Thread(target=place.close, daemon=True).start()
+
+
+class _Place:
+    """What the pipelines of a job have in common in this process; made when it is needed."""
+
+    def __init__(self, target: str) -> None:
+        self.lock = threading.Lock()
+        self.ended = threading.Event()
+        self._target = target
+        self._stack = ExitStack()
+        self._belt: Belt | None = None
+
+    def belt(self, *, filed: bool, unpacked: tuple[str, ...], beside: int) -> Belt:
+        """Return the device and its buffers; the lock is held."""
+        if self._belt is None:
+            self._belt = self._stack.enter_context(
+                open_belt(self._target, filed=filed, unpacked=unpacked, beside=beside)
+            )
+        return self._belt
+
+    def close(self) -> None:
+        """Give everything back when nothing is under way any more."""
+        with self.lock:
+            self._belt = None
+            self._stack.close()
+
+
+@functools.lru_cache(maxsize=_JOBS)
+def _place(job: str, target: str) -> _Place:  # noqa: ARG001 - part of the cache's key
+    return _Place(target)

@@ -1,0 +1,1 @@
+"""Matrix products of named dimensions, tile by tile."""

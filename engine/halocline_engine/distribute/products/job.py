@@ -1,0 +1,388 @@
+"""A matrix product of two variables as a job: tiles, panels for the memory there is, and a result.
+
+In this process one stream of panels goes over the whole product; on workers each task is some
+panels of one column. The tiles of both are the same, and so are the bits.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import xarray as xr
+
+from halocline_engine.datasets.sink import Sink, ZarrSink
+from halocline_engine.datasets.source import Opened, Source, ZarrStore
+from halocline_engine.device.memory.zero_copy import ring_bytes
+from halocline_engine.distribute.executors.base import Done, Pool
+from halocline_engine.distribute.grid.partition import Block, Span
+from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
+from halocline_engine.distribute.products.reading import (
+    PIECE,
+    Made,
+    Operand,
+    largest_piece,
+    plain_files,
+)
+from halocline_engine.distribute.products.tiling import (
+    Panel,
+    Panels,
+    Product,
+    ProductCut,
+    cut_product,
+    panels_within,
+)
+from halocline_engine.distribute.products.work import ProductWork, bench_threads
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.events import Event, Planned
+from halocline_engine.distribute.tasks.model import BlockWork, Report
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.errors import ArgumentError, CapacityError, InternalError
+from halocline_engine.kernels.matmul.bench import total_type
+from halocline_engine.kernels.matmul.problem import CUTS
+
+__all__ = ["ProductRequest", "run_product"]
+
+#: Bytes of a chunk of the result, at most if it can be divided so far; a file is made of one piece,
+#: by one thread, and the last tile of a product shall keep all threads busy.
+_CHUNK = 8 << 20
+#: Bytes that are read and written for which compiled loops make up for the time to compile them.
+_LARGE = 1 << 30
+#: A chunk may be one of so many parts of a side.
+_PRIMES = (2, 3, 5, 7, 11, 13)
+_TASKS_A_WORKER = 4
+#: Products of tiles that one panel may be, on a target where reading can take as long as they do.
+_FEW: Mapping[str, int] = MappingProxyType({"cuda": 256})
+#: Dimensions of a variable whose chunks are used directly.
+_MATRIX = 2
+# A piece that is decoded, one that is put in order, and the buffer that it is copied to.
+_HELD = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProductRequest:
+    """A product on a dataset; `frame` is the result without its variable, `what` is done.
+
+    `chunks` are sizes of panels along dimensions of the result that the caller gives.
+    """
+
+    opened: Opened
+    product: Product
+    left: Operand
+    right: Operand
+    name: str
+    frame: xr.Dataset
+    chunks: Mapping[str, int]
+    output: Path | None
+    what: str
+
+
+def run_product(
+    request: ProductRequest,
+    pool: Pool,
+    target: str,
+    tell: Callable[[Event], None],
+    asked: Asked | None,
+    options: Options | None = None,
+) -> xr.Dataset:
+    """Multiply, and return the result in memory or opened lazily.
+
+    Raises `ArgumentError`, `CapacityError` or `OutputError` before anything is read or written.
+    """
+    _check_chunks(request.product, request.chunks)
+    cut = cut_product(request.product, CUTS[target])
+    made = _made(request, cut)
+    direct = _direct(request, made, stored=pool.remote or request.output is not None)
+    piece = _largest(request, cut, made, direct)
+    lends = target == "cuda" and _is_large(request, cut)
+    aside = _HELD * (2 * bench_threads(target) + 2) * piece
+    aside += ring_bytes(bench_threads(target)) if lends else 0
+    panels, projected = _panels(request, cut, aside, pool, target, options or Options())
+    blocks = _blocks(panels, pool)
+
+    def work(source: Source, sink: Sink | None) -> ProductWork:
+        _check_plain(made, sink, direct=direct[2])
+        return ProductWork(
+            product=request.product,
+            panels=panels,
+            left=request.left,
+            right=request.right,
+            made=made,
+            direct=direct,
+            piece=piece,
+            threads=bench_threads(target),
+            source=source,
+            sink=sink,
+            target=target,
+            lends=lends,
+        )
+
+    job = _job(request, made, work, blocks, target, projected)
+    reason = _reason(request, panels)
+    if pool.remote:
+        return run_blockwise(job, pool, tell, asked, reason)
+    with ExitStack() as stack:
+        streaming = _Streaming(pool, stack)
+
+        def told(event: Event) -> None:
+            tell(event)
+            if isinstance(event, Planned):
+                # From here on, while the place of the result is made.
+                begun = work(request.opened.source, None).started(blocks, asked)
+                streaming.reports = stack.enter_context(begun)
+
+        return run_blockwise(job, streaming, told, asked, reason)
+
+
+@dataclass(slots=True, eq=False)
+class _Streaming:
+    """A pool of this process whose blocks are computed as one stream, which has begun.
+
+    `open` is closed when it ends, before anything else is done with what it wrote.
+    """
+
+    pool: Pool
+    open: ExitStack
+    reports: Callable[[Sink], Iterator[Report]] | None = None
+    threads: int = 1
+    workers: int = 1
+    remote: bool = False
+    beside: int = 1
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the stream may take."""
+        return self.pool.memory
+
+    def device_memory(self, target: str) -> int | None:
+        """Return the bytes that the stream may take on the device."""
+        return self.pool.device_memory(target)
+
+    def run(
+        self,
+        work: BlockWork,
+        blocks: Sequence[Block],  # noqa: ARG002 - the stream knows them
+        asked: Asked | None,  # noqa: ARG002 - and whom to ask
+    ) -> Iterator[Done]:
+        """Compute blocks in their order."""
+        assert isinstance(work, ProductWork)
+        assert work.sink is not None
+        assert self.reports is not None
+        name = f"process {os.getpid()}"
+        with self.open:
+            for report in self.reports(work.sink):
+                yield Done(report, name)
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call a function here."""
+        function()
+
+
+def _panels(
+    request: ProductRequest,
+    cut: ProductCut,
+    aside: int,
+    pool: Pool,
+    target: str,
+    options: Options,
+) -> tuple[Panels, int]:
+    """Return the panels, and the bytes that all processes need at once; raises `CapacityError`.
+
+    `aside` are those that a stream needs in memory for what is on its way to and from tiles.
+    """
+    streams = pool.threads if pool.remote else 1
+    item = np.dtype(request.left.dtype).itemsize
+    product = request.product
+    stays = not pool.remote and request.output is None
+    held = math.prod(product.sizes[dim] for dim in product.dims) * item if stays else 0
+    granted = min(pool.memory, options.memory or pool.memory)
+    if held > granted:
+        raise CapacityError(
+            f"The product needs {held} bytes of memory as a result of this process, but it may"
+            f" take {granted}.",
+            hint="Give an 'output', so that it is written to a store.",
+            needed=held,
+            available=granted,
+        )
+    memory = (granted - held) // streams
+    total = total_type(target, request.left.dtype).itemsize
+    few = 0 if pool.remote else _FEW.get(target, 0)
+    if aside > memory:
+        raise CapacityError(
+            f"Pieces of tiles need {aside} bytes of memory on their way, but {memory}"
+            " are free for them.",
+            hint="Use workers with more memory, or smaller chunks in the store.",
+            needed=aside,
+            available=memory,
+        )
+    device = pool.device_memory(target)
+    if device is None:
+        panels = panels_within(cut, item, total, memory - aside, request.chunks, few=few)
+        return panels, pool.workers * streams * (panels.nbytes + aside)
+    lent = min(device, options.device_memory or device) // streams
+    panels = panels_within(cut, item, total, lent, request.chunks, where="device memory", few=few)
+    return panels, pool.workers * streams * (panels.nbytes + aside)
+
+
+def _largest(
+    request: ProductRequest, cut: ProductCut, made: Made, direct: tuple[bool, bool, bool]
+) -> int:
+    """Return the bytes of the largest piece of any tile."""
+    tiles = (cut.batch, cut.rows, cut.columns, cut.inner)
+    sizes = {dim: step for some in tiles for dim, step in zip(some.dims, some.steps, strict=True)}
+    item = np.dtype(made.dtype).itemsize
+    parts = [
+        (one.order, dict(zip(one.own, one.chunks, strict=False)))
+        for one in (request.left, request.right)
+    ]
+    parts.append((made.order, dict(zip(made.dims, made.chunks, strict=True))))
+    largest = max(
+        largest_piece(order, chunks, sizes, item, direct=directly)
+        for (order, chunks), directly in zip(parts, direct, strict=True)
+    )
+    return min(largest, max(cut.left, cut.right, cut.total) * item)
+
+
+def _direct(request: ProductRequest, made: Made, *, stored: bool) -> tuple[bool, bool, bool]:
+    """Return for left, right and the result whether files of chunks are used."""
+    source = request.opened.source
+    small = math.prod(made.chunks) * np.dtype(made.dtype).itemsize <= min(_CHUNK, PIECE)
+    plain = len(made.dims) == _MATRIX and made.dims == made.order and small
+    return (
+        _read_directly(request.left, source),
+        _read_directly(request.right, source),
+        stored and plain,
+    )
+
+
+def _made(request: ProductRequest, cut: ProductCut) -> Made:
+    """Return the variable that is made, in chunks of which none lies in two tiles."""
+    product, dtype = request.product, request.left.dtype
+    steps: dict[str, int] = {}
+    for tiles in (cut.batch, cut.rows, cut.columns):
+        steps |= dict(zip(tiles.dims, tiles.steps, strict=True))
+    chunks = {dim: steps[dim] for dim in product.dims}
+    item = np.dtype(dtype).itemsize
+    while math.prod(chunks.values()) * item > _CHUNK:
+        sides = sorted(chunks, key=lambda dim: -chunks[dim])
+        found = next(((d, p) for d in sides for p in _PRIMES if chunks[d] % p == 0), None)
+        if found is None:
+            break
+        chunks[found[0]] //= found[1]
+    order = (*product.batch, *product.rows, *product.columns)
+    return Made(request.name, product.dims, order, tuple(chunks.values()), dtype)
+
+
+def _blocks(panels: Panels, pool: Pool) -> tuple[Block, ...]:
+    """Return the blocks: a panel each, or on workers some panels of a column."""
+    one = Span(0, 1)
+    members, down, across = panels.counts
+    at_once = 1
+    if pool.remote:
+        tasks = _TASKS_A_WORKER * pool.workers
+        at_once = max(1, -(-down // max(1, -(-tasks // max(1, members * across)))))
+    places = [place for place in panels.order() if place[1] % at_once == 0]
+    return tuple(
+        Block(
+            number,
+            (one, one, one),
+            (
+                Span(member, member + 1),
+                Span(row, min(down, row + at_once)),
+                Span(column, column + 1),
+            ),
+        )
+        for number, (member, row, column) in enumerate(places)
+    )
+
+
+def _job(
+    request: ProductRequest,
+    made: Made,
+    work: Callable[[Source, Sink], ProductWork],
+    blocks: tuple[Block, ...],
+    target: str,
+    projected: int,
+) -> Blockwise:
+    sizes = request.product.sizes
+    return Blockwise(
+        opened=request.opened,
+        sizes={dim: sizes[dim] for dim in request.product.dims},
+        reads=(request.left.name, request.right.name),
+        outputs=(Output(made.name, made.dims, made.dtype, made.chunks, compressed=False),),
+        blocks=blocks,
+        work=work,
+        what=request.what,
+        target=target,
+        projected=projected,
+        output=request.output,
+        frame=request.frame,
+    )
+
+
+def _is_large(request: ProductRequest, cut: ProductCut) -> bool:
+    """Whether operands and result have so many bytes that loops are worth compiling."""
+    counts = cut.batch.total, cut.rows.total, cut.columns.total, cut.inner.total
+    batch, rows, columns, inner = counts
+    elements = rows * inner * cut.left + inner * columns * cut.right + rows * columns * cut.total
+    return batch * elements * np.dtype(request.left.dtype).itemsize >= _LARGE
+
+
+def _read_directly(operand: Operand, source: Source) -> bool:
+    """Whether files of chunks are read, which only saves something where tiles lie as they do."""
+    if not isinstance(source, ZarrStore) or operand.own != operand.order or not operand.plain:
+        return False
+    return _in_files(source.path, source.stamp, operand.name, operand.chunks, operand.dtype)
+
+
+def _check_plain(made: Made, sink: Sink | None, *, direct: bool) -> None:
+    """Raise `InternalError` where the store that was made is not as it was planned."""
+    if not direct or not isinstance(sink, ZarrSink):
+        return
+    if not _in_files(sink.path, "", made.name, made.chunks, made.dtype):
+        raise InternalError(f"The store of '{made.name}' was not made for plain chunks.")
+
+
+def _in_files(path: str, stamp: str, name: str, chunks: tuple[int, ...], dtype: str) -> bool:
+    files = plain_files(path, stamp, name, dtype)
+    return files is not None and files.stored.chunks == chunks
+
+
+def _reason(request: ProductRequest, panels: Panels) -> str:
+    """Say how the product is done, and what is read for it if one process does all of it."""
+    item = np.dtype(request.left.dtype).itemsize
+    places: list[Panel] = [panels.panel(place) for place in panels.order()]
+    left, right = panels.fetches(places)
+    read = (left * panels.cut.left + right * panels.cut.right) * item
+    if panels.last:
+        kept = "all tiles of the product stay while those of left and right pass"
+    elif panels.resident:
+        wide = f"{panels.width} of {panels.cut.columns.total} columns of right"
+        kept = f"{wide} stay while tiles of left pass"
+    else:
+        size = f"{panels.height} x {panels.width} tiles"
+        kept = f"{size} of the product stay while those of left and right pass"
+    return f"{kept}, {read} bytes are read at most"
+
+
+def _check_chunks(product: Product, chunks: Mapping[str, int]) -> None:
+    for name, size in chunks.items():
+        if name == product.inner:
+            raise ArgumentError(
+                f"Dimension '{name}' is summed over in fixed pieces, but 'chunks' names it.",
+                hint="Leave it out; a store that is chunked along it will do.",
+            )
+        if name not in product.dims:
+            known = ", ".join(repr(dim) for dim in product.dims)
+            raise ArgumentError(
+                f"Argument 'chunks' must name dimensions of the product, got '{name}'.",
+                hint=f"There are {known}." if known else "There is none.",
+            )
+        if size < 1:
+            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")

@@ -1,0 +1,232 @@
+"""Blocks of tridiagonal and of tree systems: how a batch is cut up, and what a worker does."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.grid.partition import Block, Span
+from halocline_engine.distribute.jobs.blocking import (
+    region_of,
+)
+from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
+from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.kernels.status import Status
+from halocline_engine.kernels.tridiagonal import reference
+from halocline_engine.kernels.tridiagonal.judging import judge_band
+from halocline_engine.kernels.tridiagonal.pieces import Bands, cut_rows, judge, solve_rows
+from halocline_engine.kernels.tridiagonal.pivoting import settled
+from halocline_engine.kernels.tridiagonal.problem import Solved
+
+__all__ = [
+    "Band",
+    "BandedWork",
+    "backward_error",
+    "dense_bands",
+    "read_band",
+    "repeated",
+    "residual_of",
+    "status_with",
+]
+
+# Bands of a tridiagonal system, and its right-hand side.
+_TRIDIAGONAL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A variable of the systems, with its dimensions in its own order."""
+
+    name: str
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BandedWork:
+    """What a worker does with a block: all rows of some systems.
+
+    `bands` are those of the matrix from the lowest to the highest, and rhs; `dims` the dimensions
+    of rhs and of the result, of which `dim` is that of the rows. `status` and `residual` name
+    results; the latter may be empty. Long tridiagonal systems are solved by pieces of `piece` rows,
+    unless with `pivoting`.
+    """
+
+    bands: tuple[Band, ...]
+    dims: tuple[str, ...]
+    dim: str
+    source: Source
+    sink: Sink
+    target: str
+    contiguous: bool
+    periodic: bool
+    pivoting: bool
+    name: str
+    status: str
+    residual: str
+    piece: int
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Read, solve and write a block."""
+        started = time.perf_counter()
+        spans = dict(zip(self.dims, block.extra, strict=True))
+        read = [read_band(self.source, band, self.dims, spans) for band in self.bands]
+        stop_if(asked)
+        shape = tuple(span.size for span in block.extra)
+        at = self.dims.index(self.dim)
+        outer, inner = math.prod(shape[:at]), math.prod(shape[at + 1 :])
+        batch = (outer, shape[at], inner)
+        with COMPUTE:
+            solve = self._tridiagonal if len(self.bands) == _TRIDIAGONAL else self._pentadiagonal
+            solved, error = solve(read, shape, batch)
+        values: dict[str, NDArray[Any]] = {self.name: solved.solution.reshape(shape)}
+        systems = (*shape[:at], *shape[at + 1 :])
+        values[self.status] = solved.status.reshape(systems)
+        if self.residual:
+            values[self.residual] = error.reshape(systems)
+        for name, array in values.items():
+            kept = self.dims if name == self.name else tuple(d for d in self.dims if d != self.dim)
+            self.sink.write(name, region_of(kept, spans), array)
+        return Report(
+            index=block.index,
+            seconds=time.perf_counter() - started,
+            bytes_read=sum(array.nbytes for array in read),
+            bytes_written=sum(array.nbytes for array in values.values()),
+            peak_bytes=peak_bytes(),
+        )
+
+    def _tridiagonal(
+        self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+    ) -> tuple[Solved, NDArray[np.float64]]:
+        """Return the solution, and the backward error where it is asked for."""
+        solved, bands = self._solve(read, shape, batch)
+        if not self.residual:
+            return solved, np.empty(0)
+        return solved, residual_of(bands, solved.solution, periodic=self.periodic)
+
+    def _pentadiagonal(
+        self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+    ) -> tuple[Solved, NDArray[np.float64]]:
+        """Return the solution and the backward error."""
+        solver = tridiagonal_solver(self.target, contiguous=self.contiguous)
+        *bands, rhs = repeated(read, shape, batch)
+        found = solver.solve_pentadiagonal(
+            bands[0], bands[1], bands[2], bands[3], bands[4], rhs, pivoting=self.pivoting
+        )
+        status, error = judge_band(bands, rhs, found)
+        return settled(found, status) if self.pivoting else Solved(found, status), error
+
+    def _solve(
+        self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+    ) -> tuple[Solved, Bands]:
+        """Return the solution, and lower, diagonal, upper and rhs as they were solved."""
+        solver = tridiagonal_solver(self.target, contiguous=self.contiguous)
+        if self._constant(batch[1]):
+            one = (1, batch[1], 1)
+            lower, diagonal, upper = (np.ascontiguousarray(a).reshape(one) for a in read[:3])
+            rhs = np.ascontiguousarray(read[3]).reshape(batch)
+            solved = _constant(solver, lower, diagonal, upper, rhs)
+            return solved, (lower, diagonal, upper, rhs)
+        bands = dense_bands(read, shape, batch)
+        if self.pivoting:
+            return solver.solve(*bands, periodic=self.periodic, pivoting=True), bands
+        return solve_rows(solver, bands, periodic=self.periodic, size=self.piece), bands
+
+    def _constant(self, rows: int) -> bool:
+        """Return whether there is one matrix for all systems, which is eliminated once.
+
+        On a device, contiguous systems are solved by warps, which do not use factors.
+        """
+        pieces = cut_rows(rows, periodic=self.periodic, size=self.piece)
+        if self.pivoting or pieces.count > 1:
+            return False
+        alike = all(band.dims == (self.dim,) for band in self.bands[:3])
+        by_warps = self.contiguous and self.target == "cuda"
+        return alike and not self.periodic and not by_warps
+
+
+def _constant(
+    solver: TridiagonalSolver,
+    lower: NDArray[Any],
+    diagonal: NDArray[Any],
+    upper: NDArray[Any],
+    rhs: NDArray[Any],
+) -> Solved:
+    found = solver.solve_factored(solver.factor(lower, diagonal, upper), rhs)
+    nothing = np.zeros_like(diagonal)
+    matrix = reference.diagnose(lower, diagonal, upper, nothing, nothing)
+    return Solved(found, status_with(matrix, rhs, found))
+
+
+def status_with(
+    matrix: NDArray[np.uint8], rhs: NDArray[Any], found: NDArray[Any]
+) -> NDArray[np.uint8]:
+    """Return the `Status` of systems from that of their matrices, or of one that they share."""
+    finite = np.isfinite(rhs).all(axis=1) & (matrix & Status.NOT_FINITE.value == 0)
+    failed = finite & ~np.isfinite(found).all(axis=1)
+    status = matrix | np.where(finite, 0, Status.NOT_FINITE.value)
+    return (status | np.where(failed, Status.FAILED.value, 0)).astype(np.uint8)
+
+
+def read_band(
+    source: Source, band: Band, dims: Sequence[str], spans: Mapping[str, Span]
+) -> NDArray[Any]:
+    """Return a variable in the order of the dimensions, with one point where it has none."""
+    values = source.read(band.name, region_of(band.dims, spans))
+    there = [band.dims.index(dim) for dim in dims if dim in band.dims]
+    absent = tuple(at for at, dim in enumerate(dims) if dim not in band.dims)
+    return np.expand_dims(values.transpose(there), absent)
+
+
+def dense_bands(
+    read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+) -> Bands:
+    """Return lower, diagonal, upper and rhs as a batch, repeated where they lack dimensions."""
+    lower, diagonal, upper, rhs = repeated(read, shape, batch)
+    return lower, diagonal, upper, rhs
+
+
+def repeated(
+    read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
+) -> list[NDArray[Any]]:
+    """Return arrays as a batch [outer, row, inner], repeated where they lack dimensions.
+
+    What need not be repeated stays writeable, if it is: Numba compiles once more for what is not.
+    """
+    whole = [a if a.shape == shape else np.broadcast_to(a, shape) for a in read]
+    return [np.ascontiguousarray(a).reshape(batch) for a in whole]
+
+
+def residual_of(bands: Bands, solution: NDArray[Any], *, periodic: bool) -> NDArray[np.float64]:
+    """Return the backward error of each system, indexed [outer, inner]."""
+    beside = (solution[:, -1:], solution[:, :1])
+    if not periodic:
+        bands = _apart(bands)
+        beside = (np.zeros_like(beside[0]), np.zeros_like(beside[1]))
+    whole = tuple(np.broadcast_to(band, solution.shape) for band in bands)
+    _, missing, scale = judge(
+        (whole[0], whole[1], whole[2], whole[3]), solution, beside, residual=True
+    )
+    return backward_error(missing, scale)
+
+
+def backward_error(missing: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest miss over the largest scale, and 0 where nothing is missed."""
+    with np.errstate(all="ignore"):
+        return np.where(missing == 0, 0.0, missing / scale)
+
+
+def _apart(bands: Bands) -> Bands:
+    """Return bands with zeros at the ends of the rows, where nothing is coupled."""
+    lower, upper = bands[0].copy(), bands[2].copy()
+    lower[:, 0] = 0
+    upper[:, -1] = 0
+    return lower, bands[1], upper, bands[3]

@@ -1,0 +1,314 @@
+"""From the arguments of `factor` and `solve` to jobs: names are checked, blocks are cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import InMemory, Opened, Source, spool
+from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.jobs.blocking import (
+    Cut,
+    check_wanted,
+    chunks_within,
+    cut_batch,
+    room_for,
+)
+from halocline_engine.distribute.jobs.execute import Blockwise, Output, Stage
+from halocline_engine.distribute.jobs.reading import Reading, reading_of
+from halocline_engine.distribute.solves.banded import Band
+from halocline_engine.distribute.solves.factored import (
+    FACTORS,
+    OF_CORNERS,
+    PREFIX,
+    FactoredWork,
+    FactorWork,
+)
+from halocline_engine.distribute.solves.request import bands_of, chunks_in
+from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.kernels.status import status_attributes
+from halocline_engine.kernels.tridiagonal.problem import rows_of_periodic
+
+__all__ = [
+    "CheckedFactor",
+    "CheckedSolve",
+    "FactorRequest",
+    "SolveRequest",
+    "check_factor",
+    "check_solve",
+    "factor_job",
+    "factored_job",
+]
+
+# Arrays of a block that a process holds, and on a device.
+_HELD = 16
+_ON_DEVICE = 8
+_ABOUT: Mapping[str, str] = {
+    "lower": "factors: the band below the diagonal",
+    "reciprocal": "factors: reciprocals of the pivots",
+    "upper": "factors: the band above the diagonal over the pivots",
+    "column": "factors: what the corners add, for all rows",
+    "share": "factors: how far the last row adds to the first",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactorRequest:
+    """What a caller asks for; `variables` are lower, upper and diagonal."""
+
+    variables: tuple[str, str, str]
+    dim: str
+    periodic: bool
+    chunks: Mapping[str, int]
+    output: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveRequest:
+    """What a caller asks for: a solution for each of some right-hand sides, by its name."""
+
+    names: Mapping[str, str]
+    chunks: Mapping[str, int]
+    output: Path | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedFactor:
+    """A request that has sense; `sizes` are those of the dimensions of the diagonal, in order."""
+
+    request: FactorRequest
+    opened: Opened
+    bands: tuple[Band, Band, Band]
+    sizes: Mapping[str, int]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedSolve:
+    """A request that has sense; `along` are the dimensions of factors in their order."""
+
+    request: SolveRequest
+    opened: Opened
+    factors: Opened
+    along: tuple[str, ...]
+    dim: str
+    periodic: bool
+    rhs: tuple[Band, ...]
+    sizes: Mapping[str, int]
+    dtype: str
+
+
+def check_factor(request: FactorRequest, opened: Opened) -> CheckedFactor:
+    """Return the request with all names resolved; reads no values."""
+    named = zip(("lower", "upper", "diagonal"), request.variables, strict=True)
+    arguments: dict[str, str] = dict[str, str](named)
+    found = bands_of(opened, arguments, request.dim)
+    sizes = {dim: int(opened.dataset.sizes[dim]) for dim in found[-1].dims}
+    if not sizes[request.dim]:
+        raise FieldError(f"Dimension '{request.dim}' has no rows, expected at least one.")
+    if request.periodic:
+        rows_of_periodic(sizes[request.dim])
+    for name in (*FACTORS, *OF_CORNERS, "status"):
+        if PREFIX + name in {*opened.dataset.coords, *opened.dataset.sizes}:
+            raise ArgumentError(
+                f"The dataset has a coordinate or dimension '{PREFIX}{name}', as factors have a"
+                " variable.",
+                hint="Give it another name.",
+            )
+    dtype = opened.dataset[found[-1].name].dtype.name
+    return CheckedFactor(request, opened, (found[0], found[1], found[2]), sizes, dtype)
+
+
+def factor_job(checked: CheckedFactor, pool: Pool, target: str) -> Blockwise:
+    """Return the job: blocks of whole matrices that fit. Raises `CapacityError`."""
+    request, sizes = checked.request, checked.sizes
+    reading = reading_of(checked.opened, request.variables)
+    cut = _cut(checked.opened, checked.bands[-1], request.dim, request, pool, target, reading)
+
+    def work(source: Source, sink: Sink) -> FactorWork:
+        return FactorWork(
+            bands=checked.bands,
+            dims=tuple(sizes),
+            dim=request.dim,
+            source=source,
+            sink=sink,
+            target=target,
+            periodic=request.periodic,
+        )
+
+    block = dict(zip(sizes, cut.block, strict=True))
+    over = tuple(dim for dim in sizes if dim != request.dim)
+
+    def output(name: str, dims: tuple[str, ...], kind: str, about: Mapping[str, object]) -> Output:
+        chunks = chunks_within(dims, block, sizes, np.dtype(kind).itemsize)
+        return Output(PREFIX + name, dims, kind, chunks, about)
+
+    by_row = (*FACTORS, *(OF_CORNERS[:1] if request.periodic else ()))
+    known = {"solve_dim": request.dim, "solve_periodic": int(request.periodic)}
+    outputs = [
+        output(name, tuple(sizes), checked.dtype, {"long_name": _ABOUT[name], **known})
+        for name in by_row
+    ]
+    if request.periodic:
+        outputs.append(output("share", over, checked.dtype, {"long_name": _ABOUT["share"]}))
+    outputs.append(output("status", over, "uint8", status_attributes()))
+    return Blockwise(
+        opened=checked.opened,
+        sizes=sizes,
+        reads=request.variables,
+        outputs=tuple(outputs),
+        blocks=cut.blocks,
+        work=work,
+        what=f"factors of tridiagonal matrices of '{request.variables[2]}' along '{request.dim}'",
+        target=target,
+        projected=cut.projected,
+        output=request.output,
+    )
+
+
+def check_solve(request: SolveRequest, opened: Opened, factors: Opened) -> CheckedSolve:
+    """Return the request with all names resolved; reads no values."""
+    held = _held(factors)
+    along = tuple(str(dim) for dim in held.dims)
+    dim = str(held.attrs["solve_dim"])
+    if not request.names:
+        raise ArgumentError("Argument 'rhs' must name at least one variable, got none.")
+    found = [bands_of(opened, {"rhs": name}, dim)[0] for name in request.names]
+    for band in found:
+        array = opened.dataset[band.name]
+        for name in along:
+            size = int(array.sizes.get(name, 0))
+            if size != held.sizes[name]:
+                got = f"{size} points" if name in array.dims else "no such dimension"
+                raise FieldError(
+                    f"Variable '{band.name}' (rhs) must have {held.sizes[name]} points along"
+                    f" '{name}', as the factors do, got {got}."
+                )
+        if array.dtype.name != held.dtype.name:
+            raise FieldError(
+                f"Variable '{band.name}' (rhs) must be {held.dtype.name}, as the factors are, got"
+                f" {array.dtype.name}.",
+                hint="Convert it with astype.",
+            )
+    sizes = {d: int(opened.dataset.sizes[d]) for band in found for d in band.dims}
+    periodic = bool(held.attrs["solve_periodic"])
+    dtype = held.dtype.name
+    return CheckedSolve(request, opened, factors, along, dim, periodic, tuple(found), sizes, dtype)
+
+
+def _held(factors: Opened) -> xr.DataArray:
+    """Return the variable that says what the factors are of."""
+    name = f"{PREFIX}reciprocal"
+    known = ("solve_dim", "solve_periodic")
+    if name in factors.dataset and all(key in factors.dataset[name].attrs for key in known):
+        return factors.dataset[name]
+    raise FieldError(
+        f"The factors must be a result of 'factor', got a dataset without '{name}' or without its"
+        " attributes.",
+        hint="Make them with he.factor(...).",
+    )
+
+
+def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
+    """Return the job: a pass for each right-hand side. Raises `CapacityError`."""
+    request, sizes = checked.request, checked.sizes
+    check_wanted(sizes, checked.dim, request.chunks)
+    cuts = {
+        band.name: _cut(
+            checked.opened, band, checked.dim, request, pool, target, _read_with(checked, band)
+        )
+        for band in checked.rhs
+    }
+
+    def stages(source: Source, sink: Sink, folder: Path | None) -> tuple[Stage, ...]:
+        factors = _source_of(checked, folder)
+        return tuple(
+            Stage(
+                FactoredWork(
+                    factors=factors,
+                    along=checked.along,
+                    rhs=band,
+                    dim=checked.dim,
+                    source=source,
+                    sink=sink,
+                    target=target,
+                    periodic=checked.periodic,
+                    name=request.names[band.name],
+                    status=f"{request.names[band.name]}_status",
+                ),
+                cuts[band.name].blocks,
+            )
+            for band in checked.rhs
+        )
+
+    names = ", ".join(f"'{band.name}'" for band in checked.rhs)
+    return Blockwise(
+        opened=checked.opened,
+        sizes=sizes,
+        reads=tuple(band.name for band in checked.rhs),
+        outputs=tuple(
+            output for band in checked.rhs for output in _solved(checked, band, cuts[band.name])
+        ),
+        blocks=cuts[checked.rhs[0].name].blocks,
+        work=None,
+        what=f"tridiagonal systems of {names} along '{checked.dim}', with factors",
+        target=target,
+        projected=max(cut.projected for cut in cuts.values()),
+        output=request.output,
+        passes=len(checked.rhs),
+        stages=stages,
+    )
+
+
+def _read_with(checked: CheckedSolve, band: Band) -> Reading:
+    """Return what a block of a right-hand side reads, with its factors."""
+    held = [str(name) for name in checked.factors.dataset.data_vars]
+    factors = reading_of(checked.factors, (name for name in held if name.startswith(PREFIX)))
+    return Reading((*reading_of(checked.opened, [band.name]).variables, *factors.variables))
+
+
+def _solved(checked: CheckedSolve, band: Band, cut: Cut) -> tuple[Output, Output]:
+    """Return what is made of a right-hand side."""
+    name, own = checked.request.names[band.name], {d: checked.sizes[d] for d in band.dims}
+    block = dict(zip(own, cut.block, strict=True))
+    over = tuple(dim for dim in own if dim != checked.dim)
+    itemsize = np.dtype(checked.dtype).itemsize
+    chunks = chunks_within(band.dims, block, own, itemsize), chunks_within(over, block, own, 1)
+    return (
+        Output(name, band.dims, checked.dtype, chunks[0]),
+        Output(f"{name}_status", over, "uint8", chunks[1], status_attributes()),
+    )
+
+
+def _source_of(checked: CheckedSolve, folder: Path | None) -> Source:
+    """Return where workers read the factors; those of this process are written to a folder."""
+    source = checked.factors.source
+    if folder is None or not isinstance(source, InMemory):
+        return source
+    names = [*FACTORS, "status", *(OF_CORNERS if checked.periodic else ())]
+    return spool(checked.factors.dataset, [PREFIX + name for name in names], folder / "factors")
+
+
+def _cut(
+    opened: Opened,
+    band: Band,
+    dim: str,
+    request: FactorRequest | SolveRequest,
+    pool: Pool,
+    target: str,
+    reading: Reading,
+) -> Cut:
+    """Return blocks of whole systems of a variable; `reading` is what a block reads."""
+    sizes = {name: int(opened.dataset.sizes[name]) for name in band.dims}
+    itemsize = opened.dataset[band.name].dtype.itemsize
+    row = sizes[dim] * itemsize
+    held = 0 if request.output else math.prod(sizes.values()) * itemsize
+    room = room_for(pool, target, _HELD * row, _ON_DEVICE * row, held)
+    chunks = {name: size for name, size in request.chunks.items() if name in sizes}
+    return cut_batch(sizes, dim, chunks, chunks_in(opened, band.name), pool, room, reading)

@@ -1,0 +1,247 @@
+"""The passes of a solve whose rows are spread over blocks: what a worker does in each.
+
+1. `ReduceWork` reduces the pieces of rows of a block to the equations of their ends.
+2. `EndsWork` solves the systems that all ends of some systems form.
+3. `FillWork` solves the rows between the ends, and says how well it went.
+4. `VerdictWork` puts together what is said of the pieces of a system.
+
+A block is some pieces of some systems: its span along the rows counts pieces. What passes hand on
+lies in small arrays with an element for each piece in the place of its rows.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.grid.partition import Block, Span
+from halocline_engine.distribute.jobs.blocking import region_of
+from halocline_engine.distribute.solves.banded import Band, backward_error, dense_bands, read_band
+from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
+from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.kernels.tridiagonal.pieces import (
+    Bands,
+    Pieces,
+    fill_pieces,
+    reduce_pieces,
+    solve_ends,
+    verdict,
+)
+
+__all__ = ["BETWEEN", "Across", "EndsWork", "FillWork", "ReduceWork", "VerdictWork"]
+
+#: What passes hand on: the elements for a piece, and whether they are of the systems' own type.
+BETWEEN: Mapping[str, tuple[int, str]] = {
+    "ends": (6, ""),
+    "known": (2, ""),
+    "status": (1, "uint8"),
+    "missing": (1, "float64"),
+    "scale": (1, "float64"),
+}
+
+_Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """What all passes know.
+
+    `bands` are lower, diagonal, upper and rhs, `dims` the dimensions of rhs and of the result, of
+    which `dim` is that of the rows, cut into `pieces`. `kept` and `keep` read and write what is
+    handed on; `status` and `residual` name results, or are empty.
+    """
+
+    bands: tuple[Band, Band, Band, Band]
+    dims: tuple[str, ...]
+    dim: str
+    pieces: Pieces
+    source: Source
+    sink: Sink
+    kept: Source
+    keep: Sink
+    target: str
+    contiguous: bool
+    periodic: bool
+    name: str
+    status: str
+    residual: str
+
+    @property
+    def solver(self) -> TridiagonalSolver:
+        """The solver of the target in this process."""
+        return tridiagonal_solver(self.target, contiguous=self.contiguous)
+
+    def batch(self, spans: Mapping[str, Span]) -> tuple[int, int, int]:
+        """Return how many points there are before, along, and behind the dimension of the rows."""
+        sizes = [spans[dim].size for dim in self.dims]
+        at = self.dims.index(self.dim)
+        return math.prod(sizes[:at]), sizes[at], math.prod(sizes[at + 1 :])
+
+    def rows(self, spans: Mapping[str, Span]) -> dict[str, Span]:
+        """Return spans with rows in the place of pieces."""
+        own = spans[self.dim]
+        rows = Span(self.pieces.start(own.start), self.pieces.start(own.stop))
+        return {**spans, self.dim: rows}
+
+    def read(self, spans: Mapping[str, Span]) -> tuple[list[_Array], Bands]:
+        """Return the variables as they are read, and as a batch [outer, row, inner]."""
+        there = self.rows(spans)
+        read = [read_band(self.source, band, self.dims, there) for band in self.bands]
+        shape = tuple(there[dim].size for dim in self.dims)
+        return read, dense_bands(read, shape, self.batch(there))
+
+    def take(self, name: str, spans: Mapping[str, Span]) -> _Array:
+        """Return what was handed on, indexed [element, outer, piece, inner]."""
+        elements = BETWEEN[name][0]
+        region = (slice(0, elements), *region_of(self.dims, spans))
+        return self.kept.read(name, region).reshape(elements, *self.batch(spans))
+
+    def hand_on(self, name: str, spans: Mapping[str, Span], values: _Array) -> None:
+        """Keep what another pass needs, indexed [element, outer, piece, inner]."""
+        elements = BETWEEN[name][0]
+        region = (slice(0, elements), *region_of(self.dims, spans))
+        shape = (elements, *(spans[dim].size for dim in self.dims))
+        self.keep.write(name, region, values.reshape(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceWork:
+    """The first pass."""
+
+    across: Across
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Reduce pieces to the equations of their ends."""
+        started, across = time.perf_counter(), self.across
+        spans = dict(zip(across.dims, block.extra, strict=True))
+        own = spans[across.dim]
+        read, bands = across.read(spans)
+        stop_if(asked)
+        with COMPUTE:
+            ends = reduce_pieces(
+                across.solver,
+                across.pieces,
+                own.start,
+                own.stop,
+                bands,
+                periodic=across.periodic,
+            )
+        across.hand_on("ends", spans, ends)
+        return _report(block, started, read, [ends])
+
+
+@dataclass(frozen=True, slots=True)
+class EndsWork:
+    """The second pass; its blocks have all pieces of some systems."""
+
+    across: Across
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Solve for the unknowns at all ends."""
+        started, across = time.perf_counter(), self.across
+        spans = dict(zip(across.dims, block.extra, strict=True))
+        ends = across.take("ends", spans)
+        stop_if(asked)
+        with COMPUTE:
+            known = solve_ends(
+                across.solver, ends, periodic=across.periodic, size=across.pieces.size
+            )
+        across.hand_on("known", spans, known)
+        return _report(block, started, [ends], [known])
+
+
+@dataclass(frozen=True, slots=True)
+class FillWork:
+    """The third pass."""
+
+    across: Across
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Solve the rows between ends that are known, and write the solution."""
+        started, across = time.perf_counter(), self.across
+        spans = dict(zip(across.dims, block.extra, strict=True))
+        own = spans[across.dim]
+        read, bands = across.read(spans)
+        known = self._known(spans)
+        stop_if(asked)
+        with COMPUTE:
+            filled = fill_pieces(
+                across.solver,
+                across.pieces,
+                own.start,
+                own.stop,
+                bands,
+                known,
+                periodic=across.periodic,
+                residual=bool(across.residual),
+            )
+        there = across.rows(spans)
+        shape = [there[dim].size for dim in across.dims]
+        solution = filled.solution.reshape(shape)
+        across.sink.write(across.name, region_of(across.dims, there), solution)
+        across.hand_on("status", spans, filled.status)
+        if filled.missing is not None and filled.scale is not None:
+            across.hand_on("missing", spans, filled.missing)
+            across.hand_on("scale", spans, filled.scale)
+        return _report(block, started, [*read, known], [solution])
+
+    def _known(self, spans: Mapping[str, Span]) -> _Array:
+        """Return the unknowns at the ends of the pieces, of the one before and the one behind."""
+        across, own = self.across, spans[self.across.dim]
+        count = across.pieces.count
+        beside = Span(own.start - 1, own.start), Span(own.stop, own.stop + 1)
+        parts: list[_Array] = []
+        for span in (beside[0], own, beside[1]):
+            there = span.start >= 0 and span.stop <= count
+            start = span.start % count
+            at = {**spans, across.dim: Span(start, start + span.size)}
+            part = across.take("known", at)
+            parts.append(part if there or across.periodic else np.zeros_like(part))
+        return np.concatenate(parts, axis=2)
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictWork:
+    """The last pass; its blocks have all pieces of some systems."""
+
+    across: Across
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Write what is known about whole systems."""
+        started, across = time.perf_counter(), self.across
+        stop_if(asked)
+        spans = dict(zip(across.dims, block.extra, strict=True))
+        over = [dim for dim in across.dims if dim != across.dim]
+        shape = [spans[dim].size for dim in over]
+        read = [across.take("status", spans)]
+        values: dict[str, _Array] = {across.status: verdict(read[0][0], 1)}
+        if across.residual:
+            read += [across.take("missing", spans), across.take("scale", spans)]
+            worst = [part[0].max(axis=1) for part in read[1:]]
+            values[across.residual] = backward_error(worst[0], worst[1])
+        written: list[_Array] = []
+        for name, array in values.items():
+            written.append(array.reshape(shape))
+            across.sink.write(name, region_of(over, spans), written[-1])
+        return _report(block, started, read, written)
+
+
+def _report(
+    block: Block, started: float, read: Sequence[_Array], written: Sequence[_Array]
+) -> Report:
+    return Report(
+        index=block.index,
+        seconds=time.perf_counter() - started,
+        bytes_read=sum(array.nbytes for array in read),
+        bytes_written=sum(array.nbytes for array in written),
+        peak_bytes=peak_bytes(),
+    )

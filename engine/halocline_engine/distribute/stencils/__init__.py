@@ -1,0 +1,1 @@
+"""Stencil programs: request, plan, order of blocks, passes."""

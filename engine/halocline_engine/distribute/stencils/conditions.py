@@ -1,0 +1,160 @@
+"""What a caller says about boundaries, checked against the grid and the program."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from halocline_engine.analysis.named import near
+from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.distribute.grid.boundary import Kind, Line, Reach, Side, computed
+from halocline_engine.distribute.grid.geometry import Reaches
+from halocline_engine.errors import BoundaryError
+
+__all__ = ["Spec", "lines_of"]
+
+#: "periodic", "edge", "reflect", "extrapolate", "none" or {"constant": value}.
+Spec: TypeAlias = str | Mapping[str, Any]
+
+_WORDS = (Kind.PERIODIC, Kind.EDGE, Kind.REFLECT, Kind.EXTRAPOLATE, Kind.NONE)
+_EXAMPLE = "For example boundary={'x': 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0}}}."
+
+
+def lines_of(
+    boundary: Mapping[str, Any],
+    grid: Grid,
+    uses: Sequence[FieldUse],
+    reaches: Sequence[Reaches],
+) -> tuple[Line, Line, Line]:
+    """Return the axes with their boundaries; raises `BoundaryError` for one that has no sense.
+
+    `boundary` maps a dimension of I, J or K to a `Spec` for both ends, or to
+    {"low": Spec, "high": Spec}; an end that is not named is "none".
+    """
+    sides = {dim: _sides(dim, spec, grid) for dim, spec in boundary.items()}
+    lines: list[Line] = []
+    for at, (dim, size) in enumerate(zip(grid.dims, grid.sizes, strict=True)):
+        low, high = sides.get(dim or "", (Side(), Side()))
+        line = Line(size, low, high)
+        reach = (min(r[at][0] for r in reaches), max(r[at][1] for r in reaches))
+        _check_depth(dim or "", line, reach)
+        for use, along in zip(uses, reaches, strict=True):
+            _check_type(dim or "", use, low if along[at][0] else Side())
+            _check_type(dim or "", use, high if along[at][1] else Side())
+        lines.append(line)
+    return lines[0], lines[1], lines[2]
+
+
+def _sides(dim: str, spec: Any, grid: Grid) -> tuple[Side, Side]:
+    if dim in grid.extra:
+        raise BoundaryError(
+            f"Dimension '{dim}' is looped over, so a boundary has no sense for it.",
+            hint=f"The program's dimensions are {_known(grid)}.",
+        )
+    if dim not in grid.dims:
+        names = [name for name in grid.dims if name is not None]
+        raise BoundaryError(
+            f"A boundary was given for '{dim}', which is not a dimension of the program's fields.",
+            hint=near(dim, names),
+        )
+    if isinstance(spec, Mapping) and "constant" not in spec:
+        ends = cast("Mapping[str, Any]", spec)
+        wrong = [key for key in ends if key not in ("low", "high")]
+        if wrong:
+            raise BoundaryError(
+                f"The boundary of '{dim}' must have 'low' and 'high', got '{wrong[0]}'.",
+                hint=_EXAMPLE,
+            )
+        low, high = (_side(dim, ends.get(end, "none")) for end in ("low", "high"))
+    else:
+        low = high = _side(dim, spec)
+    if (low.kind is Kind.PERIODIC) != (high.kind is Kind.PERIODIC):
+        raise BoundaryError(
+            f"The boundary of '{dim}' must be periodic at both ends, got"
+            f" '{low.kind.value}' and '{high.kind.value}'."
+        )
+    return low, high
+
+
+def _side(dim: str, spec: Any) -> Side:
+    if isinstance(spec, str) and spec in _WORDS:
+        return Side(Kind(spec))
+    if isinstance(spec, Mapping):
+        mapping = cast("Mapping[str, Any]", spec)
+        value = mapping.get("constant")
+        if set(mapping) == {"constant"} and isinstance(value, bool | int | float | np.number):
+            return Side(Kind.CONSTANT, cast(float, value))
+    words = ", ".join(f"'{word.value}'" for word in _WORDS)
+    raise BoundaryError(
+        f"The boundary of '{dim}' must be one of {words} or {{'constant': number}}, got {spec!r}.",
+        hint=_EXAMPLE,
+    )
+
+
+def _check_depth(dim: str, line: Line, reach: Reach) -> None:
+    for side, depth, end in ((line.low, -reach[0], "before"), (line.high, reach[1], "after")):
+        least = _least_size(side.kind, depth)
+        if line.size < least:
+            raise BoundaryError(
+                f"The program reads {depth} cells {end} a cell along '{dim}', which with the"
+                f" boundary '{side.kind.value}' needs at least {least} cells, but it has"
+                f" {line.size}."
+            )
+    if not computed(line, reach).size:
+        raise BoundaryError(
+            f"The program reads {-reach[0]} cells before and {reach[1]} cells after a cell along"
+            f" '{dim}', which has only {line.size}, so that no cell can be computed.",
+            hint=f"Give a boundary: boundary={{'{dim}': 'edge'}}.",
+        )
+
+
+def _least_size(kind: Kind, depth: int) -> int:
+    """Return how many cells ghosts of a depth are made of."""
+    if depth == 0:
+        return 0
+    match kind:
+        case Kind.PERIODIC | Kind.WRAP:
+            return depth
+        case Kind.REFLECT:
+            return depth + 1
+        case Kind.EXTRAPOLATE:
+            return 2
+        case Kind.EDGE:
+            return 1
+        case Kind.CONSTANT | Kind.NONE:
+            return 0
+
+
+def _check_type(dim: str, use: FieldUse, side: Side) -> None:
+    """Raise where the values of a field's type cannot make the ghosts of one end."""
+    dtype = np.dtype(use.dtype)
+    if side.kind is Kind.EXTRAPOLATE and dtype.kind != "f":
+        raise BoundaryError(
+            f"Field '{use.name}' is {use.dtype}, so it cannot be extrapolated along '{dim}'.",
+            hint="Use 'edge'.",
+        )
+    if side.kind is Kind.CONSTANT and not _holds(dtype, side.value):
+        raise BoundaryError(
+            f"Field '{use.name}' is {use.dtype}, which has no value {reprlib.repr(side.value)} for"
+            f" the boundary of '{dim}'."
+        )
+
+
+def _holds(dtype: np.dtype[Any], value: float) -> bool:
+    """Whether a type has a value; one of floats may be rounded, but not to something infinite."""
+    try:
+        with np.errstate(over="ignore"):
+            made = dtype.type(value)
+    except (OverflowError, ValueError):
+        return False
+    if dtype.kind == "f":
+        return bool(np.isfinite(made)) or not math.isfinite(value)
+    return bool(made == value)
+
+
+def _known(grid: Grid) -> str:
+    return ", ".join(f"'{dim}'" for dim in grid.dims if dim is not None)

@@ -1,0 +1,334 @@
+"""The streamed mode: pass after pass over the blocks, from store to store.
+
+Each pass reads every block once with a halo as deep as its steps need, makes the steps, and writes
+the block. Between passes the fields that the next step reads are in a store under the workspace,
+which is a checkpoint, or in arrays of this process where there is no workspace.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Value
+from halocline_engine.datasets.chunks import CachedSource, clear_cache
+from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.packed import packed_source
+from halocline_engine.datasets.result import (
+    assemble,
+    consolidate,
+    create_result,
+    open_result,
+)
+from halocline_engine.datasets.sink import (
+    ArraySink,
+    Sink,
+    ZarrSink,
+    create_arrays,
+    create_store,
+)
+from halocline_engine.datasets.source import Arrays, ArrayStore, Source
+from halocline_engine.distribute.blocks.work import Code, Work
+from halocline_engine.distribute.executors.base import Done, Pool
+from halocline_engine.distribute.jobs.checkpoint import begin_pass, finish_pass, newest_pass, prune
+from halocline_engine.distribute.jobs.outputs import published
+from halocline_engine.distribute.pipeline.resources import Belt, open_belt
+from halocline_engine.distribute.pipeline.runs import PipelinedRuns, end_runs
+from halocline_engine.distribute.pipeline.stages import PipelinedWork
+from halocline_engine.distribute.stencils.order import stored_variables
+from halocline_engine.distribute.stencils.plan import PASS_CHUNK, RESULT_CHUNK, Plan, chunks_for
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.events import (
+    BlockFinished,
+    Event,
+    Finished,
+    PassFinished,
+    Resumed,
+)
+from halocline_engine.distribute.tasks.model import BlockWork
+
+__all__ = ["Job", "Tell", "stream"]
+
+#: Who is told of events.
+Tell = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """All that the streamed mode needs to know.
+
+    `frame` is the result without its variables. `output` None asks for a result in memory;
+    `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
+    a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
+    is where a pipeline computes, if the plan has one; `compressed` is how results are stored.
+    """
+
+    dataset: xr.Dataset
+    source: Source
+    frame: xr.Dataset
+    code: Code
+    scalars: Mapping[str, Value]
+    plan: Plan
+    steps: int
+    output: Path | None
+    workspace: Path | None
+    attempt: int
+    fingerprint: str
+    stored: bool = False
+    target: str = ""
+    compressed: bool = True
+
+    @property
+    def uses(self) -> tuple[FieldUse, ...]:
+        """The fields."""
+        return self.plan.layout.uses
+
+    @property
+    def grid(self) -> Grid:
+        """The grid."""
+        return self.plan.layout.grid
+
+    @property
+    def kept(self) -> list[FieldUse]:
+        """The fields that go from pass to pass."""
+        return [use for use in self.uses if use.kept]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a run is, and what it has moved."""
+
+    pass_index: int
+    passes: int
+    steps_done: int
+    started: float = field(default_factory=time.perf_counter)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    peak_bytes: int = 0
+    fetches: int = 0
+    bytes_lent: int = 0
+    bytes_filed: int = 0
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    belt: Belt | None = None
+    spare: list[NDArray[Any]] = field(default_factory=list["NDArray[Any]"])
+
+
+def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
+    """Make all steps of a job and return the result; raises what goes wrong, and leaves nothing.
+
+    Finished passes stay in the workspace, whatever happens.
+    """
+    progress, states = _begin(job, tell)
+    per_pass = job.plan.steps_per_pass
+    with ExitStack() as stack:
+        if job.plan.slots and pool.remote:
+            stack.callback(pool.everywhere, partial(end_runs, progress.run, job.target))
+        elif job.plan.slots:
+            progress.belt = stack.enter_context(
+                open_belt(job.target, filed=job.plan.filed, unpacked=job.plan.unpacked)
+            )
+        while job.steps - progress.steps_done > per_pass:
+            states = _pass_between(job, pool, tell, asked, progress, states)
+        if job.output is None:
+            results = {use.variable: use for use in job.uses if use.result}
+            arrays = create_arrays(results, job.grid, progress.spare)
+            _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=True)
+            result = assemble(job.dataset, job.frame, job.uses, arrays)
+        else:
+            part = stack.enter_context(published(job.output))
+            _create(job, part)
+            # What comes now are values, which no metadata tell of.
+            consolidate(part)
+            _pass(job, pool, tell, asked, progress, states, ZarrSink(str(part)), last=True)
+            result = None
+    tell(
+        Finished(
+            seconds=time.perf_counter() - progress.started,
+            bytes_read=progress.bytes_read,
+            bytes_written=progress.bytes_written,
+            peak_bytes=progress.peak_bytes,
+            fetches=progress.fetches,
+            bytes_lent=progress.bytes_lent,
+            bytes_filed=progress.bytes_filed,
+        )
+    )
+    if result is not None:
+        return result
+    assert job.output is not None
+    return open_result(job.output)
+
+
+def _begin(job: Job, tell: Tell) -> tuple[_Progress, Mapping[str, Source]]:
+    """Return where to start: at the newest pass of this job, or at its input."""
+    per_pass = job.plan.steps_per_pass
+    found = newest_pass(job.workspace, job.fingerprint) if job.workspace is not None else None
+    done = 0 if found is None else found.steps_done
+    index = -(-done // per_pass)
+    progress = _Progress(index, index + -(-(job.steps - done) // per_pass), done)
+    if found is None:
+        return progress, {}
+    tell(Resumed(done, job.steps))
+    return progress, {use.name: ArrayStore(str(found.path)) for use in job.kept}
+
+
+def _pass_between(
+    job: Job,
+    pool: Pool,
+    tell: Tell,
+    asked: Asked | None,
+    progress: _Progress,
+    states: Mapping[str, Source],
+) -> Mapping[str, Source]:
+    """Make a pass that is not the last one; return where its fields are."""
+    if job.workspace is None:
+        arrays = create_arrays({use.name: use for use in job.kept}, job.grid, progress.spare)
+        _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=False)
+        # The next pass writes where this one read: pages that are there, and perhaps locked.
+        for name, source in states.items():
+            if isinstance(source, Arrays):
+                progress.spare.append(source.arrays[name])
+        return {use.name: Arrays(arrays) for use in job.kept}
+    steps_done = progress.steps_done + job.plan.steps_per_pass
+    path = begin_pass(job.workspace, job.attempt, steps_done)
+    chunks = {use.name: chunks_for(job.plan, use, PASS_CHUNK) for use in job.kept}
+    create_store(path, job.kept, job.grid, chunks)
+    _pass(job, pool, tell, asked, progress, states, ZarrSink(str(path)), last=False)
+    finish_pass(path, job.fingerprint, steps_done)
+    prune(job.workspace, job.fingerprint)
+    return {use.name: ArrayStore(str(path)) for use in job.kept}
+
+
+def _create(job: Job, part: Path) -> None:
+    results = [use for use in job.uses if use.result]
+    chunks = {use.name: chunks_for(job.plan, use, RESULT_CHUNK) for use in results}
+    plain = () if job.compressed else tuple(use.name for use in results)
+    create_result(part, job.dataset, job.frame, job.uses, job.grid, chunks, plain)
+
+
+def _pass(
+    job: Job,
+    pool: Pool,
+    tell: Tell,
+    asked: Asked | None,
+    progress: _Progress,
+    states: Mapping[str, Source],
+    sink: Sink,
+    *,
+    last: bool,
+) -> None:
+    """Run all blocks of one pass and tell of each."""
+    started = time.perf_counter()
+    work = _work(job, progress, states, sink, last=last)
+    for done, finished in enumerate(_computed(job, pool, work, asked, progress), 1):
+        report = finished.report
+        progress.bytes_read += report.bytes_read
+        progress.bytes_written += report.bytes_written
+        progress.peak_bytes = max(progress.peak_bytes, report.peak_bytes)
+        progress.fetches += report.fetches
+        progress.bytes_lent += report.bytes_lent
+        progress.bytes_filed += report.bytes_filed
+        tell(
+            BlockFinished(
+                pass_index=progress.pass_index,
+                passes=progress.passes,
+                done=done,
+                total=len(job.plan.blocks),
+                seconds=report.seconds,
+                worker=finished.worker,
+            )
+        )
+    progress.steps_done += work.steps
+    tell(
+        PassFinished(
+            pass_index=progress.pass_index,
+            passes=progress.passes,
+            steps_done=progress.steps_done,
+            steps=job.steps,
+            seconds=time.perf_counter() - started,
+        )
+    )
+    progress.pass_index += 1
+
+
+def _computed(
+    job: Job, pool: Pool, work: Work, asked: Asked | None, progress: _Progress
+) -> Iterator[Done]:
+    """Yield blocks as they finish; afterwards the chunks that were kept are forgotten."""
+    whole = _whole(job, pool, work, progress)
+    try:
+        yield from pool.run(whole, job.plan.blocks, asked)
+    finally:
+        if job.plan.cache:
+            pool.everywhere(partial(clear_cache, progress.run, job.plan.cache))
+
+
+def _whole(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockWork:
+    """Return the work of a pass as it goes to whoever computes it."""
+    slots, belt = job.plan.slots, progress.belt
+    if slots and pool.remote:
+        plan = job.plan
+        ways = (plan.filed, plan.unpacked, pool.beside)
+        return PipelinedRuns(work, slots, job.target, progress.run, plan.runs, *ways)
+    return work if belt is None else PipelinedWork(work, slots, belt)
+
+
+def _work(
+    job: Job, progress: _Progress, states: Mapping[str, Source], sink: Sink, *, last: bool
+) -> Work:
+    shared = _shared(job, progress, states)
+    sources = tuple(
+        (use.name, shared[use.name], use.name if use.name in states else use.variable)
+        for use in job.uses
+        if use.loaded
+    )
+    saved = (
+        [(use.variable, use.name) for use in job.uses if use.result]
+        if last
+        else [(use.name, use.partner or use.name) for use in job.kept]
+    )
+    return Work(
+        layout=job.plan.layout,
+        code=job.code,
+        scalars=tuple(sorted(job.scalars.items())),
+        sources=sources,
+        sink=sink,
+        saved=tuple(saved),
+        steps=min(job.plan.steps_per_pass, job.steps - progress.steps_done),
+    )
+
+
+def _shared(
+    job: Job, progress: _Progress, states: Mapping[str, Source]
+) -> dict[str, Source | CachedSource]:
+    """Return where each loaded field is read: through the cache of a process, where that is known.
+
+    What blocks share is counted even where nothing is kept.
+    """
+    first = {use.name: use.variable for use in job.uses if use.loaded and use.name not in states}
+    kept = [
+        replace(use, chunks=tuple(chunks_for(job.plan, use, PASS_CHUNK).values()))
+        for use in job.kept
+    ]
+    names = {use.name: use.name for use in kept if use.name in states}
+    known = stored_variables(job.uses if job.stored else (), job.grid, first)
+    known |= stored_variables(kept if job.workspace is not None else (), job.grid, names)
+    found: dict[str, Source | CachedSource] = {}
+    for use in job.uses:
+        source = states.get(use.name, job.source)
+        if use.name in known:
+            # Each pass reads what the one before it wrote: chunks of the same place, other values.
+            place = f"pass {progress.pass_index}" if use.name in states else "source"
+            variables = (known[use.name],)
+            source = packed_source(source, known[use.name].name, use.dtype)
+            source = CachedSource(source, place, variables, job.plan.cache, progress.run)
+        found[use.name] = source
+    return found

@@ -1,0 +1,175 @@
+"""From a caller's arguments to a job: everything is checked here, before anything is written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dask.base
+import xarray as xr
+
+from halocline_engine.analysis.named import check_scalars
+from halocline_engine.backends.base import Value
+from halocline_engine.binding import scalar_value
+from halocline_engine.datasets.match import Match, Role, match_fields
+from halocline_engine.datasets.result import frame_of, history_line
+from halocline_engine.datasets.source import InMemory, Opened
+from halocline_engine.datasets.tables import check_points, with_columns
+from halocline_engine.distribute.grid.geometry import Layout, reaches_of
+from halocline_engine.distribute.jobs.outputs import check_output, check_workspace
+from halocline_engine.distribute.stencils.conditions import lines_of
+from halocline_engine.distribute.stencils.memory import Temporaries
+from halocline_engine.distribute.stencils.order import check_order
+from halocline_engine.errors import ArgumentError
+from halocline_engine.ir.extent import CENTRE
+from halocline_engine.ir.nodes import Program
+from halocline_engine.program import Compiled
+from halocline_engine.version import halocline_version
+
+__all__ = ["Checked", "Request", "check", "fingerprint_of", "scalars_of", "temporaries_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """What a caller asks for, as `run` describes it."""
+
+    fields: Mapping[str, str]
+    scalars: Mapping[str, Any]
+    axes: Mapping[str, str | None] | None
+    boundary: Mapping[str, Any]
+    steps: int
+    feedback: Mapping[str, str]
+    chunks: Mapping[str, int]
+    output: Path | None
+    workspace: Path | None
+    attempt: int
+    order: str = "auto"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A request that has sense: what its fields, boundaries and scalars are."""
+
+    request: Request
+    opened: Opened
+    compiled: Compiled
+    match: Match
+    layout: Layout
+    scalars: Mapping[str, Value]
+
+    def frame(self) -> xr.Dataset:
+        """Return the result without its variables."""
+        now = dt.datetime.now(dt.UTC)
+        name, steps = self.compiled.program.name, self.request.steps
+        line = history_line(name, steps, now, halocline_version())
+        return frame_of(self.opened.dataset, self.match.uses, line)
+
+
+def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
+    """Return the request with all names resolved; raises a `RequestError` where it has no sense.
+
+    Reads no values but those of tables, and writes nothing.
+    """
+    check_order(request.order)
+    if request.output is not None:
+        check_output(request.output, opened.place)
+    if request.workspace is not None:
+        check_workspace(request.workspace, request.output, opened.place)
+    scalars = scalars_of(compiled.program, request.scalars)
+    program = compiled.program
+    opened, fields, axes = with_columns(opened, program, request.fields, request.axes)
+    match = match_fields(program, compiled.facts, opened.dataset, fields, request.feedback, axes)
+    check_points(opened.dataset, program, {use.name: use.variable for use in match.uses})
+    reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
+    lines = lines_of(request.boundary, match.grid, match.uses, reaches)
+    _check_steps(request, match)
+    layout = Layout(match.grid, match.uses, lines, reaches, named=bool(program.gathers))
+    return Checked(request, opened, compiled, match, layout, scalars)
+
+
+def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the value of every scalar; a whole number will do where a float is expected."""
+    check_scalars(program, given)
+    values: dict[str, Value] = {}
+    for scalar in program.scalars:
+        name = scalar.name
+        value = given.get(name, scalar.default)
+        if scalar.dtype.is_float and isinstance(value, int) and not isinstance(value, bool):
+            value = _as_float(name, value)
+        values[name] = scalar_value(scalar, value)
+    return values
+
+
+def _as_float(name: str, value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ArgumentError(
+            f"Scalar '{name}' has {value.bit_length()} bits, which are more than a float holds.",
+            hint="Give it as a number of another magnitude.",
+        ) from error
+
+
+def temporaries_of(compiled: Compiled) -> Temporaries:
+    """Return the size and extent of the temporaries that are whole arrays on the target.
+
+    What is read through tables is among them.
+    """
+    program, extents = compiled.program, compiled.facts.temporaries
+    made = {gather.name for gather in program.gathers}
+    gathered = tuple((f.dtype.itemsize, CENTRE) for f in program.fields if f.name in made)
+    if compiled.target == "reference":
+        own = tuple((t.dtype.itemsize, extents[t.name]) for t in program.temporaries)
+    else:
+        own = tuple((b.dtype.itemsize, b.extent) for b in compiled.schedule.buffers)
+    return (*own, *gathered)
+
+
+def fingerprint_of(checked: Checked) -> str:
+    """Return what names the job: the same program on the same data with the same arguments.
+
+    How it is cut up is no part of it, as that does not change the result.
+    """
+    request, opened = checked.request, checked.opened
+    identity = opened.identity
+    if isinstance(opened.source, InMemory):
+        names = [use.variable for use in checked.match.uses if use.loaded]
+        identity = str(dask.base.tokenize(opened.dataset[names]))
+    parts: list[object] = [
+        checked.compiled.fingerprint,
+        identity,
+        sorted((use.name, use.variable, use.role) for use in checked.match.uses),
+        sorted((name, repr(value)) for name, value in checked.scalars.items()),
+        checked.match.grid.dims,
+        [(line.low.kind, repr(line.low.value)) for line in checked.layout.lines],
+        [(line.high.kind, repr(line.high.value)) for line in checked.layout.lines],
+        request.steps,
+        sorted(request.feedback.items()),
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _check_steps(request: Request, match: Match) -> None:
+    """Raise where more than one step would change nothing: no field goes from step to step."""
+    if request.steps == 1 or any(use.kept for use in match.uses):
+        return
+    outputs = [use.name for use in match.uses if use.result]
+    inputs = [use for use in match.uses if use.role is Role.INPUT]
+    example = next(
+        (
+            f" feedback={{'{name}': '{use.name}'}}"
+            for name in outputs
+            for use in inputs
+            if use.axes == next(other.axes for other in match.uses if other.name == name)
+        ),
+        " feedback={output: input}",
+    )
+    raise ArgumentError(
+        f"With {request.steps} steps some output must feed an input, but nothing does.",
+        hint=f"Say which one:{example}.",
+    )

@@ -1,0 +1,318 @@
+"""From a checked request to its result: choose places, plan, see that all fits, and stream."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from halocline_engine.datasets.packed import ALL, CHECKED, decoding_bytes, packed_array
+from halocline_engine.datasets.result import attributes_of, in_memory_copy
+from halocline_engine.datasets.source import InMemory, Source, ZarrStore, spool
+from halocline_engine.datasets.trial import check_frame
+from halocline_engine.device.decode.codecs import find_nvcomp
+from halocline_engine.device.memory.zero_copy import ring_bytes
+from halocline_engine.distribute.blocks.work import Code
+from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
+from halocline_engine.distribute.pipeline.resources import turns
+from halocline_engine.distribute.stencils.memory import held_bytes
+from halocline_engine.distribute.stencils.passes import Job, Tell, stream
+from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make_plan
+from halocline_engine.distribute.stencils.request import Checked, fingerprint_of, temporaries_of
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.events import Planned
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transports.choose import is_raw
+from halocline_engine.errors import CapacityError
+
+__all__ = ["launch"]
+
+# Two finished passes are kept while a third one is written.
+_PASSES = 3
+#: Blocks that overlap on a device: one is sent, one computed, one fetched.
+_SLOTS = 3
+#: As many are enough where files go straight to the device, and nothing waits for large buffers.
+_SLOTS_FILED = 2
+#: Bytes below which what takes files straight to a device is not worth its beginning.
+_LARGE = 1 << 30
+#: Bytes of a block below which sending it alone is mostly waiting.
+_LEAST_SENT = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    """How much there is of what: results, fields between passes, inputs."""
+
+    result: int
+    kept: int
+    loaded: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where things go; None is the memory of this process."""
+
+    workspace: Path | None
+    output: Path | None
+
+
+def launch(
+    checked: Checked,
+    pool: Pool,
+    tell: Tell,
+    asked: Asked | None,
+    options: Options,
+    reason: str,
+) -> xr.Dataset:
+    """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
+    frame = checked.frame()
+    if checked.request.output is not None or pool.remote:
+        check_frame(frame, _attributes(checked))
+    sizes = _sizes(checked)
+    memory = pool.memory if options.memory is None else min(pool.memory, options.memory)
+    in_memory = _passes_in_memory(checked, pool, sizes, memory)
+    plan = _plan(checked, memory, pool, options, in_memory=in_memory)
+    _check_disk(checked, pool, sizes, in_memory=in_memory)
+    tell(_planned(checked, pool, plan, reason))
+    with ExitStack() as stack:
+        places = _places(checked, pool, stack, in_memory=in_memory)
+        job = Job(
+            dataset=checked.opened.dataset,
+            source=_source(checked, pool, places, stack),
+            frame=frame,
+            code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
+            scalars=checked.scalars,
+            plan=plan,
+            steps=checked.request.steps,
+            output=places.output,
+            workspace=places.workspace,
+            attempt=checked.request.attempt,
+            fingerprint=fingerprint_of(checked) if checked.request.workspace else "",
+            stored=not isinstance(checked.opened.source, InMemory),
+            target=checked.compiled.target,
+            compressed=options.compressed,
+        )
+        result = stream(job, pool, tell, asked)
+        return result if checked.request.output or not pool.remote else in_memory_copy(result)
+
+
+def _attributes(checked: Checked) -> list[dict[str, Any]]:
+    uses = checked.match.uses
+    return [attributes_of(checked.opened.dataset, use, uses) for use in uses if use.result]
+
+
+def _sizes(checked: Checked) -> _Bytes:
+    grid, uses = checked.match.grid, checked.match.uses
+    return _Bytes(
+        result=field_bytes([use for use in uses if use.result], grid),
+        kept=field_bytes([use for use in uses if use.kept], grid),
+        loaded=field_bytes([use for use in uses if use.loaded], grid),
+    )
+
+
+def _passes_in_memory(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> bool:
+    """Whether what goes from pass to pass may stay in arrays of this process."""
+    request = checked.request
+    if pool.remote or request.workspace is not None:
+        return False
+    return request.steps == 1 or 2 * sizes.kept <= memory // 2
+
+
+def _plan(
+    checked: Checked,
+    memory: int,
+    pool: Pool,
+    options: Options,
+    *,
+    in_memory: bool,
+) -> Plan:
+    request = checked.request
+    uses, grid = checked.match.uses, checked.match.grid
+    most = request.steps if in_memory else 1
+    results = request.output is None
+    here = 0 if pool.remote else held_bytes(uses, grid, most, results=results)
+    if here > memory:
+        raise CapacityError(
+            f"The result needs {here} bytes of memory, but only {memory} are free.",
+            hint="Give output= to write it to a Zarr store instead.",
+            needed=here,
+            available=memory,
+        )
+    slots = _slots(checked, options)
+    demand = Demand(
+        layout=checked.layout,
+        temporaries=temporaries_of(checked.compiled),
+        steps=request.steps,
+        target=checked.compiled.target,
+        block=request.chunks,
+        steps_per_pass=options.steps_per_pass,
+        in_memory=in_memory,
+        order=request.order,
+        stored=not isinstance(checked.opened.source, InMemory),
+        cache=0 if options.cache is None and slots and _all_raw(checked) else options.cache,
+        slots=slots,
+    )
+    device = _device_memory(checked, pool, options)
+    supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
+    plan = make_plan(demand, supply)
+    codecs, unpacked = _unpacked(checked, options) if slots else ((), 0)
+    if slots and _filed(checked, options):
+        buffers = ring_bytes(max(turns(len(os.sched_getaffinity(0)))))
+        filed = replace(supply, filed=True, buffers=buffers)
+        plan = _with_rooms(plan, demand, filed)
+        if not plan.filed and options.slots is None:
+            plan = _with_rooms(plan, replace(demand, slots=_SLOTS_FILED), filed)
+    elif unpacked:
+        found = _with_rooms(plan, demand, replace(supply, unpacked=unpacked))
+        plan = plan if found is plan else replace(found, unpacked=codecs)
+    if here:
+        here = held_bytes(uses, grid, min(most, plan.passes), results=results)
+    return replace(plan, projected=plan.projected + here)
+
+
+def _with_rooms(plan: Plan, demand: Demand, supply: Supply) -> Plan:
+    """Return a plan for more on the device, or the same one where it would cut otherwise.
+
+    Larger blocks and more steps at once are worth more than rooms for files, or for decoding.
+    """
+    try:
+        found = make_plan(demand, supply)
+    except CapacityError:
+        return plan
+    cuts = [(one.block, one.extra_block, one.steps_per_pass) for one in (plan, found)]
+    return found if cuts[0] == cuts[1] else plan
+
+
+def _slots(checked: Checked, options: Options) -> int:
+    """Return how many blocks overlap on the device of a process; 0 where there is none.
+
+    Points of other dimensions are sent one by one, which is only of use where they are large and
+    no chunk has several of them.
+    """
+    if options.slots is not None:
+        return options.slots
+    grid = checked.match.grid
+    loaded = [use for use in checked.match.uses if use.loaded]
+    alone = all(
+        size == 1 or dim not in use.dims or not use.chunks or use.chunks[use.dims.index(dim)] == 1
+        for use in loaded
+        for dim, size in zip(grid.extra, grid.extra_sizes, strict=True)
+    )
+    plane = math.prod(grid.sizes) * sum(np.dtype(use.dtype).itemsize for use in loaded)
+    many = math.prod(grid.extra_sizes) > 1
+    fits = alone and (plane >= _LEAST_SENT if many else True)
+    return _SLOTS if checked.compiled.target == "cuda" and fits else 0
+
+
+def _filed(checked: Checked, options: Options) -> bool:
+    """Whether files shall go straight to the device, and back from there."""
+    if options.filed is not None:
+        return options.filed
+    uses = [use for use in checked.match.uses if use.loaded or use.result]
+    large = field_bytes(uses, checked.match.grid) >= _LARGE
+    return checked.compiled.target == "cuda" and large and _all_raw(checked)
+
+
+def _unpacked(checked: Checked, options: Options) -> tuple[tuple[str, ...], int]:
+    """Return the codecs whose chunks shall be decoded on the device, and the bytes that takes."""
+    source = checked.opened.source
+    wanted = options.unpacked or (options.unpacked is None and find_nvcomp() is not None)
+    if not wanted or not isinstance(source, ZarrStore):
+        return (), 0
+    codecs = ALL if options.unpacked else CHECKED
+    arrays = [
+        packed_array(source.path, use.variable, use.dtype)
+        for use in checked.match.uses
+        if use.loaded
+    ]
+    return codecs, decoding_bytes([one for one in arrays if one and one.decodes(codecs)])
+
+
+def _all_raw(checked: Checked) -> bool:
+    """Whether all that is loaded lies in plain files, which nothing needs to be kept of."""
+    grid, source = checked.match.grid, checked.opened.source
+    loaded = [use for use in checked.match.uses if use.loaded]
+    return all(is_raw(source, use.variable, use, grid) for use in loaded)
+
+
+def _device_memory(checked: Checked, pool: Pool, options: Options) -> int | None:
+    """Return the bytes that blocks may take on a device: what there is, or less if so granted."""
+    device = pool.device_memory(checked.compiled.target)
+    if device is None or options.device_memory is None:
+        return device
+    return min(device, options.device_memory)
+
+
+def _check_disk(checked: Checked, pool: Pool, sizes: _Bytes, *, in_memory: bool) -> None:
+    request = checked.request
+    scratch = request.workspace or (request.output.parent if request.output else _temporary())
+    needs = [] if request.output is None else [(request.output.parent, sizes.result)]
+    if request.steps > 1 and not in_memory:
+        needs.append((scratch, _PASSES * sizes.kept))
+    if pool.remote and request.output is None:
+        needs.append((scratch, sizes.result))
+    if pool.remote and isinstance(checked.opened.source, InMemory):
+        needs.append((scratch, sizes.loaded))
+    check_space(needs)
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir())
+
+
+def _planned(checked: Checked, pool: Pool, plan: Plan, reason: str) -> Planned:
+    sizes = zip(plan.layout.grid.sizes, plan.block, strict=True)
+    counts = [-(-size // block) for size, block in sizes]
+    return Planned(
+        mode="streamed",
+        reason=reason,
+        target=checked.compiled.target,
+        workers=pool.workers,
+        blocks=len(plan.blocks),
+        passes=plan.passes,
+        steps=checked.request.steps,
+        steps_per_pass=plan.steps_per_pass,
+        projected_bytes=plan.projected,
+        order=plan.order.name,
+        width=plan.order.width,
+        cache_bytes=plan.cache,
+        chunks=plan.chunks,
+        predicted_fetches=plan.predicted_fetches,
+        height=plan.order.height,
+        rows=counts[plan.order.along],
+        length=counts[1 - plan.order.along],
+    )
+
+
+def _places(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: bool) -> _Places:
+    """Return where passes and result go; a directory that the caller did not name is temporary."""
+    request = checked.request
+    if in_memory or (request.workspace is not None and not pool.remote):
+        return _Places(request.workspace, request.output)
+    beside = request.output.parent if request.output is not None else None
+    made = stack.enter_context(temporary_folder(beside))
+    output = request.output or (made / "result" if pool.remote else None)
+    return _Places(request.workspace or made, output)
+
+
+def _source(checked: Checked, pool: Pool, places: _Places, stack: ExitStack) -> Source:
+    """Return what workers read: a dataset of this process is written for other processes.
+
+    It goes to a new folder in the workspace: every other name there may be the caller's.
+    """
+    opened = checked.opened
+    if not pool.remote or not isinstance(opened.source, InMemory):
+        return opened.source
+    assert places.workspace is not None
+    names = [use.variable for use in checked.match.uses if use.loaded]
+    places.workspace.mkdir(parents=True, exist_ok=True)
+    made = stack.enter_context(temporary_folder(places.workspace))
+    return spool(opened.dataset, names, made / "input")

@@ -1,0 +1,1 @@
+"""A unit of work on blocks: its interface, its report, events, options and cancellation."""

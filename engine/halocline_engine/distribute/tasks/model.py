@@ -1,0 +1,83 @@
+"""A unit of work on blocks, and the report that comes back."""
+
+from __future__ import annotations
+
+import resource
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.tasks.cancel import Asked
+
+__all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "peak_bytes"]
+
+#: One computation at a time in a process: kernels use all of its threads and all of its device.
+#: Other threads read and write meanwhile.
+COMPUTE = threading.Lock()
+
+
+class BlockWork(Protocol):
+    """What all blocks of a pass do; small, and it can be pickled."""
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Compute a block from the source to the sink; running it again writes the same again.
+
+        `asked` is looked at from time to time; where it says True, `CancelledError` is raised.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamWork(BlockWork, Protocol):
+    """Work whose blocks overlap, in one process that computes all of them."""
+
+    def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
+        """Compute blocks in order, and yield them as they are written.
+
+        Raises what a block raised, and then nothing is under way any more.
+        """
+        ...
+
+
+@runtime_checkable
+class RunWork(BlockWork, Protocol):
+    """Work whose blocks overlap in each of several processes, run by run; it can be pickled."""
+
+    @property
+    def runs(self) -> int:
+        """Into how many runs of neighbours the blocks are cut."""
+        ...
+
+    def together(self, blocks: Sequence[Block]) -> Sequence[Report]:
+        """Compute a run in this process; running it again writes the same again."""
+        ...
+
+    def stop(self) -> None:
+        """Let what this process computes end soon; waits for nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a block: `seconds` from the first read to the last write.
+
+    `fetches` is how many chunks were fetched for it, where they are counted; `bytes_lent` are those
+    read and written that were not copied on the host, and `bytes_filed` those that went between
+    files and a device without a buffer of the host, or were decoded there.
+    """
+
+    index: int
+    seconds: float
+    bytes_read: int
+    bytes_written: int
+    peak_bytes: int
+    fetches: int = 0
+    bytes_lent: int = 0
+    bytes_filed: int = 0
+
+
+def peak_bytes() -> int:
+    """Return the largest resident size that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

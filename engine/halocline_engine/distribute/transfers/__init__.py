@@ -1,0 +1,1 @@
+"""Gathers, scatters, regridding and operators on meshes; large ones sort into buckets."""

@@ -1,0 +1,331 @@
+"""A gather or scatter of arrays that need not fit anywhere whole: passes over tiles of both sides.
+
+The index is sorted tile by tile into buckets, one for each tile of what it names. Then every tile
+of the source is read once, and of it only the elements that are named go to the tiles of the
+result, through files beside the output; last, these are put in order. No task holds more than a
+tile of each kind, whatever the indices are, so memory is known before anything is read; space on
+disk is known once the indices are sorted. The bits are those of one block.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import InMemory, Opened, Source, spool
+from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.grid.partition import Block, Span
+from halocline_engine.distribute.jobs.blocking import chunks_within
+from halocline_engine.distribute.jobs.execute import (
+    Blockwise,
+    Output,
+    check_blockwise,
+    run_blockwise,
+)
+from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
+from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.events import (
+    BlockFinished,
+    Event,
+    Finished,
+    PassFinished,
+    Planned,
+)
+from halocline_engine.distribute.tasks.model import BlockWork
+from halocline_engine.distribute.transfers.buckets_files import Shelf
+from halocline_engine.distribute.transfers.buckets_plan import Cut, Exchange, choose_cut, task_bytes
+from halocline_engine.distribute.transfers.buckets_work import (
+    Checking,
+    Exchanging,
+    Joining,
+    Sending,
+    Sorting,
+)
+from halocline_engine.errors import ArgumentError, CapacityError
+from halocline_engine.kernels.indirect.indices import Outside, duplicate_error, outside_error
+from halocline_engine.kernels.indirect.problem import Duplicates
+
+__all__ = ["ExchangeRequest", "fits_whole", "names_moved", "run_exchange"]
+
+#: Bytes for an index while all are checked and analysed in one process.
+_BYTES_AN_INDEX = 48
+_HELD = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExchangeRequest:
+    """An exchange on a dataset; `frame` is the result without its variable, `what` is done."""
+
+    opened: Opened
+    exchange: Exchange
+    frame: xr.Dataset
+    chunks: Mapping[str, int]
+    output: Path | None
+    what: str
+
+
+def names_moved(exchange: Exchange, chunks: Mapping[str, int]) -> bool:
+    """Whether chunks are asked for along dimensions that do not stay as they are, or of values.
+
+    Raises `ArgumentError` for those that do not exist or are empty.
+    """
+    for name, size in chunks.items():
+        if name not in exchange.cuttable:
+            known = ", ".join(repr(dim) for dim in exchange.cuttable)
+            raise ArgumentError(
+                "Argument 'chunks' must name dimensions of the source, the index or the result,"
+                f" got '{name}'.",
+                hint=f"There are {known}.",
+            )
+        if size < 1:
+            raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")
+    return not {*chunks} <= {*exchange.batch}
+
+
+def fits_whole(exchange: Exchange, pool: Pool, target: str, memory: int) -> bool:
+    """Whether all indices fit into `memory` here, and all that they name into a worker."""
+    sizes, item = exchange.sizes, np.dtype(exchange.dtype).itemsize
+    shared, indexed, values = (
+        math.prod(sizes[dim] for dim in part)
+        for part in (exchange.shared, exchange.indexed, exchange.values)
+    )
+    sides = shared * (indexed + exchange.size)
+    if _BYTES_AN_INDEX * shared * indexed + sides > memory:
+        return False
+    plan, member = 8 * shared * indexed, sides * values * item
+    device = pool.device_memory(target)
+    if device is not None and plan + member > device:
+        return False
+    member_of = dict.fromkeys(exchange.batch, 1)
+    taken = _HELD * member + exchange.source.bytes(member_of)
+    return plan + taken <= pool.memory // pool.threads
+
+
+def run_exchange(
+    request: ExchangeRequest,
+    pool: Pool,
+    target: str,
+    tell: Callable[[Event], None],
+    asked: Asked | None,
+) -> xr.Dataset:
+    """Run an exchange in buckets; return its result, in memory or opened lazily.
+
+    Raises `ArgumentError` for indices that the policy does not allow, and `CapacityError` or
+    `OutputError`, before the result is begun; nothing is left of what was made on the way.
+    """
+    started, exchange = time.perf_counter(), request.exchange
+    cut, projected = _fitting(request, pool, target)
+    final = _final(request, cut, target, projected)
+    check_blockwise(final, pool)
+    passes = _Passes(pool, tell, asked, 4 if _checked(exchange) else 3)
+    tell(_planned(final, pool, passes.total, exchange.dim))
+    with ExitStack() as stack:
+        beside = None if request.output is None else request.output.parent
+        made = stack.enter_context(temporary_folder(beside))
+        source = request.opened.source
+        if pool.remote and isinstance(source, InMemory):
+            source = spool(request.opened.dataset, exchange.names[:2], made / "input")
+        shelf = Shelf(str(made), "<i4" if cut.narrow else "<i8")
+        job = Exchanging(exchange, cut, source, shelf, target)
+        stored = pool.remote or request.output is not None
+        _sort(job, passes, field_bytes(final.uses, final.grid) if stored else 0)
+        passes.run(Sending(job), _pairs(cut.stay.total, _read_tiles(job)))
+
+        def work(_source: Source, sink: Sink) -> BlockWork:
+            return Joining(job, sink)
+
+        last = replace(final, work=work, opened=replace(request.opened, source=source))
+        return run_blockwise(last, pool, passes.of_last(started), asked, "")
+
+
+def _fitting(request: ExchangeRequest, pool: Pool, target: str) -> tuple[Cut, int]:
+    """Return the tiles, and the bytes that all workers need at once; raises `CapacityError`."""
+    device = pool.device_memory(target)
+    free = min(pool.memory // pool.threads, device if device is not None else pool.memory)
+    cut = choose_cut(request.exchange, request.chunks, free)
+    needed = task_bytes(request.exchange, cut)
+    if needed > free:
+        raise CapacityError(
+            f"A tile of '{request.exchange.names[0]}' or of its indices needs {needed} bytes of"
+            f" memory, but {free} are free for it.",
+            hint="Give smaller 'chunks', or use workers with more memory.",
+            needed=needed,
+            available=free,
+        )
+    return cut, pool.workers * pool.threads * needed
+
+
+def _final(request: ExchangeRequest, cut: Cut, target: str, projected: int) -> Blockwise:
+    """Return the pass that makes the result, without what its tasks do."""
+    exchange = request.exchange
+    tiles = cut.indexed if exchange.gather else cut.named
+    parts = (cut.stay, cut.shared, tiles)
+    steps = {d: n for part in parts for d, n in zip(part.dims, part.steps, strict=True)}
+    sizes = {d: n for part in parts for d, n in zip(part.dims, part.sizes, strict=True)}
+    sizes = {dim: sizes[dim] for dim in exchange.dims}
+    item = np.dtype(exchange.dtype).itemsize
+    chunks = chunks_within(exchange.dims, steps, sizes, item)
+    written = cut.index_tiles if exchange.gather else cut.named_tiles
+
+    def nothing(_source: Source, _sink: Sink) -> BlockWork:
+        raise AssertionError
+
+    return Blockwise(
+        opened=request.opened,
+        sizes=sizes,
+        reads=(),
+        outputs=(
+            Output(
+                exchange.names[2], exchange.dims, exchange.dtype, chunks, dict(exchange.attributes)
+            ),
+        ),
+        blocks=_pairs(cut.stay.total, written),
+        work=nothing,
+        what=request.what,
+        target=target,
+        projected=projected,
+        output=request.output,
+        frame=request.frame,
+    )
+
+
+def _sort(job: Exchanging, passes: _Passes, result: int) -> None:
+    """Sort all indices into buckets, and raise what is wrong with them.
+
+    `result` are the bytes that the result will take beside what is moved.
+    """
+    exchange, cut, shelf = job.exchange, job.cut, job.shelf
+    passes.run(Sorting(job), _blocks((n,) for n in range(cut.index_tiles)))
+    named, outside = 0, None
+    for tile in range(cut.index_tiles):
+        facts = shelf.facts(f"sorted-{tile}")
+        named += facts["named"]
+        if facts["outside"] is not None:
+            outside = _earlier(outside, Outside(*facts["outside"]))
+    if outside is not None:
+        raise outside_error(outside, exchange.size, exchange.names[1])
+    if _checked(exchange):
+        _check_duplicates(job, passes)
+    element = math.prod(cut.stay.sizes) * np.dtype(exchange.dtype).itemsize
+    check_space([(Path(shelf.folder), named * element + result)])
+
+
+def _check_duplicates(job: Exchanging, passes: _Passes) -> None:
+    """Raise `ArgumentError` that names the first place to which two elements would go."""
+    tiles = range(job.cut.named_tiles)
+    passes.run(Checking(job), _blocks((n,) for n in tiles))
+    found = [job.shelf.facts(f"checked-{tile}")["duplicate"] for tile in tiles]
+    repeated = [one for one in found if one is not None]
+    if repeated:
+        index, place, before = min(repeated, key=lambda one: one[1])
+        raise duplicate_error(index, place, before, job.exchange.names[1])
+
+
+def _earlier(first: Outside | None, second: Outside) -> Outside:
+    if first is None:
+        return second
+    kept = min(first, second, key=lambda one: one.place)
+    return replace(kept, count=first.count + second.count)
+
+
+def _checked(exchange: Exchange) -> bool:
+    return not exchange.gather and exchange.policy.duplicates is Duplicates.ERROR
+
+
+def _read_tiles(job: Exchanging) -> int:
+    return job.cut.named_tiles if job.exchange.gather else job.cut.index_tiles
+
+
+def _blocks(numbers: Iterator[tuple[int, ...]]) -> tuple[Block, ...]:
+    """Return blocks that say which tiles are meant, one after the other."""
+    one = Span(0, 1)
+    return tuple(
+        Block(at, (one, one, one), tuple(Span(n, n + 1) for n in several))
+        for at, several in enumerate(numbers)
+    )
+
+
+def _pairs(stay: int, tiles: int) -> tuple[Block, ...]:
+    return _blocks(itertools.product(range(stay), range(tiles)))
+
+
+def _planned(job: Blockwise, pool: Pool, passes: int, dim: str) -> Planned:
+    return Planned(
+        mode="streamed",
+        reason=f"elements are sorted into buckets by tiles of '{dim}'",
+        target=job.target,
+        workers=pool.workers,
+        blocks=len(job.blocks),
+        passes=passes,
+        steps=1,
+        steps_per_pass=1,
+        projected_bytes=job.projected,
+    )
+
+
+class _Passes:
+    """The passes before the last one, and what they tell."""
+
+    def __init__(
+        self, pool: Pool, tell: Callable[[Event], None], asked: Asked | None, total: int
+    ) -> None:
+        self.total = total
+        self._pool = pool
+        self._tell = tell
+        self._asked = asked
+        self._done = 0
+        self._read = self._written = self._peak = 0
+
+    def run(self, work: BlockWork, blocks: Sequence[Block]) -> None:
+        """Run a pass and tell of each task."""
+        started = time.perf_counter()
+        for done, finished in enumerate(self._pool.run(work, blocks, self._asked), 1):
+            report = finished.report
+            self._read += report.bytes_read
+            self._written += report.bytes_written
+            self._peak = max(self._peak, report.peak_bytes)
+            self._tell(
+                BlockFinished(
+                    pass_index=self._done,
+                    passes=self.total,
+                    done=done,
+                    total=len(blocks),
+                    seconds=report.seconds,
+                    worker=finished.worker,
+                )
+            )
+        seconds = time.perf_counter() - started
+        self._tell(PassFinished(self._done, self.total, steps_done=0, steps=1, seconds=seconds))
+        self._done += 1
+
+    def of_last(self, started: float) -> Callable[[Event], None]:
+        """Return what tells of the last pass as one of several."""
+
+        def tell(event: Event) -> None:
+            match event:
+                case Planned():
+                    return
+                case BlockFinished() | PassFinished():
+                    event = replace(event, pass_index=self._done, passes=self.total)
+                case Finished():
+                    event = replace(
+                        event,
+                        seconds=time.perf_counter() - started,
+                        bytes_read=event.bytes_read + self._read,
+                        bytes_written=event.bytes_written + self._written,
+                        peak_bytes=max(event.peak_bytes, self._peak),
+                    )
+                case _:
+                    pass
+            self._tell(event)
+
+        return tell

@@ -1,0 +1,386 @@
+"""The tasks of a bucketed gather or scatter; see `gather_cut` for tiles, `gather_files` for files.
+
+* `Sorting`: the indices of a tile are resolved and sorted into a bucket for each tile of `dim`.
+* `Checking`, of a scatter that allows no duplicates: looks for the first in a tile of `dim`.
+* `Sending`: a tile of the source is read once, and only the elements that are named are kept, in a
+  piece for each tile of the other side.
+* `Joining`: a tile of the result is put together of its pieces, in the order of the indices.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.transfers import transfers_on
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.grid.partition import Block, Span
+from halocline_engine.distribute.jobs.blocking import region_of
+from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.transfers.buckets_files import Shelf, Sorted
+from halocline_engine.distribute.transfers.buckets_plan import Cut, Exchange
+from halocline_engine.kernels.indirect.indices import LEFT_OUT, keep_last, outside_of, resolve
+from halocline_engine.kernels.indirect.plan import plan_transfer
+from halocline_engine.kernels.indirect.problem import (
+    Direction,
+    Duplicates,
+    OutOfRange,
+    Policy,
+)
+
+__all__ = ["Checking", "Exchanging", "Joining", "Sending", "Sorting"]
+
+_Array = NDArray[Any]
+_COMBINED = (Duplicates.SUM, Duplicates.MIN, Duplicates.MAX)
+#: Places that were made sure of before.
+_SURE = Policy(OutOfRange.MASK, duplicates=Duplicates.LAST)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchanging:
+    """What all tasks of an exchange know."""
+
+    exchange: Exchange
+    cut: Cut
+    source: Source
+    shelf: Shelf
+    target: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sorting:
+    """Sorts a tile of the index, whose number is the block's first."""
+
+    job: Exchanging
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Read, resolve, sort and store."""
+        started, job, tile = time.perf_counter(), self.job, block.extra[0].start
+        exchange, shelf = job.exchange, job.shelf
+        spans = job.cut.of_index(tile)
+        dims, name = exchange.index.dims, exchange.names[1]
+        read = job.source.read(name, region_of(dims, spans))
+        stop_if(asked)
+        wanted = (*exchange.shared, *exchange.indexed)
+        given = np.ascontiguousarray(read.transpose([dims.index(dim) for dim in wanted]))
+        policy, flat = exchange.policy, given.reshape(-1)
+        outside = None
+        if policy.out_of_range is OutOfRange.ERROR:
+            outside = outside_of(flat, exchange.size, policy)
+            policy = replace(policy, out_of_range=OutOfRange.MASK)
+        plain = resolve(flat, exchange.size, policy, name=name)
+        with COMPUTE:
+            found = self._sorted(plain, spans)
+        facts: dict[str, Any] = {"named": int(found.starts[-1]), "outside": None}
+        if outside is not None:
+            place = _in_whole(exchange.sizes, wanted, spans, outside.place)
+            facts["outside"] = [outside.count, place, outside.given]
+        written = shelf.keep_sorted(tile, found, facts)
+        return _report(block, started, read.nbytes, written)
+
+    def _sorted(self, plain: _Array, spans: Mapping[str, Span]) -> Sorted:
+        cut, exchange = self.job.cut, self.job.exchange
+        step, buckets = cut.named.steps[0], cut.named.total
+        if not exchange.gather:
+            return _sorted_targets(plain, exchange.policy.duplicates, step, buckets)
+        outer = math.prod(spans[dim].size for dim in exchange.shared)
+        return _sorted_sources(plain, outer, step, exchange.size, buckets)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checking:
+    """Looks for the first duplicate in a tile of `dim` of a scatter."""
+
+    job: Exchanging
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Read the places of a tile in the order of the indices, and store the first duplicate."""
+        started, tile = time.perf_counter(), block.extra[0].start
+        exchange, cut, shelf = self.job.exchange, self.job.cut, self.job.shelf
+        span = cut.named.spans(tile)[0]
+        first = np.full(span.size, -1, np.int64)
+        found: list[int] | None = None
+        read = 0
+        for other in range(cut.indexed.total):
+            stop_if(asked)
+            begin, past = (int(n) for n in shelf.starts(other, tile, 2))
+            named = int(shelf.starts(other, cut.named.total, 1)[0])
+            if begin == past:
+                continue
+            buckets = cut.named.total
+            places = shelf.places(other, buckets, begin, past)
+            order = shelf.order(other, buckets, named, begin, past).astype(np.int64)
+            read += 2 * places.nbytes
+            at = order + _in_whole(exchange.sizes, exchange.indexed, cut.of_index(other), 0)
+            repeated = _repeated(places, at, first)
+            if repeated is not None:
+                place, before = repeated
+                found = [span.start + int(places[place]), int(at[place]), before]
+                break
+        shelf.keep_facts(f"checked-{tile}", {"duplicate": found})
+        return _report(block, started, read, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sending:
+    """Takes from a tile that is read what other tiles need; the block is (stay, tile)."""
+
+    job: Exchanging
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Read a tile, and store a piece for each tile of the other side."""
+        started = time.perf_counter()
+        stay, tile = (span.start for span in block.extra)
+        job, exchange, cut = self.job, self.job.exchange, self.job.cut
+        if exchange.gather:
+            starts, groups = self._asked_of(tile)
+            spans = cut.of_named(tile)
+        else:
+            starts = job.shelf.starts(tile, 0, cut.named.total + 1)
+            groups = iter([job.shelf.order(tile, cut.named.total, int(starts[-1]))])
+            spans = cut.of_index(tile)
+        if not starts[-1]:
+            job.shelf.keep_moved(stay, tile, starts, ())
+            return _report(block, started, 0, 0)
+        spans |= dict(zip(cut.stay.dims, cut.stay.spans(stay), strict=True))
+        read = job.source.read(exchange.names[0], region_of(exchange.own, spans))
+        stop_if(asked)
+        taken = (*exchange.shared, *((exchange.dim,) if exchange.gather else exchange.indexed))
+        values = _in_order(read, exchange.own, (exchange.batch, taken, exchange.values))
+        pieces = self._pieces(values, starts, groups, asked)
+        written = job.shelf.keep_moved(stay, tile, starts, pieces)
+        return _report(block, started, read.nbytes, written)
+
+    def _asked_of(self, tile: int) -> tuple[NDArray[np.int64], Iterator[_Array]]:
+        """Return where pieces begin, and the places that successive tiles of the index name."""
+        cut, shelf = self.job.cut, self.job.shelf
+        group, bucket = divmod(tile, cut.named.total)
+        others = range(group * cut.indexed.total, (group + 1) * cut.indexed.total)
+        ends = [shelf.starts(other, bucket, 2) for other in others]
+        starts = np.zeros(len(ends) + 1, np.int64)
+        starts[1:] = np.cumsum([past - begin for begin, past in ends])
+
+        def groups() -> Iterator[_Array]:
+            held: list[_Array] = []
+            for other, (begin, past) in zip(others, ends, strict=True):
+                count = sum(part.size for part in held) + int(past - begin)
+                if held and count > cut.shared.points * cut.named.points:
+                    yield np.concatenate(held)
+                    held = []
+                held.append(shelf.places(other, cut.named.total, int(begin), int(past)))
+            yield np.concatenate(held)
+
+        return starts, groups()
+
+    def _pieces(
+        self,
+        values: _Array,
+        starts: NDArray[np.int64],
+        groups: Iterator[_Array],
+        asked: Asked | None,
+    ) -> Iterator[_Array]:
+        done = 0
+        for places in groups:
+            stop_if(asked)
+            moved = _move(Direction.GATHER, places, values, self.job.target, None)
+            ends = starts[(starts > done) & (starts < done + places.size)] - done
+            for begin, past in itertools.pairwise([0, *np.unique(ends).tolist(), places.size]):
+                yield moved[:, begin:past]
+            done += places.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joining:
+    """Puts a tile of the result together; the block is (stay, tile)."""
+
+    job: Exchanging
+    sink: Sink
+
+    def run(self, block: Block, asked: Asked | None = None) -> Report:
+        """Read the pieces of a tile, bring them in order and write the tile."""
+        started = time.perf_counter()
+        stay, tile = (span.start for span in block.extra)
+        exchange, cut = self.job.exchange, self.job.cut
+        spans = cut.of_index(tile) if exchange.gather else cut.of_named(tile)
+        spans |= dict(zip(cut.stay.dims, cut.stay.spans(stay), strict=True))
+        made = (*exchange.shared, *(exchange.indexed if exchange.gather else (exchange.dim,)))
+        sizes = [
+            math.prod(spans[dim].size for dim in part)
+            for part in (exchange.batch, made, exchange.values)
+        ]
+        join = self._gathered if exchange.gather else self._scattered
+        found, read = join(stay, tile, (sizes[0], sizes[1], sizes[2]), asked)
+        order = (*exchange.batch, *made, *exchange.values)
+        whole = found.reshape([spans[dim].size for dim in order])
+        result = whole.transpose([order.index(dim) for dim in exchange.dims])
+        stop_if(asked)
+        self.sink.write(exchange.names[2], region_of(exchange.dims, spans), result)
+        return _report(block, started, read, result.nbytes)
+
+    def _gathered(
+        self, stay: int, tile: int, shape: tuple[int, int, int], asked: Asked | None
+    ) -> tuple[_Array, int]:
+        job, cut = self.job, self.job.cut
+        group, place = divmod(tile, cut.indexed.total)
+        starts = job.shelf.starts(tile, 0, cut.named.total + 1)
+        batch, _, values = shape
+        pieces = np.empty((batch, int(starts[-1]), values), job.exchange.dtype)
+        for bucket in np.flatnonzero(np.diff(starts)).tolist():
+            stop_if(asked)
+            pieces[:, starts[bucket] : starts[bucket + 1]] = job.shelf.moved(
+                stay,
+                group * cut.named.total + bucket,
+                place,
+                cut.indexed.total,
+                (batch, values),
+                job.exchange.dtype,
+            )
+        order = job.shelf.order(tile, cut.named.total, int(starts[-1]))
+        out = np.full(shape, job.exchange.fill, job.exchange.dtype)
+        return _move(Direction.GATHER, order, pieces, job.target, out), pieces.nbytes
+
+    def _scattered(
+        self, stay: int, tile: int, shape: tuple[int, int, int], asked: Asked | None
+    ) -> tuple[_Array, int]:
+        job, cut = self.job, self.job.cut
+        batch, size, values = shape
+        out = np.full(shape, job.exchange.fill, job.exchange.dtype)
+        written = np.zeros(size, bool)
+        duplicates, read = job.exchange.policy.duplicates, 0
+        for other in range(cut.indexed.total):
+            stop_if(asked)
+            begin, past = (int(n) for n in job.shelf.starts(other, tile, 2))
+            if begin == past:
+                continue
+            places = job.shelf.places(other, cut.named.total, begin, past).astype(np.int64)
+            piece = job.shelf.moved(
+                stay, other, tile, cut.named.total, (batch, values), job.exchange.dtype
+            )
+            read += piece.nbytes
+            if duplicates not in _COMBINED:
+                _move(Direction.SCATTER, places, piece, job.target, out)
+                continue
+            # What is there already is the first to be combined.
+            there = np.unique(places[written[places]])
+            written[places] = True
+            together = np.concatenate([out[:, there], piece], axis=1)
+            places = np.concatenate([there, places])
+            _move(Direction.SCATTER, places, together, job.target, out, duplicates)
+        return out, read
+
+
+def _move(
+    direction: Direction,
+    places: _Array,
+    values: _Array,
+    target: str,
+    out: _Array | None,
+    duplicates: Duplicates = Duplicates.LAST,
+) -> _Array:
+    """Move elements between arrays indexed [batch, element, value], dense; return the target."""
+    batch, elements, width = values.shape
+    if out is None:
+        out = np.empty((batch, places.size, width), values.dtype)
+    if 0 in values.shape or 0 in out.shape or not places.size:
+        return out
+    with COMPUTE:
+        plan = plan_transfer(
+            direction,
+            places,
+            elements if direction is Direction.GATHER else out.shape[1],
+            width * values.itemsize,
+            replace(_SURE, duplicates=duplicates),
+        )
+        transfers_on(target).apply(plan, values, out)
+    return out
+
+
+def _sorted_sources(plain: _Array, outer: int, step: int, size: int, buckets: int) -> Sorted:
+    """Sort the indices of a gather: `outer` times as many as there are points of the index.
+
+    The places of a tile of `step` count the points of the shared dimensions first.
+    """
+    kept = np.flatnonzero(plain >= 0)
+    whole = plain[kept].astype(np.int64)
+    bucket = whole // step
+    point = kept // (plain.size // max(1, outer))
+    key, inverse = np.unique((bucket * outer + point) * step + whole % step, return_inverse=True)
+    found, rest = np.divmod(key, outer * step)
+    length = np.minimum(step, size - found * step)
+    starts = np.searchsorted(found, np.arange(buckets + 1))
+    order = np.full(plain.size, LEFT_OUT)
+    order[kept] = inverse
+    return Sorted(starts, rest // step * length + rest % step, order)
+
+
+def _sorted_targets(plain: _Array, duplicates: Duplicates, step: int, buckets: int) -> Sorted:
+    """Sort the indices of a scatter; of those that a later one overwrites nothing is moved."""
+    if duplicates is Duplicates.LAST:
+        plain = keep_last(plain, duplicates)
+    kept = np.flatnonzero(plain >= 0)
+    bucket = plain[kept] // step
+    order = np.argsort(bucket, kind="stable")
+    kept, bucket = kept[order], bucket[order]
+    return Sorted(
+        np.searchsorted(bucket, np.arange(buckets + 1)), plain[kept] - bucket * step, kept
+    )
+
+
+def _repeated(
+    places: _Array, at: NDArray[np.int64], first: NDArray[np.int64]
+) -> tuple[int, int] | None:
+    """Return the first of some places that was there before, and where; None if there is none.
+
+    `at` says where the indices are, ascending; `first` where each place was first, or -1, and the
+    new ones are noted there.
+    """
+    _, earliest = np.unique(places, return_index=True)
+    again = np.ones(places.size, bool)
+    again[earliest] = False
+    known = first[places]
+    again |= known >= 0
+    fresh = earliest[known[earliest] < 0]
+    first[places[fresh]] = at[fresh]
+    if not again.any():
+        return None
+    place = int(again.argmax())
+    return place, int(first[places[place]])
+
+
+def _in_order(read: _Array, own: Sequence[str], parts: tuple[tuple[str, ...], ...]) -> _Array:
+    """Return values indexed [batch, element, value], dense."""
+    lengths = dict(zip(own, read.shape, strict=True))
+    turned = read.transpose([list(own).index(dim) for part in parts for dim in part])
+    shape = [math.prod(lengths[dim] for dim in part) for part in parts]
+    return np.ascontiguousarray(turned).reshape(shape)
+
+
+def _in_whole(
+    sizes: Mapping[str, int], dims: Sequence[str], spans: Mapping[str, Span], place: int
+) -> int:
+    """Return the place in the whole index of one in a tile of it."""
+    found, step = 0, 1
+    for dim in reversed(dims):
+        place, point = divmod(place, max(1, spans[dim].size))
+        found += (spans[dim].start + point) * step
+        step *= sizes[dim]
+    return found
+
+
+def _report(block: Block, started: float, read: int, written: int) -> Report:
+    return Report(
+        index=block.index,
+        seconds=time.perf_counter() - started,
+        bytes_read=read,
+        bytes_written=written,
+        peak_bytes=peak_bytes(),
+    )

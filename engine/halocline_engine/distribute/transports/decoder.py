@@ -1,0 +1,69 @@
+"""Where a pipeline decodes chunks on its device, and for which fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from halocline_engine.datasets.chunks import CachedSource
+from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.packed import PackedSource
+from halocline_engine.datasets.source import Source
+from halocline_engine.distribute.grid.partition import Box
+from halocline_engine.distribute.transports.staging import box_bytes
+from halocline_engine.ir.types import Axis
+from halocline_engine.kernels.machine import Library
+
+if TYPE_CHECKING:
+    # What decodes brings a compiler for loops of the host with it, which only few runs need.
+    from halocline_engine.distribute.transports.device_decode import Desk, Unpacker
+
+__all__ = ["Decoder", "open_decoder"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoder:
+    """A device that decodes streams of some codecs, and the kernels that it needs for that."""
+
+    desk: Desk
+    library: Library
+    codecs: tuple[str, ...]
+
+    def reader_of(
+        self, source: Source, use: FieldUse, grid: Grid, threads: Executor, boxes: Sequence[Box]
+    ) -> Unpacker | None:
+        """Return what reads any one of some boxes of a field; None where the host decodes it."""
+        cached = source if isinstance(source, CachedSource) else None
+        inner = cached.source if cached is not None else source
+        if not isinstance(inner, PackedSource) or not inner.array.decodes(self.codecs):
+            return None
+        axes = [grid.dims[at] for at, axis in enumerate(Axis) if axis in use.axes]
+        if not use.dims or any(dim is not None and dim not in use.dims for dim in axes):
+            return None
+        from halocline_engine.distribute.transports.device_decode import Unpacker
+
+        return Unpacker(
+            inner.array,
+            use,
+            grid,
+            self.desk,
+            self.library,
+            threads,
+            inner.store,
+            cached.limit if cached is not None else 0,
+            codecs=self.codecs,
+            room=max(box_bytes(use, box) for box in boxes),
+        )
+
+
+def open_decoder(target: str, codecs: tuple[str, ...]) -> Decoder | None:
+    """Return what decodes chunks on the device of a target; None where nothing does."""
+    if target != "cuda":
+        return None
+    from halocline_engine.device.decode.device_decoder import open_desk
+    from halocline_engine.distribute.solves.select import device_library
+
+    desk = open_desk()
+    return None if desk is None else Decoder(desk, device_library(), codecs)
