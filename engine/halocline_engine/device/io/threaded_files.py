@@ -1,4 +1,4 @@
-"""Files that threads of the system read to a device, and write from there: see `crew`.
+"""Files that threads of the system read to a device, and write from there: see `copy_threads`.
 
 Values go through small page-locked buffers, which stay in the caches of the cores, and nothing of
 Python is needed but to ask. Some threads read first and others write first, so that neither waits
