@@ -14,9 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import platformdirs
+
 from halocline_engine.errors import InternalError
 
-__all__ = ["Cache", "key_of", "publish"]
+__all__ = ["Cache", "code_folder", "key_of", "publish"]
 
 _DIGEST = 32
 
@@ -33,6 +35,17 @@ def key_of(*parts: str) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def code_folder() -> Path:
+    """Return where compiled CUDA code of this user is kept.
+
+    Where the user has no home, it is a temporary folder that the system may empty.
+    """
+    found = platformdirs.user_cache_path("halocline", appauthor=False)
+    if not found.is_absolute():
+        found = Path(tempfile.gettempdir(), f"halocline-{os.getuid()}")
+    return found / "cuda"
 
 
 def publish(path: Path, data: bytes) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from halocline_engine.cache import Cache, key_of
+from halocline_engine.cache import Cache, code_folder, key_of
 from halocline_engine.errors import InternalError
 
 KEY = key_of("a program", "a target")
@@ -73,3 +74,9 @@ def test_keys_are_not_paths(tmp_path: Path) -> None:
 def test_keys_do_not_run_together() -> None:
     assert key_of("ab", "c") != key_of("a", "bc")
     assert len(KEY) == 64
+
+
+def test_code_of_a_user_without_a_home_is_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert code_folder().is_absolute()
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/halocline"))
+    assert code_folder().is_relative_to(tempfile.gettempdir())

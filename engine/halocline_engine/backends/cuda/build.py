@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from halocline_engine.backends.base import TuneMode
 from halocline_engine.backends.cuda.emit import emit
@@ -16,7 +14,7 @@ from halocline_engine.backends.cuda.tuned import TunedExecutable
 from halocline_engine.backends.cuda.tuner import Device, Tuner
 from halocline_engine.backends.cuda.tunings import Tunings
 from halocline_engine.backends.cuda.views import usual_variant
-from halocline_engine.cache import Cache
+from halocline_engine.cache import Cache, code_folder
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.tune_cost import Chip
 
@@ -51,9 +49,9 @@ class CudaArtifact:
 
         machine = current_machine()
         device = Device(machine.facts.name, Chip(machine.facts.multiprocessors), seconds_of)
-        tunings = Tunings(_folder() / "tunings")
+        tunings = Tunings(code_folder() / "tunings")
         tuner = Tuner(self.schedule, device, tunings, self.tune, self.seconds)
-        return TunedExecutable(tuner, machine, Cache(_folder()))
+        return TunedExecutable(tuner, machine, Cache(code_folder()))
 
     def tuned(self, mode: TuneMode, seconds: float) -> CudaArtifact:
         """Return the artifact with another mode; see `backends.base.Adjustable`."""
@@ -85,12 +83,3 @@ class CudaBackend:
             source=emit(schedule, usual, tiles_of(schedule, usual, _USUAL)),
             kernels=tuple(entry.name for entry in entries_of(schedule)),
         )
-
-
-def _folder() -> Path:
-    """Return where compiled code is kept: in the user's home, or else where the system may tidy."""
-    try:
-        home = Path.home()
-    except RuntimeError:
-        home = Path(tempfile.gettempdir())
-    return home / ".cache" / "halocline" / "cuda"

@@ -1,4 +1,4 @@
-"""Files that are read into memory of a device, and written from there; by kvikio, or see `copy_threads`.
+"""Files that are read into memory of a device, and written from there, by kvikio or `copy_threads`.
 
 kvikio goes from file to device without a stop in memory of the host, where the system has GPUDirect
 storage and kvikio is installed. Elsewhere it would copy through small buffers as a crew does, but

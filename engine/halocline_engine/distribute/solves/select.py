@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import functools
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.cache import Cache, key_of
-from halocline_engine.kernels.machine import Library, Machine, most_shared
+from halocline_engine.distribute.tasks.kernels import current, device_index
 
 if TYPE_CHECKING:
     from halocline_engine.kernels.tree.problem import Solved as TreeSolved
     from halocline_engine.kernels.tree.topology import Forest
     from halocline_engine.kernels.tridiagonal.problem import Factored, Solved
 
-__all__ = [
-    "TreeSolver",
-    "TridiagonalSolver",
-    "device_library",
-    "tree_solver",
-    "tridiagonal_solver",
-]
+__all__ = ["TreeSolver", "TridiagonalSolver", "tree_solver", "tridiagonal_solver"]
 
 _Array = NDArray[Any]
 
@@ -87,12 +77,14 @@ def tridiagonal_solver(target: str, *, contiguous: bool) -> TridiagonalSolver:
     `contiguous` says how the target 'cuda' solves them, whatever the part of the batch that it
     gets: the parts of one batch must be solved alike.
     """
-    return cast("TridiagonalSolver", _tridiagonal(target, _device(target), contiguous=contiguous))
+    return cast(
+        "TridiagonalSolver", _tridiagonal(target, device_index(target), contiguous=contiguous)
+    )
 
 
 def tree_solver(target: str) -> TreeSolver:
     """Return a target's solver of tree systems."""
-    return cast("TreeSolver", _tree(target, _device(target)))
+    return cast("TreeSolver", _tree(target, device_index(target)))
 
 
 @functools.lru_cache(maxsize=16)
@@ -107,7 +99,7 @@ def _tridiagonal(target: str, device: int, *, contiguous: bool) -> object:
         return cpu
     from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
 
-    machine, library, shared = _machine(device)
+    machine, library, shared = current(device)
     return _Alike(CudaTridiagonal(machine, library, shared), contiguous=contiguous)
 
 
@@ -124,7 +116,7 @@ def _tree(target: str, device: int) -> object:
     from halocline_engine.device.probe import device_facts
     from halocline_engine.kernels.tree.cuda import CudaTree
 
-    return CudaTree(*_machine(device), device_facts().multiprocessors)
+    return CudaTree(*current(device), device_facts().multiprocessors)
 
 
 class _Alike:
@@ -165,40 +157,3 @@ class _Alike:
 
     def solve_pentadiagonal(self, *bands: _Array, pivoting: bool = False) -> _Array:
         return self._kernels.solve_pentadiagonal(*bands, pivoting=pivoting)
-
-
-def device_library() -> Library:
-    """Return kernels of the current device, whose compiled code is kept."""
-    return _machine(_device("cuda"))[1]
-
-
-def _device(target: str) -> int:
-    if target != "cuda":
-        return -1
-    from halocline_engine.device.probe import device_facts
-
-    return device_facts().index
-
-
-@functools.lru_cache(maxsize=8)
-def _machine(device: int) -> tuple[Machine, Library, int]:
-    """Return the current device, which has the number `device`."""
-    from halocline_engine.device.machine import current_machine
-
-    machine = current_machine()
-    assert machine.facts.index == device
-    cache = Cache(_folder())
-
-    def keep(name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
-        return cache.get(key_of(*name), make)
-
-    return machine, Library(machine, keep), most_shared(machine.facts.capability)
-
-
-def _folder() -> Path:
-    """Return where compiled code is kept: in the user's home, or else where the system may tidy."""
-    try:
-        home = Path.home()
-    except RuntimeError:
-        home = Path(tempfile.gettempdir())
-    return home / ".cache" / "halocline" / "cuda"

@@ -63,7 +63,7 @@ def open_decoder(target: str, codecs: tuple[str, ...]) -> Decoder | None:
     if target != "cuda":
         return None
     from halocline_engine.device.decode.device_decoder import open_desk
-    from halocline_engine.distribute.solves.select import device_library
+    from halocline_engine.distribute.tasks.kernels import device_library
 
     desk = open_desk()
     return None if desk is None else Decoder(desk, device_library(), codecs)

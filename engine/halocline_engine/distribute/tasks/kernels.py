@@ -1,0 +1,40 @@
+"""Kernels of the current device in this process, whose compiled code is kept."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from halocline_engine.cache import Cache, code_folder, key_of
+from halocline_engine.kernels.machine import Library, Machine, most_shared
+
+__all__ = ["current", "device_index", "device_library"]
+
+
+def device_library() -> Library:
+    """Return kernels of the current device, whose compiled code is kept."""
+    return current(device_index("cuda"))[1]
+
+
+def device_index(target: str) -> int:
+    """Return the number of the current device, or -1 where the target needs none."""
+    if target != "cuda":
+        return -1
+    from halocline_engine.device.probe import device_facts
+
+    return device_facts().index
+
+
+@functools.lru_cache(maxsize=8)
+def current(device: int) -> tuple[Machine, Library, int]:
+    """Return the current device, which has the number `device`."""
+    from halocline_engine.device.machine import current_machine
+
+    machine = current_machine()
+    assert machine.facts.index == device
+    cache = Cache(code_folder())
+
+    def keep(name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
+        return cache.get(key_of(*name), make)
+
+    return machine, Library(machine, keep), most_shared(machine.facts.capability)
