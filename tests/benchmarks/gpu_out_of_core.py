@@ -69,7 +69,7 @@ from halocline_engine.distribute.pipeline import schedule
 from halocline_engine.distribute.pipeline.resources import open_belt
 from halocline_engine.distribute.pipeline.schedule import Stage
 from halocline_engine.distribute.pipeline.stages import Conveyor, Item, PipelinedWork, items_of
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.model import Report
 from halocline_engine.distribute.tasks.options import Options
@@ -83,21 +83,21 @@ class Measured(PipelinedWork):
     figure: Figure = field(default_factory=lambda: Figure(0, 0, 0, 0, 0, 0))
     brief: bool = False
 
-    def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
+    def stream(self, blocks: Sequence[Block], cancelled: CancelToken | None) -> Iterator[Report]:
         items = items_of(self.work, blocks)
         self._note_threads()
         every = range(len(items))
         # What is lent to be sent is known of the last items only, when all were read.
         last = [every[-self.slots :][n % min(self.slots, len(items))] for n in every]
         # The first use compiles, and touches all pages of the buffers and, once, of the result.
-        conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
+        conveyor = Conveyor(self.work, items, self.slots, self.belt, cancelled)
         some = every if self.figure.first else every[: 2 * self.slots]
         for stage in Stage:
             self._alone(conveyor, stage, last[: len(some)] if stage is Stage.SEND else some)
         # Stages that are timed begin with nothing recorded or locked, as the run does.
         del conveyor
         self._unlock()
-        conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
+        conveyor = Conveyor(self.work, items, self.slots, self.belt, cancelled)
         here = [stage for stage in Stage if self.belt.files is None or stage not in OWN]
         for stage in here:
             if stage is Stage.WRITE:
@@ -121,7 +121,7 @@ class Measured(PipelinedWork):
         timeline = Timeline()
         begun, before = time.perf_counter(), os.times()
         with watched(timeline):
-            yield from PipelinedWork.stream(self, blocks, asked)
+            yield from PipelinedWork.stream(self, blocks, cancelled)
         timeline.mark("ended")
         TIMELINES.append(timeline)
         self.figure.unlocking = self._unlock()

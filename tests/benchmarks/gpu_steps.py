@@ -29,7 +29,7 @@ import xarray as xr
 import halocline_engine as he
 from halocline_engine.backends.base import Array, Value
 from halocline_engine.distribute.blocks.steps import Bench
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
 
@@ -183,11 +183,11 @@ def _watched() -> Generator[list[float]]:
     found: list[float] = []
 
     def advance(
-        self: Bench, scalars: Mapping[str, Value], asked: Asked | None
+        self: Bench, scalars: Mapping[str, Value], cancelled: CancelToken | None
     ) -> Mapping[str, Array]:
         began = perf_counter()
         try:
-            return plain(self, scalars, asked)
+            return plain(self, scalars, cancelled)
         finally:
             found.append(perf_counter() - began)
 
@@ -226,13 +226,13 @@ def _cancelled(case: Case, target: str) -> float:
     """Return the seconds that a long run lasts after it was cancelled."""
     began, asked_at = perf_counter(), list[float]()
 
-    def asked() -> bool:
+    def cancelled() -> bool:
         if perf_counter() - began > 0.3:
             asked_at.append(perf_counter())
         return bool(asked_at)
 
     try:
-        case.run(case.dataset(), target, 10**7, cancelled=asked)
+        case.run(case.dataset(), target, 10**7, cancelled=cancelled)
     except CancelledError:
         return perf_counter() - asked_at[0]
     return float("nan")

@@ -19,8 +19,7 @@ from halocline_engine.datasets.match import FieldUse, Role
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
 from halocline_engine.distribute.grid.partition import Box
-from halocline_engine.distribute.tasks.cancel import Asked
-from halocline_engine.errors import CancelledError
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.ir.types import Axis
 
 __all__ = ["Bench", "nothing"]
@@ -81,19 +80,21 @@ class Bench:
         part = array[_within(self.cells.own[name], self.cells.frames[name])]
         return self.executable.memory.download(part)
 
-    def advance(self, scalars: Mapping[str, Value], asked: Asked | None) -> Mapping[str, Array]:
+    def advance(
+        self, scalars: Mapping[str, Value], cancelled: CancelToken | None
+    ) -> Mapping[str, Array]:
         """Make all steps; return the array that each field has after the last one.
 
-        `asked` is looked at before each step, and ten times a second where many are repeated; where
-        it says True, `CancelledError` is raised.
+        `cancelled` is looked at before each step, and ten times a second where many are repeated;
+        where it says True, `CancelledError` is raised.
         """
         steps = _Steps(self, scalars)
         count = len(self.cells.domains)
         for step in range(count):
-            _look(asked)
+            raise_if_cancelled(cancelled)
             steps.make(step)
             if step + 1 >= _EAGER and self._alike(step + 1):
-                self._repeat(steps, step + 1, asked)
+                self._repeat(steps, step + 1, cancelled)
                 break
         return steps.arrays
 
@@ -102,17 +103,19 @@ class Bench:
         """Whether `queue` makes steps that are complete when it returns."""
         return len(self.cells.domains) > _MANY and self._alike(_EAGER)
 
-    def queue(self, scalars: Mapping[str, Value], asked: Asked | None) -> Mapping[str, Array]:
+    def queue(
+        self, scalars: Mapping[str, Value], cancelled: CancelToken | None
+    ) -> Mapping[str, Array]:
         """Queue all steps as `advance` does, and wait for nothing.
 
         Only where very many steps compute the same cells they are made as `advance` makes them, and
         are complete then: queuing each would take longer than it does.
         """
         if self.waits:
-            return self.advance(scalars, asked)
+            return self.advance(scalars, cancelled)
         steps = _Steps(self, scalars)
         for step in range(len(self.cells.domains)):
-            _look(asked)
+            raise_if_cancelled(cancelled)
             steps.make(step)
         return steps.arrays
 
@@ -125,7 +128,7 @@ class Bench:
         cells = self.cells
         return _same(cells.domains[first:]) and _same(cells.valid[first + 1 :])
 
-    def _repeat(self, steps: _Steps, step: int, asked: Asked | None) -> None:
+    def _repeat(self, steps: _Steps, step: int, cancelled: CancelToken | None) -> None:
         """Make the steps from one on, which are alike.
 
         After two steps each field has the array that it had before.
@@ -137,8 +140,8 @@ class Bench:
                 act()
 
         rest = len(self.cells.domains) - step
-        self.executable.repeat(two, rest // 2, partial(_look, asked))
-        _look(asked)
+        self.executable.repeat(two, rest // 2, partial(raise_if_cancelled, cancelled))
+        raise_if_cancelled(cancelled)
         if rest % 2:
             steps.make(step)
 
@@ -252,11 +255,6 @@ def _begin(use: FieldUse, frame: Box) -> tuple[tuple[int, int], ...]:
     return tuple(
         (span.start, int(axis in use.axes)) for axis, span in zip(Axis, frame, strict=True)
     )
-
-
-def _look(asked: Asked | None) -> None:
-    if asked is not None and asked():
-        raise CancelledError("The run was cancelled.")
 
 
 def nothing(use: FieldUse) -> float | int:

@@ -27,7 +27,7 @@ from halocline_engine.distribute.blocks.steps import Bench, nothing
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import read_box, write_box
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import (
     COMPUTE,
     Report,
@@ -61,15 +61,15 @@ class Work:
     saved: tuple[tuple[str, str], ...]
     steps: int
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute a block; see `run_block`."""
-        return run_block(self, block, asked)
+        return run_block(self, block, cancelled)
 
 
-def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
+def run_block(work: Work, block: Block, cancelled: CancelToken | None = None) -> Report:
     """Read a block with its halo, make the steps of the pass, write its own cells.
 
-    `asked` is looked at between steps; where it says True, `CancelledError` is raised.
+    `cancelled` is looked at between steps; where it says True, `CancelledError` is raised.
     """
     started = time.perf_counter()
     cells = geometry(work.layout, block, work.steps)
@@ -91,7 +91,7 @@ def run_block(work: Work, block: Block, asked: Asked | None = None) -> Report:
         results = {name: _idle(uses[name], loaded, block, cells) for _, name in work.saved}
     else:
         with COMPUTE:
-            results = _compute(work, block, cells, loaded, asked)
+            results = _compute(work, block, cells, loaded, cancelled)
     written = sum(
         write_box(work.sink, name, uses[source], work.layout.grid, block, results[source])
         for name, source in work.saved
@@ -125,7 +125,7 @@ def _compute(
     block: Block,
     cells: Geometry,
     loaded: Mapping[str, NDArray[Any]],
-    asked: Asked | None,
+    cancelled: CancelToken | None,
 ) -> dict[str, NDArray[Any]]:
     """Return the block's own cells of every saved field, indexed [others..., i, j, k]."""
     bench = Bench.of(work.layout, cells, executable_of(work.code))
@@ -140,7 +140,7 @@ def _compute(
             if roles[name] is not Role.INPUT or before.get(name) != at:
                 bench.upload(name, values[at])
             before[name] = at
-        after = bench.advance(dict(work.scalars), asked)
+        after = bench.advance(dict(work.scalars), cancelled)
         for _, name in work.saved:
             values = bench.download(after[name], name)
             if math.prod(outer) == 1:

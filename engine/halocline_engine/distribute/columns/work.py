@@ -22,7 +22,7 @@ from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 
 __all__ = ["ColumnInput", "ColumnOutput", "ColumnWork"]
@@ -75,12 +75,12 @@ class ColumnWork:
     source: Source
     sink: Sink
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, compute and write a block."""
         started = time.perf_counter()
         spans = dict(zip(self.dims, block.extra, strict=True))
         read = {item.field: self._read(item, spans) for item in self.inputs}
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         with COMPUTE:
             made = self._compute(read, spans)
         written = 0

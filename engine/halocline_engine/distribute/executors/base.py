@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from halocline_engine.distribute.grid.partition import Block
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import BlockWork, Report
 
 __all__ = ["POLL", "Done", "Pool"]
@@ -59,7 +59,9 @@ class Pool(Protocol):
         """
         ...
 
-    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+    def run(
+        self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
+    ) -> Iterator[Done]:
         """Compute blocks and yield them as they finish; raises what a block raised.
 
         When it raises, nothing is being written any more.

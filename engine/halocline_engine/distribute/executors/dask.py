@@ -30,11 +30,10 @@ from halocline_engine.distribute.executors.base import POLL, Done
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
 from halocline_engine.distribute.executors.workers import AT_HAND, Workers, ask_scheduler
 from halocline_engine.distribute.grid.partition import Block, shares
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import BlockWork, Report, RunWork
 from halocline_engine.errors import (
     ArgumentError,
-    CancelledError,
     ClusterError,
     DeviceError,
     HaloclineError,
@@ -116,7 +115,9 @@ class ClusterPool:
             return None
         return min(self._ask(usable_device_memory, target).values())
 
-    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+    def run(
+        self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
+    ) -> Iterator[Done]:
         """Compute blocks on the workers."""
         whole = shares(blocks, work.runs) if isinstance(work, RunWork) else [(b,) for b in blocks]
         left = iter(whole)
@@ -131,8 +132,7 @@ class ClusterPool:
                     future.add_done_callback(back.put)
                 if workers and not running:
                     return
-                if asked is not None and asked():
-                    raise CancelledError("The run was cancelled.")
+                raise_if_cancelled(cancelled)
                 with contextlib.suppress(queue.Empty):
                     future = back.get(timeout=POLL)
                     running.discard(future)

@@ -14,9 +14,8 @@ import psutil
 from halocline_engine.device.probe import device_facts
 from halocline_engine.distribute.executors.base import POLL, Done
 from halocline_engine.distribute.grid.partition import Block
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import BlockWork, Report, StreamWork
-from halocline_engine.errors import CancelledError
 
 __all__ = ["LocalPool", "host_memory", "usable_device_memory"]
 
@@ -41,12 +40,14 @@ class LocalPool:
         """Return a share of the current device's memory."""
         return usable_device_memory(target)
 
-    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+    def run(
+        self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
+    ) -> Iterator[Done]:
         """Compute blocks in threads, or as they come through a pipeline."""
         left = iter(blocks)
         name = f"process {os.getpid()}"
         if isinstance(work, StreamWork):
-            for report in work.stream(blocks, asked):
+            for report in work.stream(blocks, cancelled):
                 yield Done(report, name)
             return
         with ThreadPoolExecutor(self.threads, thread_name_prefix="halocline") as executor:
@@ -54,12 +55,11 @@ class LocalPool:
 
             def start(count: int) -> None:
                 for block in itertools.islice(left, count):
-                    running.add(executor.submit(work.run, block, asked))
+                    running.add(executor.submit(work.run, block, cancelled))
 
             start(self.threads)
             while running:
-                if asked is not None and asked():
-                    raise CancelledError("The run was cancelled.")
+                raise_if_cancelled(cancelled)
                 finished, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
                 for future in finished:
                     running.discard(future)

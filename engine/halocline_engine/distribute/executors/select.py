@@ -13,7 +13,7 @@ from halocline_engine.backends.registry import resolve
 from halocline_engine.distribute.executors.base import Done, Pool
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.grid.partition import Block
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import BlockWork
 from halocline_engine.distribute.tasks.options import Options, options_of
 
@@ -64,9 +64,11 @@ class _Granted:
         shared = int(there * self.options.share)
         return shared if granted is None else min(shared, granted)
 
-    def run(self, work: BlockWork, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Done]:
+    def run(
+        self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None
+    ) -> Iterator[Done]:
         """Compute blocks."""
-        return self.pool.run(work, blocks, asked)
+        return self.pool.run(work, blocks, cancelled)
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once in each process that can be reached."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -41,19 +40,25 @@ from halocline_engine.distribute.jobs.outputs import (
     published,
     temporary_folder,
 )
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.jobs.passes import Passes
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
-    BlockFinished,
-    Event,
-    Finished,
-    PassFinished,
+    OnEvent,
     Planned,
 )
 from halocline_engine.distribute.tasks.model import BlockWork
 from halocline_engine.errors import CapacityError
 from halocline_engine.version import halocline_version
 
-__all__ = ["Blockwise", "Output", "Stage", "check_blockwise", "run_blockwise"]
+__all__ = [
+    "Blockwise",
+    "Output",
+    "Stage",
+    "check_blockwise",
+    "planned",
+    "run_blockwise",
+    "run_last_passes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,53 +131,48 @@ class Blockwise:
 
 
 def run_blockwise(
-    job: Blockwise, pool: Pool, tell: Callable[[Event], None], asked: Asked | None, reason: str
+    job: Blockwise, pool: Pool, on_event: OnEvent, cancelled: CancelToken | None, reason: str
 ) -> xr.Dataset:
     """Run a job and return its result, in memory or, where it has an output, opened lazily.
 
     Raises `FieldError`, `OutputError` or `CapacityError` before anything is read or written, and
     leaves nothing where a block fails.
     """
-    started = time.perf_counter()
+    passes = Passes(pool, on_event, cancelled, total=job.passes)
     check_blockwise(job, pool)
-    tell(_planned(job, pool, reason))
+    on_event(planned(job, pool, reason))
+    return run_last_passes(job, passes)
+
+
+def run_last_passes(job: Blockwise, passes: Passes) -> xr.Dataset:
+    """Run the passes of a job, which may be the last ones of several, and return its result."""
+    pool = passes.pool
     with ExitStack() as stack:
         beside = None if job.output is None else job.output.parent
         made = stack.enter_context(temporary_folder(beside))
         source = job.opened.source
         if pool.remote and isinstance(source, InMemory):
             source = spool(job.opened.dataset, job.reads, made / "input")
-        place = job.output or (made / "result" if pool.remote else None)
-        result = _in_memory if place is None else _stored
         between = made / "between" if pool.remote else None
-        return result(job, pool, _Telling(tell, asked, started, between), source, place)
+        place = job.output or (made / "result" if pool.remote else None)
+        if place is None:
+            return _in_memory(job, passes, source)
+        return _stored(job, passes, source, place, between)
 
 
-@dataclass(frozen=True, slots=True)
-class _Telling:
-    tell: Callable[[Event], None]
-    asked: Asked | None
-    started: float
-    between: Path | None
-
-
-def _in_memory(
-    job: Blockwise, pool: Pool, telling: _Telling, source: Source, place: Path | None
-) -> xr.Dataset:
-    assert place is None
+def _in_memory(job: Blockwise, passes: Passes, source: Source) -> xr.Dataset:
     arrays = create_arrays({output.name: output.use for output in job.outputs}, job.grid)
-    end = _pass(job, pool, telling, source, ArraySink(arrays))
+    _run(job, passes, source, ArraySink(arrays), None)
     result = assemble(job.opened.dataset, _frame(job), job.uses, arrays)
     for output in job.outputs:
         result[output.name].attrs.update(output.attributes)
-    telling.tell(end)
+    passes.on_event(passes.end())
     return result
 
 
 def _stored(
-    job: Blockwise, pool: Pool, telling: _Telling, source: Source, place: Path | None
+    job: Blockwise, passes: Passes, source: Source, place: Path, between: Path | None
 ) -> xr.Dataset:
-    assert place is not None
     with published(place) as part:
         chunks = {o.name: dict(zip(o.dims, o.chunks, strict=True)) for o in job.outputs}
         plain = [output.name for output in job.outputs if not output.compressed]
@@ -182,54 +182,27 @@ def _stored(
             ZARR.open_array(str(part), path=output.name, mode="r+").attrs.update(attributes)
         # What comes now are values, which no metadata tell of.
         consolidate(part)
-        end = _pass(job, pool, telling, source, ZarrSink(str(part)))
-    telling.tell(end)
+        _run(job, passes, source, ZarrSink(str(part)), between)
+    passes.on_event(passes.end())
     result = open_result(place)
     return result if job.output is not None else in_memory_copy(result)
 
 
-def _pass(job: Blockwise, pool: Pool, telling: _Telling, source: Source, sink: Sink) -> Finished:
-    """Run all blocks of all passes and tell of each; return what is told at the end."""
-    stages = _stages(job, telling, source, sink)
-    read = written = peak = 0
-    for index, stage in enumerate(stages):
-        begun = time.perf_counter() if index else telling.started
-        for done, finished in enumerate(pool.run(stage.work, stage.blocks, telling.asked), 1):
-            report = finished.report
-            read, written = read + report.bytes_read, written + report.bytes_written
-            peak = max(peak, report.peak_bytes)
-            telling.tell(
-                BlockFinished(
-                    pass_index=index,
-                    passes=job.passes,
-                    done=done,
-                    total=len(stage.blocks),
-                    seconds=report.seconds,
-                    worker=finished.worker,
-                )
-            )
-        telling.tell(_pass_finished(index, job.passes, begun))
-    seconds = time.perf_counter() - telling.started
-    return Finished(seconds=seconds, bytes_read=read, bytes_written=written, peak_bytes=peak)
+def _run(job: Blockwise, passes: Passes, source: Source, sink: Sink, between: Path | None) -> None:
+    """Run all blocks of all passes; the first pass is timed from the start of the run."""
+    for stage in _stages(job, source, sink, between):
+        last = passes.done + 1 == passes.total
+        since = None if passes.done else passes.started
+        passes.run(stage.work, stage.blocks, steps=int(last), since=since)
 
 
-def _stages(job: Blockwise, telling: _Telling, source: Source, sink: Sink) -> Sequence[Stage]:
+def _stages(job: Blockwise, source: Source, sink: Sink, between: Path | None) -> Sequence[Stage]:
     if job.stages is not None:
-        stages = job.stages(source, sink, telling.between)
+        stages = job.stages(source, sink, between)
         assert len(stages) == job.passes
         return stages
     assert job.work is not None
     return (Stage(job.work(source, sink), job.blocks),)
-
-
-def _pass_finished(index: int, passes: int, begun: float) -> PassFinished:
-    return PassFinished(
-        pass_index=index,
-        passes=passes,
-        steps_done=int(index + 1 == passes),
-        steps=1,
-        seconds=time.perf_counter() - begun,
-    )
 
 
 def check_blockwise(job: Blockwise, pool: Pool) -> None:
@@ -269,7 +242,8 @@ def _held(job: Blockwise, pool: Pool) -> int:
     return 0 if pool.remote or job.output is not None else field_bytes(job.uses, job.grid)
 
 
-def _planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
+def planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
+    """Return the event that says how a job will run."""
     return Planned(
         mode="streamed",
         reason=f"{reason}; {job.note}" if job.note else reason,

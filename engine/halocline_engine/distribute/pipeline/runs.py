@@ -17,7 +17,7 @@ from halocline_engine.distribute.blocks.work import Work
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.pipeline.resources import Belt, open_belt
 from halocline_engine.distribute.pipeline.stages import PipelinedWork
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report
 
 __all__ = ["PipelinedRuns", "end_runs"]
@@ -44,9 +44,9 @@ class PipelinedRuns:
     unpacked: tuple[str, ...] = ()
     beside: int = 1
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute one block by itself."""
-        return self.work.run(block, asked)
+        return self.work.run(block, cancelled)
 
     def together(self, blocks: Sequence[Block]) -> tuple[Report, ...]:
         """Compute a run of blocks; a process has one at a time."""

@@ -23,8 +23,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from halocline_engine.distribute.tasks.cancel import Asked
-from halocline_engine.errors import CancelledError
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 
 __all__ = ["AT_ONCE", "Lane", "Lanes", "Mark", "Stage", "Stages", "Step", "needs", "run_pipeline"]
 
@@ -138,13 +137,13 @@ def run_pipeline(
     lanes: Lanes,
     items: int,
     slots: int,
-    asked: Asked | None,
+    cancelled: CancelToken | None,
     reading: int = 1,
 ) -> Generator[int]:
     """Yield the items in order as they are written; at most `reading` are read at the same time.
 
     What a stage raises is raised here once, and nothing is under way then. Raises `CancelledError`
-    where `asked` says True.
+    where `cancelled` says True.
     """
     run = _Run(stages, lanes, items, slots)
     loops = (partial(run.read, reading), run.send, run.compute_and_fetch, run.write)
@@ -153,7 +152,7 @@ def run_pipeline(
         thread.start()
     try:
         for item in range(items):
-            run.wait_written(item, asked)
+            run.wait_written(item, cancelled)
             yield item
     finally:
         run.stop(None)
@@ -199,12 +198,11 @@ class _Run:
                 if not future.done():
                     future.set_exception(error or _Stopped())
 
-    def wait_written(self, item: int, asked: Asked | None) -> None:
+    def wait_written(self, item: int, cancelled: CancelToken | None) -> None:
         """Wait until an item is written, with an eye on who may have asked for the end."""
         future = self._steps[Stage.WRITE, item]
         while True:
-            if asked is not None and asked():
-                raise CancelledError("The run was cancelled.")
+            raise_if_cancelled(cancelled)
             if wait_for([future], timeout=_POLL).done:
                 future.result()
                 return

@@ -30,7 +30,7 @@ from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.pipeline.replay import Replays, kind_of
 from halocline_engine.distribute.pipeline.resources import Belt
 from halocline_engine.distribute.pipeline.schedule import run_pipeline
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.transports.choose import (
     Reader,
@@ -94,19 +94,21 @@ class PipelinedWork:
     slots: int
     belt: Belt
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute one block by itself."""
-        return self.work.run(block, asked)
+        return self.work.run(block, cancelled)
 
-    def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
+    def stream(self, blocks: Sequence[Block], cancelled: CancelToken | None) -> Iterator[Report]:
         """Compute blocks in order, and yield them as they are written."""
         items = items_of(self.work, blocks)
         if any(item.cells.idle for item in items):
-            yield from (self.work.run(block, asked) for block in blocks)
+            yield from (self.work.run(block, cancelled) for block in blocks)
             return
-        conveyor = Conveyor(self.work, items, self.slots, self.belt, asked)
+        conveyor = Conveyor(self.work, items, self.slots, self.belt, cancelled)
         lanes = self.belt.lanes
-        stages = run_pipeline(conveyor, lanes, len(items), self.slots, asked, conveyor.read_at_once)
+        stages = run_pipeline(
+            conveyor, lanes, len(items), self.slots, cancelled, conveyor.read_at_once
+        )
         with closing(conveyor), closing(stages):
             for number in stages:
                 report = conveyor.report(number)
@@ -139,9 +141,14 @@ class Conveyor:
     """The stages of a pass: `pipeline.Stages`."""
 
     def __init__(
-        self, work: Work, items: Sequence[Item], slots: int, belt: Belt, asked: Asked | None
+        self,
+        work: Work,
+        items: Sequence[Item],
+        slots: int,
+        belt: Belt,
+        cancelled: CancelToken | None,
     ) -> None:
-        self._work, self._items, self._asked = work, items, asked
+        self._work, self._items, self._cancelled = work, items, cancelled
         self._lanes = belt.lanes
         self._uses = {use.name: use for use in work.layout.uses}
         self._executable: Executable = executable_of(work.code)
@@ -264,7 +271,7 @@ class Conveyor:
             if self._uses[name].role is Role.INPUT:
                 frame = one.cells.frames[name]
                 fill_ghosts(bench.arrays[name], self._work.layout.lines, frame)
-        after = bench.queue(dict(self._work.scalars), self._asked)
+        after = bench.queue(dict(self._work.scalars), self._cancelled)
         self._after[slot, self._kinds[item]] = after
 
     def fetch(self, item: int, slot: int) -> None:

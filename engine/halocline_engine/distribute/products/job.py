@@ -39,8 +39,8 @@ from halocline_engine.distribute.products.tiling import (
     panels_within,
 )
 from halocline_engine.distribute.products.work import ProductWork, bench_threads
-from halocline_engine.distribute.tasks.cancel import Asked
-from halocline_engine.distribute.tasks.events import Event, Planned
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.events import Event, OnEvent, Planned
 from halocline_engine.distribute.tasks.model import BlockWork, Report
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError, InternalError
@@ -87,8 +87,8 @@ def run_product(
     request: ProductRequest,
     pool: Pool,
     target: str,
-    tell: Callable[[Event], None],
-    asked: Asked | None,
+    on_event: OnEvent,
+    cancelled: CancelToken | None,
     options: Options | None = None,
 ) -> xr.Dataset:
     """Multiply, and return the result in memory or opened lazily.
@@ -126,18 +126,18 @@ def run_product(
     job = _job(request, made, work, blocks, target, projected)
     reason = _reason(request, panels)
     if pool.remote:
-        return run_blockwise(job, pool, tell, asked, reason)
+        return run_blockwise(job, pool, on_event, cancelled, reason)
     with ExitStack() as stack:
         streaming = _Streaming(pool, stack)
 
         def told(event: Event) -> None:
-            tell(event)
+            on_event(event)
             if isinstance(event, Planned):
                 # From here on, while the place of the result is made.
-                begun = work(request.opened.source, None).started(blocks, asked)
+                begun = work(request.opened.source, None).started(blocks, cancelled)
                 streaming.reports = stack.enter_context(begun)
 
-        return run_blockwise(job, streaming, told, asked, reason)
+        return run_blockwise(job, streaming, told, cancelled, reason)
 
 
 @dataclass(slots=True, eq=False)
@@ -168,7 +168,7 @@ class _Streaming:
         self,
         work: BlockWork,
         blocks: Sequence[Block],  # noqa: ARG002 - the stream knows them
-        asked: Asked | None,  # noqa: ARG002 - and whom to ask
+        cancelled: CancelToken | None,  # noqa: ARG002 - and whom to ask
     ) -> Iterator[Done]:
         """Compute blocks in their order."""
         assert isinstance(work, ProductWork)

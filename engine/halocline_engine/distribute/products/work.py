@@ -53,7 +53,7 @@ from halocline_engine.distribute.products.tiling import (
     points_of,
     sums_in_order,
 )
-from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 from halocline_engine.kernels.matmul.bench import Bench, HostBench, Shape
 
@@ -100,16 +100,16 @@ class ProductWork:
     target: str
     lends: bool = False
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute the panels of a block."""
         assert self.sink is not None
-        with self.started((block,), asked) as reports:
+        with self.started((block,), cancelled) as reports:
             (report,) = reports(self.sink)
         return report
 
     @contextmanager
     def started(
-        self, blocks: Sequence[Block], asked: Asked | None
+        self, blocks: Sequence[Block], cancelled: CancelToken | None
     ) -> Generator[Callable[[Sink], Iterator[Report]]]:
         """Begin with blocks; give what goes on, once there is a sink for the product.
 
@@ -121,7 +121,7 @@ class ProductWork:
             _Threads(self.threads, "halocline-read") as readers,
             _Threads(self.threads, "halocline-write") as writers,
         ):
-            run = _Run(self, bench, readers, writers, asked)
+            run = _Run(self, bench, readers, writers, cancelled)
             run.begin(blocks)
             yield run.reports
 
@@ -170,10 +170,10 @@ class _Run:
         bench: Bench,
         readers: ThreadPoolExecutor,
         writers: ThreadPoolExecutor,
-        asked: Asked | None,
+        cancelled: CancelToken | None,
     ) -> None:
         cut, panels = work.panels.cut, work.panels
-        self._work, self._bench, self._asked = work, bench, asked
+        self._work, self._bench, self._asked = work, bench, cancelled
         self._lending = bench.lending
         self._readers, self._writers = readers, writers
         self._free = {
@@ -298,7 +298,7 @@ class _Run:
     def _multiply(self, panel: Panel, at: tuple[int, int, int], total: Any) -> None:
         """Queue the product of two tiles, which are waited for."""
         i, j, k = at
-        stop_if(self._asked)
+        raise_if_cancelled(self._asked)
         left, right = map(self._ready, _operands(panel, at))
         shape = self._shape(panel.batch, i, j, k)
         with COMPUTE:
@@ -408,7 +408,7 @@ class _Run:
                     # A task of a thread may raise it itself, copies do so only where they are late.
                     if isinstance(known, Future) and known.done():
                         raise
-                    stop_if(self._asked)
+                    raise_if_cancelled(self._asked)
         return total
 
     def _spans(self, key: _Key) -> dict[str, Span]:

@@ -18,7 +18,7 @@ from halocline_engine.distribute.jobs.blocking import (
     region_of,
 )
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
-from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
@@ -74,12 +74,12 @@ class BandedWork:
     residual: str
     piece: int
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, solve and write a block."""
         started = time.perf_counter()
         spans = dict(zip(self.dims, block.extra, strict=True))
         read = [read_band(self.source, band, self.dims, spans) for band in self.bands]
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         shape = tuple(span.size for span in block.extra)
         at = self.dims.index(self.dim)
         outer, inner = math.prod(shape[:at]), math.prod(shape[at + 1 :])

@@ -17,7 +17,7 @@ from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band, read_band, repeated, status_with
 from halocline_engine.distribute.solves.select import tridiagonal_solver
-from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.problem import Factored
@@ -54,12 +54,12 @@ class FactorWork:
     target: str
     periodic: bool
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, eliminate and write a block."""
         started = time.perf_counter()
         spans = dict(zip(self.dims, block.extra, strict=True))
         read = [read_band(self.source, band, self.dims, spans) for band in self.bands]
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         shape = tuple(span.size for span in block.extra)
         lower, upper, diagonal = repeated(read, shape, _batch(self.dims, self.dim, spans))
         with COMPUTE:
@@ -109,7 +109,7 @@ class FactoredWork:
     name: str
     status: str
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, solve and write a block."""
         started, dims = time.perf_counter(), self.rhs.dims
         spans = dict(zip(dims, block.extra, strict=True))
@@ -122,7 +122,7 @@ class FactoredWork:
             self._of_systems(name, spans, batch)
             for name in ("status", *(OF_CORNERS[1:] if self.periodic else ()))
         ]
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         rhs = np.ascontiguousarray(given).reshape(batch)
         with COMPUTE:
             solver = tridiagonal_solver(self.target, contiguous=False)

@@ -26,7 +26,7 @@ from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band, backward_error, dense_bands, read_band
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
-from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 from halocline_engine.kernels.tridiagonal.pieces import (
     Bands,
@@ -119,13 +119,13 @@ class ReduceWork:
 
     across: Across
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Reduce pieces to the equations of their ends."""
         started, across = time.perf_counter(), self.across
         spans = dict(zip(across.dims, block.extra, strict=True))
         own = spans[across.dim]
         read, bands = across.read(spans)
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         with COMPUTE:
             ends = reduce_pieces(
                 across.solver,
@@ -145,12 +145,12 @@ class EndsWork:
 
     across: Across
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Solve for the unknowns at all ends."""
         started, across = time.perf_counter(), self.across
         spans = dict(zip(across.dims, block.extra, strict=True))
         ends = across.take("ends", spans)
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         with COMPUTE:
             known = solve_ends(
                 across.solver, ends, periodic=across.periodic, size=across.pieces.size
@@ -165,14 +165,14 @@ class FillWork:
 
     across: Across
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Solve the rows between ends that are known, and write the solution."""
         started, across = time.perf_counter(), self.across
         spans = dict(zip(across.dims, block.extra, strict=True))
         own = spans[across.dim]
         read, bands = across.read(spans)
         known = self._known(spans)
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         with COMPUTE:
             filled = fill_pieces(
                 across.solver,
@@ -215,10 +215,10 @@ class VerdictWork:
 
     across: Across
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Write what is known about whole systems."""
         started, across = time.perf_counter(), self.across
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         spans = dict(zip(across.dims, block.extra, strict=True))
         over = [dim for dim in across.dims if dim != across.dim]
         shape = [spans[dim].size for dim in over]

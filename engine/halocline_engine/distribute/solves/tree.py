@@ -28,7 +28,7 @@ from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band
 from halocline_engine.distribute.solves.select import tree_solver
-from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 from halocline_engine.kernels.tree.storage import flat
 from halocline_engine.kernels.tree.topology import arrange
@@ -86,7 +86,7 @@ class TreeWork:
     name: str
     status: str
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, solve and write a block."""
         started = time.perf_counter()
         others = [dim for dim in self.dims if dim != self.samples]
@@ -96,7 +96,7 @@ class TreeWork:
         sizes = self.source.read(self.row_size, region_of((self.rows,), read_at))
         parents = self.source.read(self.parent, region_of((self.samples,), read_at))
         bands = [self._read(band, others, read_at) for band in self.bands]
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         with COMPUTE:
             shape = tuple(span.size for span in spans)
             found, status = self._solve(piece, sizes, parents, bands, shape)

@@ -7,9 +7,8 @@ which is a checkpoint, or in arrays of this process where there is no workspace.
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,28 +37,23 @@ from halocline_engine.datasets.sink import (
 )
 from halocline_engine.datasets.source import Arrays, ArrayStore, Source
 from halocline_engine.distribute.blocks.work import Code, Work
-from halocline_engine.distribute.executors.base import Done, Pool
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.checkpoint import begin_pass, finish_pass, newest_pass, prune
 from halocline_engine.distribute.jobs.outputs import published
+from halocline_engine.distribute.jobs.passes import Passes
 from halocline_engine.distribute.pipeline.resources import Belt, open_belt
 from halocline_engine.distribute.pipeline.runs import PipelinedRuns, end_runs
 from halocline_engine.distribute.pipeline.stages import PipelinedWork
 from halocline_engine.distribute.stencils.order import stored_variables
 from halocline_engine.distribute.stencils.plan import PASS_CHUNK, RESULT_CHUNK, Plan, chunks_for
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
-    BlockFinished,
-    Event,
-    Finished,
-    PassFinished,
+    OnEvent,
     Resumed,
 )
 from halocline_engine.distribute.tasks.model import BlockWork
 
-__all__ = ["Job", "Tell", "stream"]
-
-#: Who is told of events.
-Tell = Callable[[Event], None]
+__all__ = ["Job", "stream"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,29 +99,21 @@ class Job:
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a run is, and what it has moved."""
+    """How far a run is, and what it keeps from pass to pass."""
 
-    pass_index: int
-    passes: int
-    steps_done: int
-    started: float = field(default_factory=time.perf_counter)
-    bytes_read: int = 0
-    bytes_written: int = 0
-    peak_bytes: int = 0
-    fetches: int = 0
-    bytes_lent: int = 0
-    bytes_filed: int = 0
+    passes: Passes
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     belt: Belt | None = None
     spare: list[NDArray[Any]] = field(default_factory=list["NDArray[Any]"])
 
 
-def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
+def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | None) -> xr.Dataset:
     """Make all steps of a job and return the result; raises what goes wrong, and leaves nothing.
 
     Finished passes stay in the workspace, whatever happens.
     """
-    progress, states = _begin(job, tell)
+    progress, states = _begin(job, pool, on_event, cancelled)
+    passes = progress.passes
     per_pass = job.plan.steps_per_pass
     with ExitStack() as stack:
         if job.plan.slots and pool.remote:
@@ -136,72 +122,67 @@ def stream(job: Job, pool: Pool, tell: Tell, asked: Asked | None) -> xr.Dataset:
             progress.belt = stack.enter_context(
                 open_belt(job.target, filed=job.plan.filed, unpacked=job.plan.unpacked)
             )
-        while job.steps - progress.steps_done > per_pass:
-            states = _pass_between(job, pool, tell, asked, progress, states)
+        while job.steps - passes.steps_done > per_pass:
+            states = _pass_between(job, progress, states)
         if job.output is None:
             results = {use.variable: use for use in job.uses if use.result}
             arrays = create_arrays(results, job.grid, progress.spare)
-            _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=True)
+            _pass(job, progress, states, ArraySink(arrays), last=True)
             result = assemble(job.dataset, job.frame, job.uses, arrays)
         else:
             part = stack.enter_context(published(job.output))
             _create(job, part)
             # What comes now are values, which no metadata tell of.
             consolidate(part)
-            _pass(job, pool, tell, asked, progress, states, ZarrSink(str(part)), last=True)
+            _pass(job, progress, states, ZarrSink(str(part)), last=True)
             result = None
-    tell(
-        Finished(
-            seconds=time.perf_counter() - progress.started,
-            bytes_read=progress.bytes_read,
-            bytes_written=progress.bytes_written,
-            peak_bytes=progress.peak_bytes,
-            fetches=progress.fetches,
-            bytes_lent=progress.bytes_lent,
-            bytes_filed=progress.bytes_filed,
-        )
-    )
+    on_event(passes.end())
     if result is not None:
         return result
     assert job.output is not None
     return open_result(job.output)
 
 
-def _begin(job: Job, tell: Tell) -> tuple[_Progress, Mapping[str, Source]]:
+def _begin(
+    job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | None
+) -> tuple[_Progress, Mapping[str, Source]]:
     """Return where to start: at the newest pass of this job, or at its input."""
     per_pass = job.plan.steps_per_pass
     found = newest_pass(job.workspace, job.fingerprint) if job.workspace is not None else None
-    done = 0 if found is None else found.steps_done
-    index = -(-done // per_pass)
-    progress = _Progress(index, index + -(-(job.steps - done) // per_pass), done)
+    steps = 0 if found is None else found.steps_done
+    done = -(-steps // per_pass)
+    passes = Passes(
+        pool,
+        on_event,
+        cancelled,
+        total=done + -(-(job.steps - steps) // per_pass),
+        steps=job.steps,
+        done=done,
+        steps_done=steps,
+    )
     if found is None:
-        return progress, {}
-    tell(Resumed(done, job.steps))
-    return progress, {use.name: ArrayStore(str(found.path)) for use in job.kept}
+        return _Progress(passes), {}
+    on_event(Resumed(steps, job.steps))
+    return _Progress(passes), {use.name: ArrayStore(str(found.path)) for use in job.kept}
 
 
 def _pass_between(
-    job: Job,
-    pool: Pool,
-    tell: Tell,
-    asked: Asked | None,
-    progress: _Progress,
-    states: Mapping[str, Source],
+    job: Job, progress: _Progress, states: Mapping[str, Source]
 ) -> Mapping[str, Source]:
     """Make a pass that is not the last one; return where its fields are."""
     if job.workspace is None:
         arrays = create_arrays({use.name: use for use in job.kept}, job.grid, progress.spare)
-        _pass(job, pool, tell, asked, progress, states, ArraySink(arrays), last=False)
+        _pass(job, progress, states, ArraySink(arrays), last=False)
         # The next pass writes where this one read: pages that are there, and perhaps locked.
         for name, source in states.items():
             if isinstance(source, Arrays):
                 progress.spare.append(source.arrays[name])
         return {use.name: Arrays(arrays) for use in job.kept}
-    steps_done = progress.steps_done + job.plan.steps_per_pass
+    steps_done = progress.passes.steps_done + job.plan.steps_per_pass
     path = begin_pass(job.workspace, job.attempt, steps_done)
     chunks = {use.name: chunks_for(job.plan, use, PASS_CHUNK) for use in job.kept}
     create_store(path, job.kept, job.grid, chunks)
-    _pass(job, pool, tell, asked, progress, states, ZarrSink(str(path)), last=False)
+    _pass(job, progress, states, ZarrSink(str(path)), last=False)
     finish_pass(path, job.fingerprint, steps_done)
     prune(job.workspace, job.fingerprint)
     return {use.name: ArrayStore(str(path)) for use in job.kept}
@@ -215,64 +196,22 @@ def _create(job: Job, part: Path) -> None:
 
 
 def _pass(
-    job: Job,
-    pool: Pool,
-    tell: Tell,
-    asked: Asked | None,
-    progress: _Progress,
-    states: Mapping[str, Source],
-    sink: Sink,
-    *,
-    last: bool,
+    job: Job, progress: _Progress, states: Mapping[str, Source], sink: Sink, *, last: bool
 ) -> None:
-    """Run all blocks of one pass and tell of each."""
-    started = time.perf_counter()
+    """Run all blocks of one pass; afterwards the chunks that were kept are dropped."""
+    pool = progress.passes.pool
     work = _work(job, progress, states, sink, last=last)
-    for done, finished in enumerate(_computed(job, pool, work, asked, progress), 1):
-        report = finished.report
-        progress.bytes_read += report.bytes_read
-        progress.bytes_written += report.bytes_written
-        progress.peak_bytes = max(progress.peak_bytes, report.peak_bytes)
-        progress.fetches += report.fetches
-        progress.bytes_lent += report.bytes_lent
-        progress.bytes_filed += report.bytes_filed
-        tell(
-            BlockFinished(
-                pass_index=progress.pass_index,
-                passes=progress.passes,
-                done=done,
-                total=len(job.plan.blocks),
-                seconds=report.seconds,
-                worker=finished.worker,
-            )
-        )
-    progress.steps_done += work.steps
-    tell(
-        PassFinished(
-            pass_index=progress.pass_index,
-            passes=progress.passes,
-            steps_done=progress.steps_done,
-            steps=job.steps,
-            seconds=time.perf_counter() - started,
-        )
-    )
-    progress.pass_index += 1
-
-
-def _computed(
-    job: Job, pool: Pool, work: Work, asked: Asked | None, progress: _Progress
-) -> Iterator[Done]:
-    """Yield blocks as they finish; afterwards the chunks that were kept are forgotten."""
-    whole = _whole(job, pool, work, progress)
     try:
-        yield from pool.run(whole, job.plan.blocks, asked)
+        progress.passes.run(
+            _overlapped(job, pool, work, progress), job.plan.blocks, steps=work.steps
+        )
     finally:
         if job.plan.cache:
             pool.everywhere(partial(clear_cache, progress.run, job.plan.cache))
 
 
-def _whole(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockWork:
-    """Return the work of a pass as it goes to whoever computes it."""
+def _overlapped(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockWork:
+    """Return the work of a pass, in a pipeline where the plan has one."""
     slots, belt = job.plan.slots, progress.belt
     if slots and pool.remote:
         plan = job.plan
@@ -302,7 +241,7 @@ def _work(
         sources=sources,
         sink=sink,
         saved=tuple(saved),
-        steps=min(job.plan.steps_per_pass, job.steps - progress.steps_done),
+        steps=min(job.plan.steps_per_pass, job.steps - progress.passes.steps_done),
     )
 
 
@@ -326,7 +265,7 @@ def _shared(
         source = states.get(use.name, job.source)
         if use.name in known:
             # Each pass reads what the one before it wrote: chunks of the same place, other values.
-            place = f"pass {progress.pass_index}" if use.name in states else "source"
+            place = f"pass {progress.passes.done}" if use.name in states else "source"
             variables = (known[use.name],)
             source = packed_source(source, known[use.name].name, use.dtype)
             source = CachedSource(source, place, variables, job.plan.cache, progress.run)

@@ -24,11 +24,11 @@ from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
 from halocline_engine.distribute.pipeline.resources import turns
 from halocline_engine.distribute.stencils.memory import held_bytes
-from halocline_engine.distribute.stencils.passes import Job, Tell, stream
+from halocline_engine.distribute.stencils.passes import Job, stream
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make_plan
 from halocline_engine.distribute.stencils.request import Checked, fingerprint_of, temporaries_of
-from halocline_engine.distribute.tasks.cancel import Asked
-from halocline_engine.distribute.tasks.events import Planned
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.events import OnEvent, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports.choose import is_raw
 from halocline_engine.errors import CapacityError
@@ -67,8 +67,8 @@ class _Places:
 def launch(
     checked: Checked,
     pool: Pool,
-    tell: Tell,
-    asked: Asked | None,
+    on_event: OnEvent,
+    cancelled: CancelToken | None,
     options: Options,
     reason: str,
 ) -> xr.Dataset:
@@ -81,7 +81,7 @@ def launch(
     in_memory = _passes_in_memory(checked, pool, sizes, memory)
     plan = _plan(checked, memory, pool, options, in_memory=in_memory)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
-    tell(_planned(checked, pool, plan, reason))
+    on_event(_planned(checked, pool, plan, reason))
     with ExitStack() as stack:
         places = _places(checked, pool, stack, in_memory=in_memory)
         job = Job(
@@ -100,7 +100,7 @@ def launch(
             target=checked.compiled.target,
             compressed=options.compressed,
         )
-        result = stream(job, pool, tell, asked)
+        result = stream(job, pool, on_event, cancelled)
         return result if checked.request.output or not pool.remote else in_memory_copy(result)
 
 

@@ -6,10 +6,19 @@ at the end `Finished`. A run that fails raises and tells no more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, TypeAlias, cast
 
-__all__ = ["BlockFinished", "Event", "Finished", "PassFinished", "Planned", "Resumed"]
+__all__ = [
+    "BlockFinished",
+    "Event",
+    "Finished",
+    "OnEvent",
+    "PassFinished",
+    "Planned",
+    "Resumed",
+]
 
 _Json: TypeAlias = str | int | float | None
 
@@ -154,3 +163,6 @@ class Finished(_Event):
 
 
 Event: TypeAlias = Planned | Resumed | BlockFinished | PassFinished | Finished
+
+#: Takes the events of a run as they happen.
+OnEvent: TypeAlias = Callable[[Event], None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from halocline_engine.distribute.grid.partition import Block
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.tasks.cancel import CancelToken
 
 __all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "peak_bytes"]
 
@@ -21,10 +21,10 @@ COMPUTE = threading.Lock()
 class BlockWork(Protocol):
     """What all blocks of a pass do; small, and it can be pickled."""
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute a block from the source to the sink; running it again writes the same again.
 
-        `asked` is looked at from time to time; where it says True, `CancelledError` is raised.
+        `cancelled` is looked at from time to time; where it says True, `CancelledError` is raised.
         """
         ...
 
@@ -33,7 +33,7 @@ class BlockWork(Protocol):
 class StreamWork(BlockWork, Protocol):
     """Work whose blocks overlap, in one process that computes all of them."""
 
-    def stream(self, blocks: Sequence[Block], asked: Asked | None) -> Iterator[Report]:
+    def stream(self, blocks: Sequence[Block], cancelled: CancelToken | None) -> Iterator[Report]:
         """Compute blocks in order, and yield them as they are written.
 
         Raises what a block raised, and then nothing is under way any more.

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,16 +28,14 @@ from halocline_engine.distribute.jobs.execute import (
     Blockwise,
     Output,
     check_blockwise,
-    run_blockwise,
+    planned,
+    run_last_passes,
 )
 from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
-from halocline_engine.distribute.tasks.cancel import Asked
+from halocline_engine.distribute.jobs.passes import Passes
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
-    BlockFinished,
-    Event,
-    Finished,
-    PassFinished,
-    Planned,
+    OnEvent,
 )
 from halocline_engine.distribute.tasks.model import BlockWork
 from halocline_engine.distribute.transfers.buckets_files import Shelf
@@ -114,20 +111,21 @@ def run_exchange(
     request: ExchangeRequest,
     pool: Pool,
     target: str,
-    tell: Callable[[Event], None],
-    asked: Asked | None,
+    on_event: OnEvent,
+    cancelled: CancelToken | None,
 ) -> xr.Dataset:
     """Run an exchange in buckets; return its result, in memory or opened lazily.
 
     Raises `ArgumentError` for indices that the policy does not allow, and `CapacityError` or
     `OutputError`, before the result is begun; nothing is left of what was made on the way.
     """
-    started, exchange = time.perf_counter(), request.exchange
+    exchange = request.exchange
+    passes = Passes(pool, on_event, cancelled, total=4 if _checked(exchange) else 3)
     cut, projected = _fitting(request, pool, target)
     final = _final(request, cut, target, projected)
     check_blockwise(final, pool)
-    passes = _Passes(pool, tell, asked, 4 if _checked(exchange) else 3)
-    tell(_planned(final, pool, passes.total, exchange.dim))
+    reason = f"elements are sorted into buckets by tiles of '{exchange.dim}'"
+    on_event(planned(replace(final, passes=passes.total), pool, reason))
     with ExitStack() as stack:
         beside = None if request.output is None else request.output.parent
         made = stack.enter_context(temporary_folder(beside))
@@ -144,7 +142,7 @@ def run_exchange(
             return Joining(job, sink)
 
         last = replace(final, work=work, opened=replace(request.opened, source=source))
-        return run_blockwise(last, pool, passes.of_last(started), asked, "")
+        return run_last_passes(last, passes)
 
 
 def _fitting(request: ExchangeRequest, pool: Pool, target: str) -> tuple[Cut, int]:
@@ -198,7 +196,7 @@ def _final(request: ExchangeRequest, cut: Cut, target: str, projected: int) -> B
     )
 
 
-def _sort(job: Exchanging, passes: _Passes, result: int) -> None:
+def _sort(job: Exchanging, passes: Passes, result: int) -> None:
     """Sort all indices into buckets, and raise what is wrong with them.
 
     `result` are the bytes that the result will take beside what is moved.
@@ -219,7 +217,7 @@ def _sort(job: Exchanging, passes: _Passes, result: int) -> None:
     check_space([(Path(shelf.folder), named * element + result)])
 
 
-def _check_duplicates(job: Exchanging, passes: _Passes) -> None:
+def _check_duplicates(job: Exchanging, passes: Passes) -> None:
     """Raise `ArgumentError` that names the first place to which two elements would go."""
     tiles = range(job.cut.named_tiles)
     passes.run(Checking(job), _blocks((n,) for n in tiles))
@@ -256,76 +254,3 @@ def _blocks(numbers: Iterator[tuple[int, ...]]) -> tuple[Block, ...]:
 
 def _pairs(stay: int, tiles: int) -> tuple[Block, ...]:
     return _blocks(itertools.product(range(stay), range(tiles)))
-
-
-def _planned(job: Blockwise, pool: Pool, passes: int, dim: str) -> Planned:
-    return Planned(
-        mode="streamed",
-        reason=f"elements are sorted into buckets by tiles of '{dim}'",
-        target=job.target,
-        workers=pool.workers,
-        blocks=len(job.blocks),
-        passes=passes,
-        steps=1,
-        steps_per_pass=1,
-        projected_bytes=job.projected,
-    )
-
-
-class _Passes:
-    """The passes before the last one, and what they tell."""
-
-    def __init__(
-        self, pool: Pool, tell: Callable[[Event], None], asked: Asked | None, total: int
-    ) -> None:
-        self.total = total
-        self._pool = pool
-        self._tell = tell
-        self._asked = asked
-        self._done = 0
-        self._read = self._written = self._peak = 0
-
-    def run(self, work: BlockWork, blocks: Sequence[Block]) -> None:
-        """Run a pass and tell of each task."""
-        started = time.perf_counter()
-        for done, finished in enumerate(self._pool.run(work, blocks, self._asked), 1):
-            report = finished.report
-            self._read += report.bytes_read
-            self._written += report.bytes_written
-            self._peak = max(self._peak, report.peak_bytes)
-            self._tell(
-                BlockFinished(
-                    pass_index=self._done,
-                    passes=self.total,
-                    done=done,
-                    total=len(blocks),
-                    seconds=report.seconds,
-                    worker=finished.worker,
-                )
-            )
-        seconds = time.perf_counter() - started
-        self._tell(PassFinished(self._done, self.total, steps_done=0, steps=1, seconds=seconds))
-        self._done += 1
-
-    def of_last(self, started: float) -> Callable[[Event], None]:
-        """Return what tells of the last pass as one of several."""
-
-        def tell(event: Event) -> None:
-            match event:
-                case Planned():
-                    return
-                case BlockFinished() | PassFinished():
-                    event = replace(event, pass_index=self._done, passes=self.total)
-                case Finished():
-                    event = replace(
-                        event,
-                        seconds=time.perf_counter() - started,
-                        bytes_read=event.bytes_read + self._read,
-                        bytes_written=event.bytes_written + self._written,
-                        peak_bytes=max(event.peak_bytes, self._peak),
-                    )
-                case _:
-                    pass
-            self._tell(event)
-
-        return tell

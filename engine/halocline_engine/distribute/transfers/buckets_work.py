@@ -24,7 +24,7 @@ from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.tasks.cancel import Asked, stop_if
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.transfers.buckets_files import Shelf, Sorted
 from halocline_engine.distribute.transfers.buckets_plan import Cut, Exchange
@@ -62,14 +62,14 @@ class Sorting:
 
     job: Exchanging
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, resolve, sort and store."""
         started, job, tile = time.perf_counter(), self.job, block.extra[0].start
         exchange, shelf = job.exchange, job.shelf
         spans = job.cut.of_index(tile)
         dims, name = exchange.index.dims, exchange.names[1]
         read = job.source.read(name, region_of(dims, spans))
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         wanted = (*exchange.shared, *exchange.indexed)
         given = np.ascontiguousarray(read.transpose([dims.index(dim) for dim in wanted]))
         policy, flat = exchange.policy, given.reshape(-1)
@@ -102,7 +102,7 @@ class Checking:
 
     job: Exchanging
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read the places of a tile in the order of the indices, and store the first duplicate."""
         started, tile = time.perf_counter(), block.extra[0].start
         exchange, cut, shelf = self.job.exchange, self.job.cut, self.job.shelf
@@ -111,7 +111,7 @@ class Checking:
         found: list[int] | None = None
         read = 0
         for other in range(cut.indexed.total):
-            stop_if(asked)
+            raise_if_cancelled(cancelled)
             begin, past = (int(n) for n in shelf.starts(other, tile, 2))
             named = int(shelf.starts(other, cut.named.total, 1)[0])
             if begin == past:
@@ -136,7 +136,7 @@ class Sending:
 
     job: Exchanging
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read a tile, and store a piece for each tile of the other side."""
         started = time.perf_counter()
         stay, tile = (span.start for span in block.extra)
@@ -153,10 +153,10 @@ class Sending:
             return _report(block, started, 0, 0)
         spans |= dict(zip(cut.stay.dims, cut.stay.spans(stay), strict=True))
         read = job.source.read(exchange.names[0], region_of(exchange.own, spans))
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         taken = (*exchange.shared, *((exchange.dim,) if exchange.gather else exchange.indexed))
         values = _in_order(read, exchange.own, (exchange.batch, taken, exchange.values))
-        pieces = self._pieces(values, starts, groups, asked)
+        pieces = self._pieces(values, starts, groups, cancelled)
         written = job.shelf.keep_moved(stay, tile, starts, pieces)
         return _report(block, started, read.nbytes, written)
 
@@ -186,11 +186,11 @@ class Sending:
         values: _Array,
         starts: NDArray[np.int64],
         groups: Iterator[_Array],
-        asked: Asked | None,
+        cancelled: CancelToken | None,
     ) -> Iterator[_Array]:
         done = 0
         for places in groups:
-            stop_if(asked)
+            raise_if_cancelled(cancelled)
             moved = _move(Direction.GATHER, places, values, self.job.target, None)
             ends = starts[(starts > done) & (starts < done + places.size)] - done
             for begin, past in itertools.pairwise([0, *np.unique(ends).tolist(), places.size]):
@@ -205,7 +205,7 @@ class Joining:
     job: Exchanging
     sink: Sink
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read the pieces of a tile, bring them in order and write the tile."""
         started = time.perf_counter()
         stay, tile = (span.start for span in block.extra)
@@ -218,16 +218,16 @@ class Joining:
             for part in (exchange.batch, made, exchange.values)
         ]
         join = self._gathered if exchange.gather else self._scattered
-        found, read = join(stay, tile, (sizes[0], sizes[1], sizes[2]), asked)
+        found, read = join(stay, tile, (sizes[0], sizes[1], sizes[2]), cancelled)
         order = (*exchange.batch, *made, *exchange.values)
         whole = found.reshape([spans[dim].size for dim in order])
         result = whole.transpose([order.index(dim) for dim in exchange.dims])
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         self.sink.write(exchange.names[2], region_of(exchange.dims, spans), result)
         return _report(block, started, read, result.nbytes)
 
     def _gathered(
-        self, stay: int, tile: int, shape: tuple[int, int, int], asked: Asked | None
+        self, stay: int, tile: int, shape: tuple[int, int, int], cancelled: CancelToken | None
     ) -> tuple[_Array, int]:
         job, cut = self.job, self.job.cut
         group, place = divmod(tile, cut.indexed.total)
@@ -235,7 +235,7 @@ class Joining:
         batch, _, values = shape
         pieces = np.empty((batch, int(starts[-1]), values), job.exchange.dtype)
         for bucket in np.flatnonzero(np.diff(starts)).tolist():
-            stop_if(asked)
+            raise_if_cancelled(cancelled)
             pieces[:, starts[bucket] : starts[bucket + 1]] = job.shelf.moved(
                 stay,
                 group * cut.named.total + bucket,
@@ -249,7 +249,7 @@ class Joining:
         return _move(Direction.GATHER, order, pieces, job.target, out), pieces.nbytes
 
     def _scattered(
-        self, stay: int, tile: int, shape: tuple[int, int, int], asked: Asked | None
+        self, stay: int, tile: int, shape: tuple[int, int, int], cancelled: CancelToken | None
     ) -> tuple[_Array, int]:
         job, cut = self.job, self.job.cut
         batch, size, values = shape
@@ -257,7 +257,7 @@ class Joining:
         written = np.zeros(size, bool)
         duplicates, read = job.exchange.policy.duplicates, 0
         for other in range(cut.indexed.total):
-            stop_if(asked)
+            raise_if_cancelled(cancelled)
             begin, past = (int(n) for n in job.shelf.starts(other, tile, 2))
             if begin == past:
                 continue

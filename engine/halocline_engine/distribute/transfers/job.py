@@ -31,8 +31,8 @@ from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.jobs.blocking import check_reading, chunks_within, region_of
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
 from halocline_engine.distribute.jobs.reading import reading_of
-from halocline_engine.distribute.tasks.cancel import Asked, stop_if
-from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
+from halocline_engine.distribute.tasks.events import Event, OnEvent
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError
@@ -174,7 +174,7 @@ class _ChangeWork:
     sink: Sink
     target: str
 
-    def run(self, block: Block, asked: Asked | None = None) -> Report:
+    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, change and write a block."""
         started = time.perf_counter()
         change = self.changes[block.extra[0].start]
@@ -184,7 +184,7 @@ class _ChangeWork:
             for dim in change.own
         )
         read = [self.source.read(name, region) for name in change.variables]
-        stop_if(asked)
+        raise_if_cancelled(cancelled)
         lengths = dict(zip(change.own, read[0].shape, strict=True))
         with COMPUTE:
             values = [_ordered(change, array) for array in read]
@@ -218,7 +218,7 @@ def run_changes(
     mode: str,
     target: str,
     cluster: int | str | Client | None,
-    on_event: Callable[[Event], None] | None,
+    on_event: OnEvent | None,
     cancelled: Callable[[], bool] | None,
     options: Options | None,
 ) -> xr.Dataset:
@@ -234,7 +234,7 @@ def changes_on(
     pool: Pool,
     target: str,
     request: Request,
-    on_event: Callable[[Event], None] | None,
+    on_event: OnEvent | None,
     cancelled: Callable[[], bool] | None,
 ) -> xr.Dataset:
     """Make all changes on a pool, and return the result."""

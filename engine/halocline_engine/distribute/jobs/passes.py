@@ -1,0 +1,90 @@
+"""The pass loop: runs the blocks of one pass after the other, and reports what becomes of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.events import (
+    BlockFinished,
+    Finished,
+    OnEvent,
+    PassFinished,
+)
+from halocline_engine.distribute.tasks.model import BlockWork, Report
+
+__all__ = ["Passes"]
+
+_SUMMED = ("bytes_read", "bytes_written", "fetches", "bytes_lent", "bytes_filed")
+
+
+@dataclass(slots=True)
+class Passes:
+    """The passes of a run: `total` of them, of which `done` are complete.
+
+    `steps` is how many steps the run makes in all, and `steps_done` those of complete passes.
+    """
+
+    pool: Pool
+    on_event: OnEvent
+    cancelled: CancelToken | None
+    total: int
+    steps: int = 1
+    done: int = 0
+    steps_done: int = 0
+    started: float = field(default_factory=time.perf_counter)
+    _sums: Counter[str] = field(default_factory=Counter[str])
+    _peak_bytes: int = 0
+
+    def run(
+        self,
+        work: BlockWork,
+        blocks: Sequence[Block],
+        *,
+        steps: int = 0,
+        since: float | None = None,
+    ) -> None:
+        """Run the blocks of the next pass, which makes `steps` steps; raises what a block raises.
+
+        The pass is timed from `since` on `time.perf_counter`, or from now.
+        """
+        begun = time.perf_counter() if since is None else since
+        for count, finished in enumerate(self.pool.run(work, blocks, self.cancelled), 1):
+            report = finished.report
+            self._add(report)
+            self.on_event(
+                BlockFinished(
+                    pass_index=self.done,
+                    passes=self.total,
+                    done=count,
+                    total=len(blocks),
+                    seconds=report.seconds,
+                    worker=finished.worker,
+                )
+            )
+        self.steps_done += steps
+        self.on_event(
+            PassFinished(
+                pass_index=self.done,
+                passes=self.total,
+                steps_done=self.steps_done,
+                steps=self.steps,
+                seconds=time.perf_counter() - begun,
+            )
+        )
+        self.done += 1
+
+    def end(self) -> Finished:
+        """Return the event of the end, with the sums over all blocks."""
+        seconds = time.perf_counter() - self.started
+        sums = {name: self._sums[name] for name in _SUMMED}
+        return Finished(seconds=seconds, peak_bytes=self._peak_bytes, **sums)
+
+    def _add(self, report: Report) -> None:
+        self._sums.update({name: getattr(report, name) for name in _SUMMED})
+        self._peak_bytes = max(self._peak_bytes, report.peak_bytes)
