@@ -123,7 +123,12 @@ def test_passes_stay_in_the_workspace(tmp_path: Path) -> None:
     )
     (workspace / "attempt-1").mkdir()
     (workspace / "attempt-1" / "pass-000001").symlink_to(elsewhere / "pass-000001")
-    assert not os.path.lexists(begin_pass(workspace, 1, 1))
+    with pytest.raises(he.OutputError) as caught:
+        begin_pass(workspace, 1, 1)
+    assert str(caught.value) == (
+        f"The folder '{workspace}/attempt-1/pass-000001' of the workspace was not made by"
+        " Halocline. Move it, or choose another workspace."
+    )
     assert precious.read_text() == "kept"
 
 
