@@ -12,7 +12,8 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.distribute.executors.local import LocalPool
-from halocline_engine.distribute.solves import banded, partitioned, request
+from halocline_engine.distribute.jobs import blocking
+from halocline_engine.distribute.solves import partitioned, request
 from halocline_engine.distribute.tasks.events import Event
 
 NAMES: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
@@ -67,7 +68,7 @@ def test_a_store_chunked_along_the_rows_is_not_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks need not fit the pieces: the rows at the ends of blocks are read from two chunks."""
-    monkeypatch.setattr(banded, "SMALL_TASK", 1)
+    monkeypatch.setattr(blocking, "SMALL_TASK", 1)
     monkeypatch.setattr(partitioned, "SMALL_TASK", 1)
     dataset = columns(t=2, z=100, x=6)
     untyped: Any = dataset
@@ -115,7 +116,7 @@ def test_memory_does_not_grow_with_the_rows(
 ) -> None:
     """But for what passes hand on, which is 81 bytes for each piece and system."""
     monkeypatch.setattr(partitioned, "PIECE", 64)
-    for module in (partitioned, banded):
+    for module in (partitioned, blocking):
         monkeypatch.setattr(module, "LARGE_TASK", 12 * 24 * 64 * 8)
     projected: list[int] = []
     for rows in (1600, 6400):

@@ -10,9 +10,9 @@ from pathlib import Path
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def rows(script: str) -> list[str]:
+def rows(script: str, *options: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, str(DEPLOY / script)],
+        [sys.executable, str(DEPLOY / script), *options],
         capture_output=True,
         text=True,
         timeout=240,
@@ -30,6 +30,6 @@ def test_an_installation_withstands_strangers_and_ends_when_it_is_killed() -> No
 
 
 def test_one_owner_does_not_stop_another() -> None:
-    found = rows("try-requests.py")
+    found = rows("try-requests.py", "--answer", "10")
     assert len(found) == 18
     assert all(row.startswith("held") for row in found)
