@@ -15,7 +15,7 @@ from halocline_engine.errors import ArgumentError, CapacityError
 __all__ = [
     "LARGE_TASK",
     "SMALL_TASK",
-    "TASKS_A_WORKER",
+    "TASKS_PER_WORKER",
     "Cut",
     "Room",
     "check_reading",
@@ -33,7 +33,7 @@ LARGE_TASK = 256 << 20
 SMALL_TASK = 4 << 20
 
 #: Blocks that a worker has to do, at least.
-TASKS_A_WORKER = 4
+TASKS_PER_WORKER = 4
 
 # Bytes of a chunk of the result, at most.
 _CHUNK = 16 << 20
@@ -115,7 +115,7 @@ def cut_batch(
     batch = [d for d in sizes if d != dim]
     block = {d: min(max(1, sizes[d]), wanted.get(d, sizes[d]) or 1) for d in batch}
     total = math.prod(sizes[d] for d in batch)
-    share = -(-total // (TASKS_A_WORKER * pool.workers))
+    share = -(-total // (TASKS_PER_WORKER * pool.workers))
     goal = min(room.usual, max(share, SMALL_TASK // room.bytes_each, 1))
 
     def taken() -> int:

@@ -22,6 +22,7 @@ from halocline_engine.datasets.source import Opened, Source, ZarrStore
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.executors.base import Done, Pool
 from halocline_engine.distribute.grid.partition import Block, Span
+from halocline_engine.distribute.jobs.blocking import TASKS_PER_WORKER
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
 from halocline_engine.distribute.products.reading import (
     PIECE,
@@ -56,7 +57,6 @@ _CHUNK = 8 << 20
 _LARGE = 1 << 30
 #: A chunk may be one of so many parts of a side.
 _PRIMES = (2, 3, 5, 7, 11, 13)
-_TASKS_A_WORKER = 4
 #: Products of tiles that one panel may be, on a target where reading can take as long as they do.
 _FEW: Mapping[str, int] = MappingProxyType({"cuda": 256})
 #: Dimensions of a variable whose chunks are used directly.
@@ -285,7 +285,7 @@ def _blocks(panels: Panels, pool: Pool) -> tuple[Block, ...]:
     members, down, across = panels.counts
     at_once = 1
     if pool.remote:
-        tasks = _TASKS_A_WORKER * pool.workers
+        tasks = TASKS_PER_WORKER * pool.workers
         at_once = max(1, -(-down // max(1, -(-tasks // max(1, members * across)))))
     places = [place for place in panels.order() if place[1] % at_once == 0]
     return tuple(

@@ -21,7 +21,7 @@ from halocline_engine.distribute.grid.partition import Block, partition
 from halocline_engine.distribute.jobs.blocking import (
     LARGE_TASK,
     SMALL_TASK,
-    TASKS_A_WORKER,
+    TASKS_PER_WORKER,
     check_reading,
     check_wanted,
     room_for,
@@ -209,7 +209,7 @@ def _fitting(
 
 def _share(pieces: Pieces, systems: int, pool: Pool, each: int) -> int:
     """Return how many pieces a block has so that all workers have some blocks."""
-    share = -(-systems * pieces.count // (TASKS_A_WORKER * pool.workers))
+    share = -(-systems * pieces.count // (TASKS_PER_WORKER * pool.workers))
     return max(share, SMALL_TASK // each, 1)
 
 

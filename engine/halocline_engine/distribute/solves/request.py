@@ -19,6 +19,7 @@ from halocline_engine.datasets.variables import variable_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import (
+    TASKS_PER_WORKER,
     check_reading,
     chunks_within,
     cut_batch,
@@ -63,7 +64,6 @@ _NODE = 96
 # Nodes of a chunk of a ragged result, and cells of a block that need no cutting, at most.
 _NODES_A_CHUNK = 1 << 16
 _NODES_A_BLOCK = 1 << 20
-_TASKS_A_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +335,7 @@ def _cells(checked: CheckedTree, pool: Pool) -> int:
         if size < 1:
             raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")
     mean = max(1.0, total / count)
-    share = -(-count // (_TASKS_A_WORKER * pool.workers))
+    share = -(-count // (TASKS_PER_WORKER * pool.workers))
     usual = max(1, min(int(_NODES_A_BLOCK / mean), max(share, int(_NODES_A_CHUNK / mean))))
     cells = min(count, checked.request.chunks.get(checked.ragged.rows, usual))
     offsets = checked.ragged.offsets

@@ -18,6 +18,7 @@ from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.distribute.grid.boundary import Line, local
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.grid.partition import Block, block_count, partition
+from halocline_engine.distribute.jobs.blocking import LARGE_TASK
 from halocline_engine.distribute.stencils.memory import Cost, Temporaries, cost_of, sample_blocks
 from halocline_engine.distribute.stencils.order import Order
 from halocline_engine.distribute.stencils.pace import PROGRESS, Pace
@@ -38,8 +39,6 @@ __all__ = [
 #: Bytes of a chunk of the result, and of one between two passes, at most.
 RESULT_CHUNK = 16 << 20
 PASS_CHUNK = 2 << 20
-# A task should be long enough to be worth its overhead and short enough to show progress.
-_LARGE_TASK = 256 << 20
 # Runs of blocks for each worker: enough that none waits long for the last one.
 _RUNS = 4
 # The geometry of a block is a list over the steps of a pass; beyond this, a pass costs little.
@@ -346,8 +345,8 @@ def _cut(demand: Demand, supply: Supply, steps: int) -> _Cut:
     while True:
         cut = _measure(demand, sizes, steps)
         fits = _fits(cut, supply, demand.slots)
-        busy = cut.count >= supply.workers or cut.cost.cell_steps * 8 < _LARGE_TASK // 16
-        if fits and (enough or (busy and cut.cost.read + cut.cost.written <= _LARGE_TASK)):
+        busy = cut.count >= supply.workers or cut.cost.cell_steps * 8 < LARGE_TASK // 16
+        if fits and (enough or (busy and cut.cost.read + cut.cost.written <= LARGE_TASK)):
             return cut
         smaller = _split(demand, sizes, free, steps, force=not fits)
         if smaller is None:

@@ -28,7 +28,14 @@ from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.grid.partition import Block, Span, partition
-from halocline_engine.distribute.jobs.blocking import check_reading, chunks_within, region_of
+from halocline_engine.distribute.jobs.blocking import (
+    LARGE_TASK,
+    SMALL_TASK,
+    TASKS_PER_WORKER,
+    check_reading,
+    chunks_within,
+    region_of,
+)
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
 from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
@@ -60,11 +67,6 @@ __all__ = [
 
 #: Arrays of a block that a process holds: as read, put in order, and what becomes of it.
 _HELD = 3
-#: Bytes of a block at most, so that progress shows and memory stays small.
-_LARGE_TASK = 256 << 20
-# Less than this is not worth another block.
-_SMALL_TASK = 4 << 20
-_TASKS_A_WORKER = 4
 
 
 class Operation(Protocol):
@@ -342,9 +344,9 @@ def _block(request: Request, change: Change, pool: Pool) -> tuple[dict[str, int]
     block = {dim: max(1, lengths[dim]) for dim in change.batch}
     block |= {dim: min(request.chunks[dim], block[dim]) for dim in block if dim in request.chunks}
     total = math.prod(max(1, lengths[dim]) for dim in change.batch)
-    share = -(-total // (_TASKS_A_WORKER * pool.workers))
-    usual = min(memory, _LARGE_TASK) // bytes_each
-    goal = max(1, min(usual, max(share, _SMALL_TASK // bytes_each)))
+    share = -(-total // (TASKS_PER_WORKER * pool.workers))
+    usual = min(memory, LARGE_TASK) // bytes_each
+    goal = max(1, min(usual, max(share, SMALL_TASK // bytes_each)))
     reading = reading_of(request.opened, change.variables)
 
     def taken() -> int:
