@@ -31,7 +31,6 @@ from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import (
     COMPUTE,
     Report,
-    peak_bytes,
 )
 
 __all__ = ["Code", "Work", "executable_of", "run_block"]
@@ -96,14 +95,7 @@ def run_block(work: Work, block: Block, cancelled: CancelToken | None = None) ->
         write_box(work.sink, name, uses[source], work.layout.grid, block, results[source])
         for name, source in work.saved
     )
-    return Report(
-        index=block.index,
-        seconds=time.perf_counter() - started,
-        bytes_read=sum(values.nbytes for values in loaded.values()),
-        bytes_written=written,
-        peak_bytes=peak_bytes(),
-        fetches=tally.fetches,
-    )
+    return Report.of(block.index, started, loaded.values(), written, fetches=tally.fetches)
 
 
 def _idle(

@@ -23,7 +23,7 @@ from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 
 __all__ = ["ColumnInput", "ColumnOutput", "ColumnWork"]
 
@@ -89,13 +89,7 @@ class ColumnWork:
             whole = {**spans, item.vertical: Span(0, item.levels)}
             self.sink.write(item.field, region_of(item.dims, whole), values)
             written += values.nbytes
-        return Report(
-            index=block.index,
-            seconds=time.perf_counter() - started,
-            bytes_read=sum(values.nbytes for values in read.values()),
-            bytes_written=written,
-            peak_bytes=peak_bytes(),
-        )
+        return Report.of(block.index, started, read.values(), written)
 
     @property
     def _others(self) -> tuple[str, ...]:

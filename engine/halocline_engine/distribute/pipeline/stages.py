@@ -31,7 +31,7 @@ from halocline_engine.distribute.pipeline.replay import Replays, kind_of
 from halocline_engine.distribute.pipeline.resources import Belt
 from halocline_engine.distribute.pipeline.schedule import run_pipeline
 from halocline_engine.distribute.tasks.cancel import CancelToken
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.distribute.transports.choose import (
     Reader,
     Writer,
@@ -315,12 +315,11 @@ class Conveyor:
             return None
         moved = self._moved.pop(one.block.index)
         fetches, self._fetches = self._tally.fetches - self._fetches, self._tally.fetches
-        return Report(
-            index=one.block.index,
-            seconds=time.perf_counter() - moved.began,
-            bytes_read=moved.read,
-            bytes_written=moved.written,
-            peak_bytes=peak_bytes(),
+        return Report.of(
+            one.block.index,
+            moved.began,
+            moved.read,
+            moved.written,
             fetches=fetches,
             bytes_lent=moved.lent,
             bytes_filed=moved.filed,

@@ -54,7 +54,7 @@ from halocline_engine.distribute.products.tiling import (
     sums_in_order,
 )
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.kernels.matmul.bench import Bench, HostBench, Shape
 
 __all__ = ["ProductWork", "bench_threads"]
@@ -231,12 +231,8 @@ class _Run:
 
     def _report(self, block: _Pending, started: float) -> Report:
         read, self._read = self._read, 0
-        return Report(
-            index=block.index,
-            seconds=time.perf_counter() - started,
-            bytes_read=read,
-            bytes_written=sum(store.result(POLL) for store in block.stores),
-            peak_bytes=peak_bytes(),
+        return Report.of(
+            block.index, started, read, sum(store.result(POLL) for store in block.stores)
         )
 
     def _panel(self, panel: Panel, after: Panel | None, stores: list[Copied]) -> Iterator[None]:

@@ -19,7 +19,7 @@ from halocline_engine.distribute.jobs.blocking import (
 )
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.judging import judge_band
@@ -95,13 +95,7 @@ class BandedWork:
         for name, array in values.items():
             kept = self.dims if name == self.name else tuple(d for d in self.dims if d != self.dim)
             self.sink.write(name, region_of(kept, spans), array)
-        return Report(
-            index=block.index,
-            seconds=time.perf_counter() - started,
-            bytes_read=sum(array.nbytes for array in read),
-            bytes_written=sum(array.nbytes for array in values.values()),
-            peak_bytes=peak_bytes(),
-        )
+        return Report.of(block.index, started, read, values.values())
 
     def _tridiagonal(
         self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]

@@ -18,7 +18,7 @@ from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band, read_band, repeated, status_with
 from halocline_engine.distribute.solves.select import tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.problem import Factored
 
@@ -69,7 +69,7 @@ class FactorWork:
             dims = self.dims if array.ndim == diagonal.ndim else over
             values = array.reshape([spans[dim].size for dim in dims])
             self.sink.write(PREFIX + name, region_of(dims, spans), values)
-        return _report(block, started, read, list(made.values()))
+        return Report.of(block.index, started, read, list(made.values()))
 
     def _factor(self, lower: _Array, diagonal: _Array, upper: _Array) -> dict[str, _Array]:
         solver = tridiagonal_solver(self.target, contiguous=False)
@@ -134,7 +134,7 @@ class FactoredWork:
         over = [name for name in dims if name != self.dim]
         values = status.reshape([spans[name].size for name in over])
         self.sink.write(self.status, region_of(over, spans), values)
-        return _report(block, started, [given, *rows, *systems], [found, values])
+        return Report.of(block.index, started, [given, *rows, *systems], [found, values])
 
     def _of_rows(
         self,
@@ -158,13 +158,3 @@ class FactoredWork:
         read = read_band(self.factors, Band(PREFIX + name, along), over, spans)
         shape = [spans[dim].size for dim in over]
         return np.broadcast_to(read, shape).reshape(batch[0], batch[2])
-
-
-def _report(block: Block, started: float, read: list[_Array], written: list[_Array]) -> Report:
-    return Report(
-        index=block.index,
-        seconds=time.perf_counter() - started,
-        bytes_read=sum(array.nbytes for array in read),
-        bytes_written=sum(array.nbytes for array in written),
-        peak_bytes=peak_bytes(),
-    )

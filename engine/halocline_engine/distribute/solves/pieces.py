@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band, backward_error, dense_bands, read_band
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.kernels.tridiagonal.pieces import (
     Bands,
     Pieces,
@@ -136,7 +136,7 @@ class ReduceWork:
                 periodic=across.periodic,
             )
         across.hand_on("ends", spans, ends)
-        return _report(block, started, read, [ends])
+        return Report.of(block.index, started, read, [ends])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class EndsWork:
                 across.solver, ends, periodic=across.periodic, size=across.pieces.size
             )
         across.hand_on("known", spans, known)
-        return _report(block, started, [ends], [known])
+        return Report.of(block.index, started, [ends], [known])
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class FillWork:
         if filled.missing is not None and filled.scale is not None:
             across.hand_on("missing", spans, filled.missing)
             across.hand_on("scale", spans, filled.scale)
-        return _report(block, started, [*read, known], [solution])
+        return Report.of(block.index, started, [*read, known], [solution])
 
     def _known(self, spans: Mapping[str, Span]) -> _Array:
         """Return the unknowns at the ends of the pieces, of the one before and the one behind."""
@@ -232,16 +232,4 @@ class VerdictWork:
         for name, array in values.items():
             written.append(array.reshape(shape))
             across.sink.write(name, region_of(over, spans), written[-1])
-        return _report(block, started, read, written)
-
-
-def _report(
-    block: Block, started: float, read: Sequence[_Array], written: Sequence[_Array]
-) -> Report:
-    return Report(
-        index=block.index,
-        seconds=time.perf_counter() - started,
-        bytes_read=sum(array.nbytes for array in read),
-        bytes_written=sum(array.nbytes for array in written),
-        peak_bytes=peak_bytes(),
-    )
+        return Report.of(block.index, started, read, written)

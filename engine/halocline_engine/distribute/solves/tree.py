@@ -29,7 +29,7 @@ from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band
 from halocline_engine.distribute.solves.select import tree_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.kernels.tree.storage import flat
 from halocline_engine.kernels.tree.topology import arrange
 
@@ -101,13 +101,7 @@ class TreeWork:
             shape = tuple(span.size for span in spans)
             found, status = self._solve(piece, sizes, parents, bands, shape)
         written = self._write(piece, around, others, found, status)
-        return Report(
-            index=block.index,
-            seconds=time.perf_counter() - started,
-            bytes_read=sum(array.nbytes for array in (sizes, parents, *bands)),
-            bytes_written=written,
-            peak_bytes=peak_bytes(),
-        )
+        return Report.of(block.index, started, (sizes, parents, *bands), written)
 
     def _read(self, band: Band, others: list[str], spans: Mapping[str, Span]) -> NDArray[Any]:
         """Return a variable indexed [others..., node], with one point where it has none."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import resource
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from numpy.typing import NDArray
 
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
 
 __all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "peak_bytes"]
+
+Moved: TypeAlias = int | Iterable[NDArray[Any]]
 
 #: One computation at a time in a process: kernels use all of its threads and all of its device.
 #: Other threads read and write meanwhile.
@@ -76,6 +81,19 @@ class Report:
     fetches: int = 0
     bytes_lent: int = 0
     bytes_filed: int = 0
+
+    @classmethod
+    def of(cls, index: int, started: float, read: Moved, written: Moved, **more: int) -> Report:
+        """Return the report of a block that was begun at `started` on `time.perf_counter`.
+
+        `read` and `written` are arrays, or their bytes.
+        """
+        seconds = time.perf_counter() - started
+        return cls(index, seconds, _bytes(read), _bytes(written), peak_bytes(), **more)
+
+
+def _bytes(moved: Moved) -> int:
+    return moved if isinstance(moved, int) else sum(array.nbytes for array in moved)
 
 
 def peak_bytes() -> int:

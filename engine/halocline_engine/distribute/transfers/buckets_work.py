@@ -25,7 +25,7 @@ from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.distribute.transfers.buckets_files import Shelf, Sorted
 from halocline_engine.distribute.transfers.buckets_plan import Cut, Exchange
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, keep_last, outside_of, resolve
@@ -85,7 +85,7 @@ class Sorting:
             place = _in_whole(exchange.sizes, wanted, spans, outside.place)
             facts["outside"] = [outside.count, place, outside.given]
         written = shelf.keep_sorted(tile, found, facts)
-        return _report(block, started, read.nbytes, written)
+        return Report.of(block.index, started, read.nbytes, written)
 
     def _sorted(self, plain: _Array, spans: Mapping[str, Span]) -> Sorted:
         cut, exchange = self.job.cut, self.job.exchange
@@ -127,7 +127,7 @@ class Checking:
                 found = [span.start + int(places[place]), int(at[place]), before]
                 break
         shelf.keep_facts(f"checked-{tile}", {"duplicate": found})
-        return _report(block, started, read, 0)
+        return Report.of(block.index, started, read, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +150,7 @@ class Sending:
             spans = cut.of_index(tile)
         if not starts[-1]:
             job.shelf.keep_moved(stay, tile, starts, ())
-            return _report(block, started, 0, 0)
+            return Report.of(block.index, started, 0, 0)
         spans |= dict(zip(cut.stay.dims, cut.stay.spans(stay), strict=True))
         read = job.source.read(exchange.names[0], region_of(exchange.own, spans))
         raise_if_cancelled(cancelled)
@@ -158,7 +158,7 @@ class Sending:
         values = _in_order(read, exchange.own, (exchange.batch, taken, exchange.values))
         pieces = self._pieces(values, starts, groups, cancelled)
         written = job.shelf.keep_moved(stay, tile, starts, pieces)
-        return _report(block, started, read.nbytes, written)
+        return Report.of(block.index, started, read.nbytes, written)
 
     def _asked_of(self, tile: int) -> tuple[NDArray[np.int64], Iterator[_Array]]:
         """Return where pieces begin, and the places that successive tiles of the index name."""
@@ -224,7 +224,7 @@ class Joining:
         result = whole.transpose([order.index(dim) for dim in exchange.dims])
         raise_if_cancelled(cancelled)
         self.sink.write(exchange.names[2], region_of(exchange.dims, spans), result)
-        return _report(block, started, read, result.nbytes)
+        return Report.of(block.index, started, read, result.nbytes)
 
     def _gathered(
         self, stay: int, tile: int, shape: tuple[int, int, int], cancelled: CancelToken | None
@@ -374,13 +374,3 @@ def _in_whole(
         found += (spans[dim].start + point) * step
         step *= sizes[dim]
     return found
-
-
-def _report(block: Block, started: float, read: int, written: int) -> Report:
-    return Report(
-        index=block.index,
-        seconds=time.perf_counter() - started,
-        bytes_read=read,
-        bytes_written=written,
-        peak_bytes=peak_bytes(),
-    )

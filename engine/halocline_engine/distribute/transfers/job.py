@@ -40,7 +40,7 @@ from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_bloc
 from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.events import Event, OnEvent
-from halocline_engine.distribute.tasks.model import COMPUTE, Report, peak_bytes
+from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.indirect.plan import IndexPlan
@@ -197,13 +197,7 @@ class _ChangeWork:
         spans |= {dim: Span(0, self.sizes[dim]) for dim in change.dims if dim not in spans}
         result = whole.transpose([made.index(dim) for dim in change.dims])
         self.sink.write(change.result, region_of(change.dims, spans), result)
-        return Report(
-            index=block.index,
-            seconds=time.perf_counter() - started,
-            bytes_read=sum(array.nbytes for array in read),
-            bytes_written=result.nbytes,
-            peak_bytes=peak_bytes(),
-        )
+        return Report.of(block.index, started, read, result.nbytes)
 
 
 def _ordered(change: Change, array: NDArray[Any]) -> NDArray[Any]:
