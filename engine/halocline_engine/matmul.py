@@ -43,9 +43,9 @@ from halocline_engine.distribute.products.job import ProductRequest, run_product
 from halocline_engine.distribute.products.reading import Operand
 from halocline_engine.distribute.products.tiling import Product
 from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.distribute.transfers.job import check_mode, ignore
-from halocline_engine.errors import FieldError
+from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.matmul.problem import DTYPES
 
 if TYPE_CHECKING:
@@ -99,9 +99,20 @@ def matmul(
         output=place_of("output", output),
         what=what,
     )
+    _check_threads(options_of(options))
     with ExitStack() as stack:
         pool, chosen = open_pool(cluster, target, stack, options)
         return run_product(request, pool, chosen, on_event or ignore, cancelled, options)
+
+
+def _check_threads(options: Options) -> None:
+    """Raise `ArgumentError` where blocks are counted that a product does not have."""
+    if options.threads is not None:
+        raise ArgumentError(
+            f"Option 'threads' is how many blocks this process has at hand, got {options.threads},"
+            " but a product is one stream of tiles.",
+            hint="Leave it out.",
+        )
 
 
 def _variable(opened: Opened, name: str) -> xr.DataArray:

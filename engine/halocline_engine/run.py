@@ -63,8 +63,7 @@ from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.executors.base import Pool
-from halocline_engine.distribute.executors.local import LocalPool
-from halocline_engine.distribute.executors.select import granted
+from halocline_engine.distribute.executors.select import check_threads, granted, local_pool
 from halocline_engine.distribute.stencils.request import Request, check
 from halocline_engine.distribute.stencils.run import launch
 from halocline_engine.distribute.tasks.events import Event
@@ -115,6 +114,7 @@ def run(
     reason = _check_mode(mode)
     check_functions(on_event, cancelled)
     options = options_of(options)
+    check_threads(options, cluster)
     request = Request(
         fields=names_by_name("fields", fields, "{'inp': 'temperature'}"),
         scalars=by_name("scalars", scalars, "{'weight': 0.25}"),
@@ -154,7 +154,7 @@ def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
 def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options) -> Pool:
     """Return this process, or new processes on this machine; the latter end with the stack."""
     if not isinstance(cluster, Integral):
-        return LocalPool() if options.threads is None else LocalPool(threads=options.threads)
+        return local_pool(options)
     from halocline_engine.distribute.executors.dask import start
 
     return stack.enter_context(start(whole("cluster", cluster, 1), target))

@@ -16,11 +16,12 @@ from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import BlockWork
 from halocline_engine.distribute.tasks.options import Options, options_of
+from halocline_engine.errors import ArgumentError
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["granted", "open_pool"]
+__all__ = ["check_threads", "granted", "local_pool", "open_pool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,27 @@ def open_pool(
     """Return a pool and the name of the target on it; what is started ends with the stack.
 
     `cluster` is None for this process, a number of processes to start on this machine, the address
-    of a Dask scheduler, or a client of one. `options` may grant less memory than there is.
+    of a Dask scheduler, or a client of one. `options` may grant less memory than there is, and say
+    how many blocks this process has at hand.
     """
     options = options_of(options)
-    pool, chosen = _opened(cluster, target, stack)
+    pool, chosen = _opened(cluster, target, stack, options)
     return granted(pool, options), chosen
+
+
+def local_pool(options: Options) -> LocalPool:
+    """Return this process, with as many blocks at hand as the options say."""
+    return LocalPool() if options.threads is None else LocalPool(threads=options.threads)
+
+
+def check_threads(options: Options, cluster: object) -> None:
+    """Raise `ArgumentError` where blocks of this process are counted, but a cluster has them."""
+    if options.threads is not None and cluster is not None:
+        raise ArgumentError(
+            f"Option 'threads' is how many blocks this process has at hand, got {options.threads},"
+            " but a cluster computes them.",
+            hint="Leave it out; the workers' own threads count.",
+        )
 
 
 def granted(pool: Pool, options: Options) -> Pool:
@@ -98,9 +115,12 @@ def granted(pool: Pool, options: Options) -> Pool:
     return _Granted(pool, options)
 
 
-def _opened(cluster: int | str | Client | None, target: str, stack: ExitStack) -> tuple[Pool, str]:
+def _opened(
+    cluster: int | str | Client | None, target: str, stack: ExitStack, options: Options
+) -> tuple[Pool, str]:
+    check_threads(options, cluster)
     if cluster is None:
-        return LocalPool(), resolve(target)
+        return local_pool(options), resolve(target)
     if isinstance(cluster, Integral):
         count = whole("cluster", cluster, 1)
         from halocline_engine.distribute.executors.dask import start

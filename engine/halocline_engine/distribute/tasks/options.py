@@ -30,7 +30,8 @@ class Options:
     `steps_per_pass` is how many steps a pass fuses; `memory` the bytes that the blocks of one
     process may take, and `device_memory` those on its device, and `share` what part they may take
     of what is there, for runs that share it with others; `cache` the bytes of decoded chunks
-    that a process keeps, 0 for none; `threads` how many blocks this process has at hand.
+    that a process keeps, 0 for none; `threads` how many blocks this process has at hand, which
+    products and clusters refuse.
     `slots` is how many blocks overlap in a pipeline through the device of a process, 0 for none;
     `compressed` False stores results as plain numbers. `filed` says whether plain files go straight
     between a store and a device, as those of a gigabyte and more do where there is room. `unpacked`
