@@ -45,7 +45,6 @@ KINDS: Mapping[str, tuple[Any, dict[str, Any]]] = {
     "factor": (he.factor, {**{name: BANDS[name] for name in FACTORED}, "dim": "z"}),
     "column": (he.column, {"expression": "2.0 * a", "axis": "z"}),
     "gather": (he.gather, {"source": "a", "index": "i", "dim": "z"}),
-    "matmul": (he.matmul, {"left": "a", "right": "d", "dim": "x"}),
     "scatter": (he.scatter, {"source": "a", "index": "i", "dim": "z", "size": ROWS}),
 }
 FORMS = ("plain", "packed", "shards", "v2", "netcdf")
@@ -76,13 +75,12 @@ def write(path: Path, form: str, chunk: int, count: int = 3) -> None:
     data: dict[str, Any] = {name: (("z", "x"), random.random(shape)) for name in "abc"}
     data["b"][1][...] += 4.0
     faces = ("z_face", np.arange(ROWS + 1.0), {"standard_name": "height", "units": "m"})
-    data["d"] = (("x", "w"), random.random(shape[::-1]))
     data["i"] = ("z", np.arange(ROWS)[::-1].copy())
     dataset = xr.Dataset(data, {"z_face": faces})
     how: dict[str, Any] = {"chunks": chunks}
     if form == "netcdf":
         how = {"chunksizes": chunks, "zlib": True, "complevel": 1}
-        dataset.to_netcdf(path, engine="h5netcdf", encoding=_encoding(how))
+        dataset.to_netcdf(path, engine="h5netcdf", encoding=dict.fromkeys("abc", how))
         return
     if form == "plain":
         how["compressors"] = ()
@@ -94,16 +92,8 @@ def write(path: Path, form: str, chunk: int, count: int = 3) -> None:
         path,
         zarr_format=2 if form == "v2" else 3,
         consolidated=False,
-        encoding=_encoding(how),
+        encoding=dict.fromkeys("abc", how),
     )
-
-
-def _encoding(how: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how variables are stored; the chunks of "d" are turned, as its dimensions are."""
-    turned = {
-        name: way[::-1] if "chunk" in name or name == "shards" else way for name, way in how.items()
-    }
-    return {**dict.fromkeys("abc", how), "d": turned}
 
 
 def measure(kind: str, form: str, folder: Path, memory: int | None) -> tuple[int, int, bool]:

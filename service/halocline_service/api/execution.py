@@ -48,12 +48,11 @@ def preference(header: str | None) -> Preference:
 
 def check(here: Context, process: Process, body: Execute, owner: str) -> Asked:
     """Check all that can be told without reading data. Raises a problem or an engine error."""
-    given = _unqualified(process, body.inputs)
     try:
-        inputs = process.inputs.model_validate(given)
+        inputs = process.inputs.model_validate(_unqualified(process, body.inputs))
     except ValidationError as error:
         known = tuple(process.inputs.model_fields)
-        raise inputs_problem(error, given=given, what="Input", known=known) from None
+        raise inputs_problem(error, what="Input", known=known) from None
     wanted = tuple(process.outputs) if body.outputs is None else tuple(body.outputs)
     for name in wanted:
         if name not in process.outputs:

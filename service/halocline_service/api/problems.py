@@ -22,7 +22,6 @@ from starlette.routing import Match
 from starlette.status import HTTP_405_METHOD_NOT_ALLOWED as METHOD_NOT_ALLOWED
 
 from halocline_engine.errors import HaloclineError
-from halocline_service.api.faults import Fault, told
 from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
 from halocline_service.jobs.errors import error_fields
 from halocline_service.store.base import StoreAway, StoreOutdated
@@ -213,29 +212,30 @@ _PLACES = {"query": "Parameter", "header": "Header", "path": "Part of the path",
 def inputs_problem(
     error: ValidationError | RequestValidationError,
     *,
-    given: object,
     what: str = "Part",
     known: Sequence[str] = (),
 ) -> ProblemError:
     """Make the problem of a request that its model refuses; the first fault is its detail.
 
-    `given` is what was refused; `known` are the names that an unknown one may have been meant as.
+    `known` are the names that one that is not known was meant to be of.
     """
-    faults: list[Fault] = [dict(each) for each in error.errors()]
+    faults = error.errors()
+    first = faults[0]
+    parts = [str(part) for part in first["loc"]]
     if isinstance(error, RequestValidationError):
-        source = str(faults[0]["loc"][0])
-        what = _PLACES.get(source, what)
-        faults = [each for each in faults if each["loc"][0] == source]
-        if source != "body":
-            given = {str(each["loc"][1]): each["input"] for each in faults if len(each["loc"]) > 1}
-    place, detail = told(faults, given, what)
-    hint = ""
-    if faults[0]["type"] == "extra_forbidden" and place.count(".") == 0:
-        hint = _meant(place, known)
+        what = _PLACES.get(parts.pop(0), what)
+    place = ".".join(parts)
+    reason = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    subject = f"{what} '{place}'" if place else "The body"
+    detail = f"{subject} of the request is wrong: {reason[:1].lower()}{reason[1:]}."
     errors = [
-        dict(zip(("location", "message"), told([each], given, what), strict=True))
+        {"location": [str(part) for part in each["loc"]], "message": str(each["msg"])}
         for each in faults[:20]
     ]
+    hint = ""
+    if first["type"] == "extra_forbidden":
+        detail = f"{subject} of the request is unknown."
+        hint = _meant(parts[0], known) if len(parts) == 1 else ""
     return ProblemError("argument", detail, hint=hint, fields={"errors": errors})
 
 
@@ -292,7 +292,7 @@ def install(app: FastAPI) -> None:
 
     def of_body(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_response(request, inputs_problem(error, given=error.body))
+        return problem_response(request, inputs_problem(error))
 
     def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
