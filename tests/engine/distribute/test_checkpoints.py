@@ -150,45 +150,6 @@ def test_a_pass_without_its_manifest_is_not_looked_at(tmp_path: Path) -> None:
     assert newest_pass(tmp_path, "f") == FinishedPass(path, 4)
 
 
-def test_what_no_run_has_made_stays(ocean: xr.Dataset, tmp_path: Path) -> None:
-    """Passes of a job that was killed are made anew; a folder of the same name is not ours."""
-    killed = begin_pass(tmp_path, 0, 2)
-    killed.mkdir()
-    (killed / "half").write_text("")
-    foreign = tmp_path / "attempt-0" / "pass-000004"
-    foreign.mkdir()
-    precious = foreign / "zarr.json"
-    precious.write_text("mine")
-    with pytest.raises(OutputError) as caught:
-        diffused(ocean, workspace=tmp_path)
-    assert str(caught.value) == (
-        f"The folder '{foreign}' of the workspace was not made by Halocline. Move it, or choose"
-        " another workspace."
-    )
-    assert precious.read_text() == "mine"
-    assert newest_pass(tmp_path, "f") is None
-    precious.unlink()
-    foreign.rmdir()
-    diffused(ocean, workspace=tmp_path)
-
-
-def test_a_pass_whose_removal_was_interrupted_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for steps in (2, 4, 6):
-        begin_pass(tmp_path, 0, steps).mkdir()
-        finish_pass(tmp_path / "attempt-0" / f"pass-{steps:06d}", "f", steps)
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("shutil.rmtree", killed)
-        with pytest.raises(KeyboardInterrupt):
-            prune(tmp_path, "f")
-    assert not begin_pass(tmp_path, 0, 2).exists()
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99, "fingerprint": "f"}'])
 def test_a_manifest_that_cannot_be_read_is_no_pass(text: str, tmp_path: Path) -> None:
     path = begin_pass(tmp_path, 0, 4)

@@ -3,12 +3,10 @@
 ::
 
     workspace/attempt-0/pass-000024/        a Zarr store of the fields that the next step reads
-    workspace/attempt-0/pass-000024.begun   says that a run began it, until its manifest does
     workspace/attempt-0/pass-000024.json    its manifest, written when all of it is there
     workspace/attempt-1/pass-000048/ ...    another attempt writes here and reads everywhere
 
-The number is how many steps were made. A store without a manifest is not looked at, and one without
-either is not ours, and stays.
+The number is how many steps were made. A store without a manifest is not looked at.
 """
 
 from __future__ import annotations
@@ -44,9 +42,9 @@ def newest_pass(workspace: Path, fingerprint: str) -> FinishedPass | None:
 
 
 def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
-    """Return an empty place for the store of a pass; what a run left there is removed.
+    """Return an empty place for the store of a pass; an unfinished one there is removed.
 
-    Raises `OutputError` where a link leads out of the workspace, and for what no run has made.
+    Raises `OutputError` where a link leads out of the workspace.
     """
     path = workspace / f"attempt-{attempt}" / f"pass-{steps_done:06d}"
     if path.parent.is_symlink():
@@ -54,21 +52,15 @@ def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
             f"The folder '{path.parent}' of the workspace is a link to another place.",
             hint="Remove it, or choose another workspace.",
         )
-    if os.path.lexists(path) and not _is_ours(path):
-        raise OutputError(
-            f"The folder '{path}' of the workspace was not made by Halocline.",
-            hint="Move it, or choose another workspace.",
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
     _remove(path)
-    _begun(path).touch()
+    path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def finish_pass(path: Path, fingerprint: str, steps_done: int) -> None:
     """Say that a store is complete; another process sees all of the manifest or nothing."""
     manifest = {"format": _FORMAT, "fingerprint": fingerprint, "steps_done": steps_done}
-    target = _manifest(path)
+    target = path.with_name(f"{path.name}.json")
     part = target.with_suffix(".part")
     with full_disk(path):
         with part.open("w") as file:
@@ -76,19 +68,6 @@ def finish_pass(path: Path, fingerprint: str, steps_done: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
-    _begun(path).unlink(missing_ok=True)
-
-
-def _manifest(path: Path) -> Path:
-    return path.with_name(f"{path.name}.json")
-
-
-def _begun(path: Path) -> Path:
-    return path.with_name(f"{path.name}.begun")
-
-
-def _is_ours(path: Path) -> bool:
-    return bool(_read(_manifest(path))) or _begun(path).is_file()
 
 
 def prune(workspace: Path, fingerprint: str) -> None:
@@ -120,11 +99,7 @@ def _read(manifest: Path) -> dict[str, Any]:
 
 def _remove(path: Path) -> None:
     """Remove a pass, its manifest first, so that no half of it is ever taken for complete."""
-    if not _is_ours(path):
-        return
-    _begun(path).touch()
-    _manifest(path).unlink(missing_ok=True)
+    path.with_name(f"{path.name}.json").unlink(missing_ok=True)
     if path.is_symlink():
         path.unlink()
     shutil.rmtree(path, ignore_errors=True)
-    _begun(path).unlink()
