@@ -13,15 +13,14 @@ from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Artifact
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
-from halocline_engine.errors import LimitError, ProgramError
+from halocline_engine.errors import ProgramError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
-from halocline_engine.language.limits import LIMITS
-from halocline_engine.language.source import START, fault, locate
+from halocline_engine.language.source import locate
 from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
@@ -81,17 +80,7 @@ def compile_lowered(program: Program, target: str) -> Compiled:
     facts = analyse(program)
     schedule = plan(program, facts)
     artifact = with_tables(find(target).build(schedule), program)
-    _check_code(artifact.source, target)
     return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
-
-
-def _check_code(code: str, target: str) -> None:
-    if len(code) > LIMITS.code:
-        message = (
-            f"The program becomes {len(code)} characters of code for the target '{target}', but at"
-            f" most {LIMITS.code} are compiled."
-        )
-        raise fault(LimitError, START, "limits", message, "Split it into several programs.")
 
 
 def fingerprint(program: Program, target: str) -> str:

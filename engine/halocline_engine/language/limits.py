@@ -25,8 +25,7 @@ class Limits:
     `source` counts bytes of UTF-8, `nodes` those of Python's syntax tree, `depth` how deeply
     brackets, expressions and blocks may be nested, `digits` the characters of one number,
     `statements` and `terms` what is there after functions were inlined, `halo` the cells of one
-    offset, `code` the characters of what is generated for a target: a thousand of them take a
-    compiler some 0.2 s, which nothing can interrupt in the process that it works in.
+    offset.
     """
 
     source: int = 64 * 1024
@@ -38,7 +37,6 @@ class Limits:
     statements: int = 4096
     terms: int = 200_000
     halo: int = 64
-    code: int = 150_000
 
 
 LIMITS = Limits()

@@ -1,6 +1,5 @@
 """Texts that are too large, too deep or no text at all are refused, quickly and with a place."""
 
-import re
 import time
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ from halocline_engine.errors import LimitError, ProgramError, SyntaxRuleError
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
-from halocline_engine.program import compile_program
 
 BODY = "def f(a: Field[np.float64]):\n    with computation(PARALLEL), interval(...):\n        "
 
@@ -124,18 +122,6 @@ def test_terms_after_inlining() -> None:
     text = "def g(x):\n    return " + " + ".join(["x"] * 20) + "\n" + BODY
     said = message(text + "a = g(g(g(a)))", LimitError, limits)
     assert "The program has more than 100 terms after its functions are inlined." in said
-
-
-def test_programs_are_refused_before_they_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("halocline_engine.program.LIMITS", replace(LIMITS, code=99))
-    with pytest.raises(LimitError) as caught:
-        compile_program(BODY + "a = 1.0", target="cpu")
-    first, *_ = str(caught.value).splitlines()
-    assert re.fullmatch(
-        r"line 1, column 1: The program becomes \d{3} characters of code for the target 'cpu', but"
-        r" at most 99 are compiled\.",
-        first,
-    )
 
 
 def test_conditions_that_nest_through_functions() -> None:
