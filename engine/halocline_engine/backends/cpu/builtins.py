@@ -212,12 +212,26 @@ def _float_remainder(value: Any, divisor: Any) -> Any:
     return rest
 
 
-@_jit
-def _integer_remainder(value: Any, divisor: Any) -> Any:
-    """Return the remainder with the sign of the divisor; 0 where the divisor is 0."""
-    if divisor in (0, -1):
-        return 0
-    return value % divisor
+@_intrinsic
+def _integer_remainder(_typing: Any, _value: Any, _divisor: Any) -> Any:
+    """Return the remainder with the sign of the divisor; 0 where the divisor is 0 or -1.
+
+    Without branches: a hundred of Numba's own took the compiler 13 s and 290 MB.
+    """
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        (x, given), zero, one = arguments, _ir.IntType(64)(0), _ir.IntType(64)(1)
+        nothing = builder.or_(
+            builder.icmp_signed("==", given, zero),
+            builder.icmp_signed("==", given, _ir.IntType(64)(-1)),
+        )
+        by = builder.select(nothing, one, given)
+        rest = builder.srem(x, by)
+        other = builder.icmp_signed("<", builder.xor(rest, by), zero)
+        turned = builder.and_(builder.icmp_signed("!=", rest, zero), other)
+        return builder.select(turned, builder.add(rest, by), rest)
+
+    return _types.int64(_types.int64, _types.int64), generate
 
 
 @_jit

@@ -16,6 +16,7 @@ from halocline_engine.backends.cuda.tunings import Tunings
 from halocline_engine.backends.cuda.views import usual_variant
 from halocline_engine.cache import Cache, code_folder
 from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.size import check_size
 from halocline_engine.schedule.tune_cost import Chip
 
 __all__ = ["CudaArtifact", "CudaBackend"]
@@ -76,7 +77,8 @@ class CudaBackend:
     """The target 'cuda'."""
 
     def build(self, schedule: Schedule) -> CudaArtifact:
-        """Generate the code; needs no device."""
+        """Generate the code; needs no device. Raises `CapacityError` where it is too much."""
+        check_size(schedule)
         usual = usual_variant(schedule)
         return CudaArtifact(
             schedule=schedule,
