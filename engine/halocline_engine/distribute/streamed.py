@@ -38,7 +38,7 @@ from halocline_engine.datasets.sink import (
 )
 from halocline_engine.datasets.source import Arrays, ArrayStore, Source
 from halocline_engine.distribute.belt import Belt, open_belt
-from halocline_engine.distribute.checkpoint import begin_pass, finish_pass, newest_pass, prune
+from halocline_engine.distribute.checkpoint import MARK, begin_pass, finish_pass, newest_pass, prune
 from halocline_engine.distribute.conveyor import PipelinedWork
 from halocline_engine.distribute.events import (
     BlockFinished,
@@ -199,7 +199,7 @@ def _pass_between(
     steps_done = progress.steps_done + job.plan.steps_per_pass
     path = begin_pass(job.workspace, job.attempt, steps_done)
     chunks = {use.name: chunks_for(job.plan, use, PASS_CHUNK) for use in job.kept}
-    create_store(path, job.kept, job.grid, chunks)
+    create_store(path, job.kept, job.grid, chunks, MARK)
     _pass(job, pool, tell, asked, progress, states, ZarrSink(str(path)), last=False)
     finish_pass(path, job.fingerprint, steps_done)
     prune(job.workspace, job.fingerprint)
