@@ -48,13 +48,19 @@ def code_folder() -> Path:
     return found / "cuda"
 
 
-def publish(path: Path, data: bytes) -> None:
-    """Make a file in one step, with its folder; raises `OSError` where that cannot be."""
+def publish(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Make a file in one step, with its folder; raises `OSError` where that cannot be.
+
+    A durable one is on the disk before it appears.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(name, path)
     except OSError:
         with suppress(OSError):

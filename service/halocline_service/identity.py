@@ -7,6 +7,7 @@ encrypted, and both of its ends show a certificate that the other trusts: their 
 from __future__ import annotations
 
 import os
+import secrets
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -90,9 +91,9 @@ def make_identity(file: Path) -> bool:
     if file.exists() and _ends(file) - datetime.now(UTC) > _LEFT:
         return False
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = file.with_name(f".{file.name}.{os.getpid()}")
+    new = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(_made())
         new.replace(file)

@@ -122,8 +122,11 @@ def test_passes_stay_in_the_workspace(tmp_path: Path) -> None:
         " it, or choose another workspace."
     )
     (workspace / "attempt-1").mkdir()
-    (workspace / "attempt-1" / "pass-000001").symlink_to(elsewhere / "pass-000001")
-    assert not os.path.lexists(begin_pass(workspace, 1, 1))
+    link = workspace / "attempt-1" / "pass-000001"
+    link.symlink_to(elsewhere / "pass-000001")
+    with pytest.raises(he.OutputError, match="Halocline did not make that"):
+        begin_pass(workspace, 1, 1)
+    assert link.is_symlink()
     assert precious.read_text() == "kept"
 
 

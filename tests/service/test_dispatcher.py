@@ -330,7 +330,7 @@ def test_a_disk_that_fills_up_ends_the_job_and_leaves_nothing(
     service: Running, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def runner(*_: object, output: str, workspace: str, **__: object) -> None:
-        (Path(workspace) / "checkpoint").write_text("half")
+        (Path(workspace) / "pass-000002.json").write_text("half")
         Path(output).mkdir()
         (Path(output) / "zarr.json").write_text("half")
         raise OSError(code, "No space left on device", output)

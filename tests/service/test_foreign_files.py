@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 import shutil
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import ForeignFolder, adopt, claim
+from halocline_service.datasets.turns import alone
 from halocline_service.dispatcher.sweep import Sweep
 from halocline_service.jobs.job import JobRequest, new_id
 from halocline_service.jobs.states import Event
@@ -58,7 +60,7 @@ class World:
     # What someone else does.
 
     def plant(self) -> None:
-        """Put a file where it might be mistaken; not inside a folder that Halocline made."""
+        """Put a file where it might be mistaken."""
         some = self.draw.choice(self.ids())
         place = self.draw.choice(
             [
@@ -84,6 +86,28 @@ class World:
             ]
         )
         self._keep(self.layout.root / place / self.draw.choice(["a.txt", "zarr.json", "keep-1"]))
+
+    def plant_inside(self) -> None:
+        """Put a file into a folder that Halocline made, or will make, by a name of its own.
+
+        What a folder of an upload may not hold is what is no key of a Zarr store.
+        """
+        some = self.draw.choice(self.ids())
+        place, name = self.draw.choice(
+            [
+                (f"jobs/{some}/work", "notes.txt"),
+                (f"jobs/{some}/work/result.zarr", "notes.txt"),
+                (f"jobs/{some}/work/deep", "a.nc"),
+                (f"jobs/{some}/attempt-1", "data.zarr.json"),
+                (f"jobs/{some}/attempt-1/result.zarr", "zarr.json~"),
+                (f"jobs/{some}/attempt-2/result.zarr/c", "0.bak"),
+                (f"uploads/{some}.open", ".notes"),
+                (f"uploads/{some}.zarr/.git", "config"),
+                (f"uploads/{some}.parts", "notes"),
+                (f"uploads/{some}.parts/{'0' * 32}", "a.txt"),
+            ]
+        )
+        self._keep(self.layout.root / place / name)
 
     def link(self) -> None:
         """Put a link to other files where Halocline's folders are, or in them."""
@@ -167,6 +191,9 @@ class World:
         with suppress(OSError):
             self.layout.make_upload(made.id)
             (self.layout.open_upload(made.id) / "zarr.json").write_text("own")
+            part = self.layout.upload_parts(made.id) / secrets.token_hex(16)
+            part.write_text("half")
+            os.utime(part, (self.now, self.now))
             if self.draw.random() < 0.5:
                 self.layout.open_upload(made.id).rename(self.layout.upload(made.id))
                 self.store.uploads.complete(made.id, owner="a", keys=1, size=3)
@@ -189,6 +216,8 @@ class World:
 STEPS: tuple[Callable[[World], None], ...] = (
     World.plant,
     World.plant,
+    World.plant_inside,
+    World.plant_inside,
     World.link,
     World.start,
     World.give,
@@ -265,6 +294,84 @@ def test_links_are_not_followed(tmp_path: Path, place: str, to: str) -> None:
     Sweep(store, layout, 7 * DAY, now=lambda: time.time() + 2 * DAY).run()
     assert (tmp_path / "kept" / "work" / "a.txt").read_text() == "mine"
     assert store.removed.list(before=float("inf")) == []
+
+
+def removed_job(layout: Layout, store: Store) -> str:
+    asked = JobRequest(owner="a", process="p", request={}, fingerprint="f")
+    name = store.jobs.add(asked, queue_limit=9).id
+    store.jobs.cancel(name, owner="a")
+    store.jobs.remove(name, owner="a")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("own", "foreign"),
+    [
+        ("work/attempt-1/pass-000002/t/c/0/0", "work/attempt-1/pass-000002/t/c/0/0.txt"),
+        ("work/attempt-1/pass-000002.json", "work/attempt-1/pass-000002.nc"),
+        ("work/.halocline-abcd1234/sorted-3.json", "work/.halocline-abcd1234/precious"),
+        ("attempt-1/result.zarr/zarr.json", "attempt-1/result.zarr/notes.txt"),
+        ("attempt-1/.result.zarr.0a-1-2.0b.part/zarr.json", "attempt-1/notes.txt"),
+    ],
+)
+def test_what_lies_in_folders_of_a_job_stays_if_it_is_not_ours(
+    tmp_path: Path, own: str, foreign: str
+) -> None:
+    layout, store = Layout(tmp_path), memory_store()
+    claim(layout, store, database="d")
+    folder = layout.job(removed_job(layout, store))
+    for name in (own, foreign):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    sweep = Sweep(store, layout, 7 * DAY, now=lambda: time.time() + 2 * DAY)
+    with patch("halocline_service.datasets.layout._log") as log:
+        sweep.run()
+        sweep.run()
+    assert [path for path in folder.rglob("*") if path.is_file()] == [folder / foreign]
+    assert store.removed.list(before=float("inf")) == []
+    told = {"at": folder, "count": 1, "files": [foreign]}
+    log.warning.assert_called_once_with("files of others kept", **told)
+
+
+def test_what_lies_in_folders_of_an_upload_stays_if_no_object_is_called_so(tmp_path: Path) -> None:
+    layout, store = Layout(tmp_path), memory_store()
+    claim(layout, store, database="d")
+    made = store.uploads.add("a", limit=9).id
+    layout.make_upload(made)
+    sent, parts = layout.open_upload(made), layout.upload_parts(made)
+    kept = [sent / ".notes", sent / ".git" / "config", parts / "a.txt"]
+    (sent / ".git").mkdir()
+    gone = [sent / "t.txt", sent / ".zmetadata.part", parts / secrets.token_hex(16)]
+    for path in (*kept, *gone, parts / "compared"):
+        path.write_text("x")
+    store.uploads.remove(made, owner="a")
+    assert layout.forget_upload(made).left == []
+    assert sorted(path for path in tmp_path.glob("uploads/**/*") if path.is_file()) == sorted(kept)
+
+
+def test_parts_of_a_process_that_was_killed_are_swept(tmp_path: Path) -> None:
+    """Its upload may stay open for long, and so may it be used."""
+    layout, store = Layout(tmp_path), memory_store()
+    claim(layout, store, database="d")
+    made = [store.uploads.add("a", limit=9).id for _ in range(4)]
+    for each in made:
+        layout.make_upload(each)
+    _opened, complete, busy, removed = made
+    old, young = "a" * 32, "b" * 32
+    for each in made:
+        for name in (old, young, "notes.txt", "compared"):
+            (layout.upload_parts(each) / name).write_text("half")
+        ago = time.time() - 1.1 * DAY
+        for name in (old, "notes.txt", "compared"):
+            os.utime(layout.upload_parts(each) / name, (ago, ago))
+        (layout.upload_parts(each) / ("c" * 32)).symlink_to(layout.upload_parts(each) / old)
+    store.uploads.complete(complete, owner="a", keys=1, size=1)
+    store.uploads.remove(removed, owner="a")
+    with alone(layout.upload_parts(busy), seconds=1.0):
+        Sweep(store, layout, 7 * DAY).run()
+    names = [{path.name for path in layout.upload_parts(each).iterdir()} for each in made]
+    link, every = "c" * 32, {old, young, "c" * 32, "notes.txt", "compared"}
+    assert names == [every - {old}, {"notes.txt", link}, every, every]
 
 
 def test_own_files_go_in_the_end(tmp_path: Path) -> None:

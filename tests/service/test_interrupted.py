@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
 
+from halocline_engine.removal import Removal, remove_own
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import MARKER
 from halocline_service.dispatcher.sweep import Sweep
@@ -54,17 +54,17 @@ def test_what_a_delete_left_is_swept(
     kept = {f"{sent(idle, complete=True)}.zarr"}
     upload = sent(idle, complete=complete)
     before = names(idle)
-    left, delete = [step], shutil.rmtree
+    left = [step]
 
-    def rmtree(name: str, **given: Any) -> None:
+    def remove(*words: Any, **given: Any) -> Removal:
         if left[0] == 0:
             raise Interrupted
         left[0] -= 1
-        delete(name, **given)
+        return remove_own(*words, **given)
 
-    place = "halocline_service.datasets.layout.shutil.rmtree"
+    place = "halocline_service.datasets.layout.remove_own"
     with monkeypatch.context() as patch:
-        patch.setattr(place, rmtree)
+        patch.setattr(place, remove)
         answer = idle.client.delete(f"/uploads/{upload}")
         folders = 1 if complete else 2
         assert answer.status_code == (500 if step < folders else 204)
@@ -85,7 +85,7 @@ def test_what_was_removed_is_swept_a_day_later(
 ) -> None:
     upload = sent(idle, complete=True)
     with monkeypatch.context() as patch:
-        patch.setattr(Layout, "forget_upload", Mock(return_value=False))
+        patch.setattr(Layout, "forget_upload", Mock(return_value=Removal()))
         assert idle.client.delete(f"/uploads/{upload}").status_code == 204
     sweep(idle, days=0.9)
     assert names(idle) == {f"{upload}.zarr"}

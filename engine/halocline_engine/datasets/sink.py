@@ -50,14 +50,18 @@ class ArraySink:
 
 
 def create_store(
-    path: Path, uses: Sequence[FieldUse], grid: Grid, chunks: Mapping[str, Mapping[str, int]]
+    path: Path,
+    uses: Sequence[FieldUse],
+    grid: Grid,
+    chunks: Mapping[str, Mapping[str, int]],
+    attributes: Mapping[str, Any],
 ) -> None:
     """Create a store of uncompressed arrays, named as the fields are, between two passes.
 
-    `chunks` gives the size along each dimension of each field.
+    `chunks` gives the size along each dimension of each field, `attributes` those of the store.
     """
     with full_disk(path):
-        ZARR.create_group(str(path), zarr_format=3)
+        ZARR.create_group(str(path), zarr_format=3, attributes=dict(attributes))
         for use in uses:
             ZARR.create_array(
                 store=str(path),

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import importlib
 import os
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -255,11 +254,7 @@ def _values(dataset: xr.Dataset, name: str, region: Region) -> NDArray[Any]:
 
 
 def spool(dataset: xr.Dataset, names: Sequence[str], path: Path) -> Source:
-    """Write some variables of a dataset to a store, for other processes to read; return it.
-
-    What an earlier run left there is replaced.
-    """
-    shutil.rmtree(path, ignore_errors=True)
+    """Write some variables of a dataset to a new store, for other processes to read; return it."""
     plain = xr.Dataset({name: dataset[name].variable for name in dict.fromkeys(names)})
     encoding = {name: {"_FillValue": None} for name in plain.data_vars}
     with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from halocline_engine.errors import CapacityError
 from halocline_engine.ir.nodes import If
 from halocline_engine.ir.walk import accesses_of, expressions, statements, targets_of, walk
 from halocline_engine.schedule.nodes import Kernel, Schedule
-from halocline_engine.schedule.temporaries import kernels_of
+from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["LARGEST", "Size", "check_size", "size_of"]
 

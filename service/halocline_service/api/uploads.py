@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -15,6 +14,7 @@ from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import Link, OpenUpload, UploadInfo, UploadList, timestamp
 from halocline_service.api.usage import refuse_in_use
 from halocline_service.datasets.digests import digest_of
+from halocline_service.datasets.layout import COMPARED
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
 from halocline_service.datasets.turns import BusyError, alone
 from halocline_service.jobs.job import Upload
@@ -25,7 +25,6 @@ __all__ = ["router"]
 router = APIRouter(tags=["Uploads"])
 
 _TURN_SECONDS = 20.0
-_COMPARED = "compared"  # a file among the parts: the digest was found to be right
 _ROOM = (
     "Delete some: 'halocline uploads ls' (GET /uploads) lists them, and 'halocline uploads rm ID' "
     "(DELETE /uploads/{id}) deletes one. What was sent for jobs goes with the last of them."
@@ -160,7 +159,7 @@ def complete(request: Request, upload: OwnUpload, here: Here, owner: Owner) -> U
             done = uploads.complete(upload.id, owner=owner, keys=census.keys, size=census.bytes)
         if done is None:
             raise ProblemError("upload", f"Upload '{upload.id}' was deleted by another request.")
-        shutil.rmtree(here.layout.upload_parts(upload.id), ignore_errors=True)
+        here.layout.forget_parts(upload.id)
     meter(request).forget(upload.id)
     return _info(done, base_url(request))
 
@@ -186,7 +185,7 @@ def _alone(here: Context, upload: Upload) -> Generator[None]:
 def _freeze(here: Context, upload: Upload) -> Census:
     """Take the store away from its writers and check it; give it back if it is not good."""
     sent, frozen = here.layout.open_upload(upload.id), here.layout.upload(upload.id)
-    compared = here.layout.upload_parts(upload.id) / _COMPARED
+    compared = here.layout.upload_parts(upload.id) / COMPARED
     if not frozen.exists():  # else an earlier request came this far and no further
         compared.unlink(missing_ok=True)
         try:

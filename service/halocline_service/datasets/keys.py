@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["METADATA", "is_metadata", "locate"]
+__all__ = ["METADATA", "is_key", "is_metadata", "locate"]
 
 METADATA = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 _LONGEST_KEY = 1024
@@ -22,7 +22,7 @@ def locate(store: Path, key: str) -> Path | None:
 
     The file need not exist. A key that goes through a link is none, wherever the link leads.
     """
-    if not _is_key(key):
+    if not is_key(key):
         return None
     names = key.split("/")
     real = os.path.realpath(store.joinpath(*names))
@@ -30,7 +30,8 @@ def locate(store: Path, key: str) -> Path | None:
     return store.joinpath(*names) if is_plain else None
 
 
-def _is_key(key: str) -> bool:
+def is_key(key: str) -> bool:
+    """Say whether a text may be a key of a Zarr store."""
     return len(key) <= _LONGEST_KEY and all(_is_name(name) for name in key.split("/"))
 
 

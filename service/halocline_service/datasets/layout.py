@@ -10,24 +10,37 @@ uploads/<id>.parts/                    objects that are not whole yet
 uploads/<id>.zarr/                     what was checked: .open, renamed under its late writers
 ```
 
-Nothing else is ever deleted: what lies beside these names stays, and links are not followed.
+Nothing else is ever deleted: what lies beside these names stays, and so do files in them of names
+that Halocline does not write, with the folders that hold them. Links are neither followed nor
+deleted.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import shutil
-from collections.abc import Collection, Generator
+import stat
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
+from halocline_engine.removal import Removal, is_own, remove_own
+from halocline_service.datasets.keys import is_key
 from halocline_service.jobs.job import Job, Lease, Removed, is_id
 
-__all__ = ["Layout"]
+__all__ = ["COMPARED", "Layout"]
 
+_log = structlog.get_logger()
+
+#: A file among the parts of an upload: its digest was found to be right.
+COMPARED = "compared"
 _OWN = re.compile("work|attempt-[0-9]+")  # folders of a job, and of nobody else
+_PART = re.compile("[0-9a-f]{32}")
+_TOLD = 5  # of the files that stay, so many are named in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +102,44 @@ class Layout:
             self.open_upload(upload_id).mkdir(mode=0o700, exist_ok=True)
             parts.mkdir(mode=0o700, exist_ok=True)
 
-    def forget(self, gone: Removed) -> bool:
-        """Delete what is left of a job or an upload; say whether there was anything."""
+    def forget(self, gone: Removed) -> Removal:
+        """Delete what is left of a job or an upload."""
         return self.forget_job(gone.id) if gone.kind == "job" else self.forget_upload(gone.id)
 
-    def forget_job(self, job_id: str) -> bool:
-        """Delete the files of a job; say whether there were any."""
+    def forget_job(self, job_id: str) -> Removal:
+        """Delete the files of a job."""
         with _own_folders(self.job(job_id)) as own:
             deleted = own.delete(_OWN)
         with suppress(OSError):  # what someone else put there stays, and so does the folder
             self.job(job_id).rmdir()
         return deleted
 
-    def forget_upload(self, upload_id: str) -> bool:
-        """Delete the files of an upload; say whether there were any."""
+    def forget_upload(self, upload_id: str) -> Removal:
+        """Delete the files of an upload."""
         with _own_folders(self.root / "uploads", follow=True) as own:
-            return own.delete(_of_upload(upload_id))
+            return own.delete(_of_upload(upload_id, "open|parts|zarr"))
 
-    def holds(self, gone: Removed) -> bool:
-        """Say whether files of a removed job or upload are there."""
-        if gone.kind == "job":
-            with _own_folders(self.job(gone.id)) as own:
-                return bool(own.names(_OWN))
+    def forget_parts(self, upload_id: str) -> Removal:
+        """Delete the parts of an upload that is complete."""
         with _own_folders(self.root / "uploads", follow=True) as own:
-            return bool(own.names(_of_upload(gone.id)))
+            return own.delete(_of_upload(upload_id, "parts"))
 
-    def prune(self, job: Job) -> bool:
-        """Delete what a finished job no longer needs: its workspace and unpublished attempts.
+    def forget_old_parts(self, upload_id: str, *, before: float) -> int:
+        """Delete parts of an open upload that grew last before a time; say how many."""
+        parts = self.upload_parts(upload_id)
+        found = [parts / name for name in _names(parts) if _PART.fullmatch(name)]
+        old = [path for path in found if _grew(path) < before]
+        for path in old:
+            path.unlink(missing_ok=True)
+        return len(old)
 
-        Says whether there was anything.
-        """
+    def with_parts(self) -> list[str]:
+        """Give the identifiers of uploads that have a folder of parts."""
+        names = (Path(name) for name in _names(self.root / "uploads"))
+        return sorted(each.stem for each in names if each.suffix == ".parts" and is_id(each.stem))
+
+    def prune(self, job: Job) -> Removal:
+        """Delete what a finished job no longer needs: its workspace and unpublished attempts."""
         published = (job.outputs or {}).get("zarr", {})
         kept = {Path(folder).parts[0] for folder in published.values()}
         with _own_folders(self.job(job.id)) as own:
@@ -139,14 +160,39 @@ def _checked(name: str) -> str:
     return name
 
 
-def _of_upload(upload_id: str) -> re.Pattern[str]:
-    return re.compile(re.escape(_checked(upload_id)) + r"\.(open|parts|zarr)")
+def _of_upload(upload_id: str, kinds: str) -> re.Pattern[str]:
+    return re.compile(re.escape(_checked(upload_id)) + rf"\.({kinds})")
+
+
+def _is_sent(path: str) -> bool:
+    """Say whether a path in a store of an upload is that of an object, or a draft of metadata."""
+    return is_key(path) or path == ".zmetadata.part"
+
+
+def _is_part(path: str) -> bool:
+    return path == COMPARED or _PART.fullmatch(path) is not None
+
+
+def _own_in(folder: str) -> Callable[[str], bool]:
+    """Give what tells Halocline's files from others in a folder of its own."""
+    kinds = {".parts": _is_part, ".open": _is_sent, ".zarr": _is_sent}
+    return kinds.get(Path(folder).suffix, is_own)
+
+
+def _grew(path: Path) -> float:
+    """Say when a file grew last; endlessly late where it is none, or became whole meanwhile."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return math.inf
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class _Folders:
-    """The folders in an open folder; links are none, wherever they lead."""
+    """The folders in an open folder, which is called `at`; links are none, wherever they lead."""
 
+    at: Path
     within: int | None
 
     def names(self, own: re.Pattern[str]) -> list[str]:
@@ -160,12 +206,19 @@ class _Folders:
                 if own.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
             )
 
-    def delete(self, own: re.Pattern[str], *, but: Collection[str] = ()) -> bool:
-        """Delete those that are Halocline's; say whether there were any."""
-        names = [name for name in self.names(own) if name not in but]
-        for name in names:
-            shutil.rmtree(name, ignore_errors=True, dir_fd=self.within)
-        return bool(names)
+    def delete(self, own: re.Pattern[str], *, but: Collection[str] = ()) -> Removal:
+        """Delete those that are Halocline's, without what someone else put into them."""
+        every = Removal()
+        for name in self.names(own):
+            if name not in but:
+                removal = remove_own(name, _own_in(name), dir_fd=self.within)
+                every.gone += removal.gone
+                every.kept += [f"{name}/{path}" for path in removal.kept]
+                every.left += [f"{name}/{path}" for path in removal.left]
+        if every.gone and every.kept:
+            told = every.kept[:_TOLD]
+            _log.warning("files of others kept", at=self.at, count=len(every.kept), files=told)
+        return every
 
 
 @contextmanager
@@ -174,9 +227,9 @@ def _own_folders(folder: Path, *, follow: bool = False) -> Generator[_Folders]:
     try:
         found = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | (0 if follow else os.O_NOFOLLOW))
     except OSError:
-        yield _Folders(None)
+        yield _Folders(folder, None)
         return
     try:
-        yield _Folders(found)
+        yield _Folders(folder, found)
     finally:
         os.close(found)

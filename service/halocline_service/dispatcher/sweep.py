@@ -47,6 +47,7 @@ class Sweep:
                 self._prune(name)
         self._expire()
         self._release()
+        self._drop_parts()
 
     def tidy(self, job_id: str) -> None:
         """Delete what a job that has ended no longer needs, unless another still writes.
@@ -61,16 +62,17 @@ class Sweep:
     def _prune(self, job_id: str) -> None:
         job = self.store.jobs.get(job_id, owner=None)
         ended = job is not None and job.is_final and job.lease_owner is None
-        if job is not None and ended and self.layout.prune(job):
+        if job is not None and ended and self.layout.prune(job).gone:
             _log.info("workspace deleted", job_id=job_id)
 
     def _clear(self) -> None:
         """Delete what is left of what was removed, and forget that it was there."""
         for gone in self.store.removed.list(before=self.now() - REMAINS_SECONDS):
             told = {"kind": gone.kind, "id": gone.id, "removed": gone.at}
-            if self.layout.forget(gone):
+            removal = self.layout.forget(gone)
+            if removal.gone:
                 _log.info("files of what was removed deleted", **told)
-            if self.layout.holds(gone):
+            if removal.left:
                 _log.warning("files of what was removed cannot be deleted", **told)
             else:
                 self.store.removed.forget(gone)
@@ -100,3 +102,25 @@ class Sweep:
             if self.store.uploads.release(upload.id) is not None:
                 self.layout.forget_upload(upload.id)
                 _log.info("unused upload deleted", upload_id=upload.id, owner=upload.owner)
+
+    def _drop_parts(self) -> None:
+        """Delete parts that their process left: it was killed before they were whole."""
+        for upload_id in self.layout.with_parts():
+            try:
+                with alone(self.layout.upload_parts(upload_id), seconds=0.0):
+                    if self._drop_parts_of(upload_id):
+                        _log.info("unfinished parts deleted", upload_id=upload_id)
+            except BusyError:
+                continue
+
+    def _drop_parts_of(self, upload_id: str) -> int:
+        """Delete those that nothing comes for; of complete uploads all, and of removed ones none.
+
+        Files of removed uploads go a day after their rows.
+        """
+        found = self.store.uploads.get(upload_id, owner=None)
+        if found is None:
+            return 0
+        if found.is_complete:
+            return self.layout.forget_parts(upload_id).gone
+        return self.layout.forget_old_parts(upload_id, before=self.now() - REMAINS_SECONDS)

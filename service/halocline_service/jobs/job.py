@@ -110,7 +110,7 @@ class Job(JobSummary):
     fence: int  # grows with every claim; a writer with an older one is ignored
     lease_owner: str | None  # who may write files for it
     beats: int  # grows while that one lives
-    retry_at: float | None  # no attempt before
+    retry_wait: float | None  # seconds without an attempt, from when the last one was cut off
 
     @property
     def lease(self) -> Lease:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import (
@@ -16,20 +17,34 @@ from sqlalchemy import (
     select,
 )
 
-from halocline_service.jobs.setbacks import LONGEST_WAIT
 from halocline_service.jobs.states import Event, State, sources
 from halocline_service.store.base import Wish
 from halocline_service.store.tables import job, share
 
-__all__ = ["next_job"]
+__all__ = ["next_job", "waiting_jobs"]
+
+_MOST_WAITING = 1000  # others are looked at when these had their turn
 
 
-def next_job(worker: str, wish: Wish, now: float) -> Select[Any, Any]:
-    """Select the id and the owner of the job that a worker should take; see `JobStore.claim`."""
+def waiting_jobs() -> Select[Any, Any, Any]:
+    """Select those that wait for their next attempt: id, fence, and for how many seconds."""
+    return (
+        select(job.c.id, job.c.fence, job.c.retry_wait)
+        .where(job.c.retry_wait.is_not(None), job.c.state.in_(sources(Event.CLAIM)))
+        .order_by(job.c.id)
+        .limit(_MOST_WAITING)
+    )
+
+
+def next_job(worker: str, wish: Wish, waited: Collection[str]) -> Select[Any, Any]:
+    """Select the id and the owner of the job that a worker should take; see `JobStore.claim`.
+
+    `waited` are jobs whose wait is over.
+    """
     waiting = (
         select(job.c.owner, func.min(job.c.id).label("first"))
         .where(_is_unfinished(job), job.c.state.in_(sources(Event.CLAIM)))
-        .where(_is_due(now), _is_trusted())
+        .where(_is_due(waited), _is_trusted())
         .group_by(job.c.owner)
     )
     if wish.processes is not None:
@@ -59,10 +74,8 @@ def _is_unfinished(table: FromClause) -> ColumnElement[bool]:
     return table.c.state.in_([literal_column("'queued'"), literal_column("'running'")])
 
 
-def _is_due(now: float) -> ColumnElement[bool]:
-    """Whether a job has waited; a wait that is too long comes of a clock that was set back."""
-    after = job.c.retry_at
-    return or_(after.is_(None), after <= now, after > now + LONGEST_WAIT)
+def _is_due(waited: Collection[str]) -> ColumnElement[bool]:
+    return or_(job.c.retry_wait.is_(None), job.c.id.in_(sorted(waited)))
 
 
 def _is_trusted() -> ColumnElement[bool]:

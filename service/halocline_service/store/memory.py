@@ -11,21 +11,25 @@ from halocline_service.jobs.job import JsonObject, new_id
 from halocline_service.store.base import ApiKey, Clock, Store
 from halocline_service.store.memory_jobs import MemoryChanges, MemoryJobs
 from halocline_service.store.memory_uploads import MemoryRemoved, MemoryUploads
+from halocline_service.store.waits import Heard
 
 __all__ = ["MemoryKeys", "MemoryPresence", "memory_store"]
 
 
-def memory_store(*, clock: Clock = time.time) -> Store:
-    """Make an empty store that lives as long as this process."""
+def memory_store(*, clock: Clock = time.time, ticks: Clock = time.monotonic) -> Store:
+    """Make an empty store that lives as long as this process.
+
+    `clock` tells the time, and may be set; `ticks` is monotonic.
+    """
     removed = MemoryRemoved(clock)
     uploads = MemoryUploads(clock, removed)
     identity = new_id()
     changes = MemoryChanges()
     return Store(
-        jobs=MemoryJobs(clock, changes, uploads, removed),
+        jobs=MemoryJobs(clock, ticks, changes, uploads, removed),
         uploads=uploads,
         keys=MemoryKeys(clock),
-        presence=MemoryPresence(clock),
+        presence=MemoryPresence(clock, ticks),
         removed=removed,
         identity=lambda: identity,
         changes=changes,
@@ -67,8 +71,9 @@ class MemoryKeys:
 class MemoryPresence:
     """`PresenceStore` in a dictionary."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, ticks: Clock) -> None:
         self._now = clock
+        self._heard = Heard(clock, ticks)
         self._seen: dict[str, tuple[float, dict[str, Any]]] = {}
 
     def beat(self, name: str, info: JsonObject) -> None:
@@ -77,5 +82,5 @@ class MemoryPresence:
 
     def alive(self, *, within: float) -> Sequence[JsonObject]:
         """Give what the dispatchers said that were heard of in the last seconds."""
-        since = self._now() - within
-        return [info for _, (seen, info) in sorted(self._seen.items()) if seen >= since]
+        names = self._heard.within(within, {name: at for name, (at, _) in self._seen.items()})
+        return [self._seen[name][1] for name in sorted(names)]

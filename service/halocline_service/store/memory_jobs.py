@@ -19,7 +19,7 @@ from halocline_service.jobs.job import (
     Lease,
     new_id,
 )
-from halocline_service.jobs.setbacks import LONGEST_WAIT, PROGRESS, Cause, setback
+from halocline_service.jobs.setbacks import PROGRESS, Cause, setback
 from halocline_service.jobs.states import FINAL, Event, State, after, target
 from halocline_service.store.base import (
     ANY,
@@ -37,6 +37,7 @@ from halocline_service.store.base import (
     status_note,
 )
 from halocline_service.store.memory_uploads import MemoryRemoved, MemoryUploads, in_page
+from halocline_service.store.waits import Waits
 
 __all__ = ["MemoryChanges", "MemoryJobs"]
 
@@ -68,11 +69,13 @@ class MemoryJobs:
     def __init__(
         self,
         clock: Clock,
+        ticks: Clock,
         changes: MemoryChanges,
         uploads: MemoryUploads,
         removed: MemoryRemoved,
     ) -> None:
         self._now = clock
+        self._waits = Waits(ticks)
         self._changes = changes
         self._uploads = uploads
         self._removed = removed
@@ -112,7 +115,7 @@ class MemoryJobs:
                 fence=0,
                 lease_owner=None,
                 beats=0,
-                retry_at=None,
+                retry_wait=None,
                 created=now,
                 started=None,
                 updated=now,
@@ -185,7 +188,7 @@ class MemoryJobs:
                     attempt=chosen.attempt + 1,
                     fence=chosen.fence + 1,
                     lease_owner=worker,
-                    retry_at=None,
+                    retry_wait=None,
                     started=now if chosen.started is None else chosen.started,
                     updated=now,
                     message="Started.",
@@ -197,12 +200,17 @@ class MemoryJobs:
         crashed = any(each.crashes for each in running)
         everyone = Counter(each.owner for each in running)
         mine = Counter(each.owner for each in running if each.lease_owner == worker)
-        now = self._now()
+        waiting = [
+            (each.lease, each.retry_wait)
+            for each in self._jobs.values()
+            if after(each.state, Event.CLAIM) and each.retry_wait is not None
+        ]
+        waited = set(self._waits.over(waiting))
         fitting = [
             each
             for each in self._jobs.values()
             if after(each.state, Event.CLAIM)
-            and (each.retry_at is None or not now < each.retry_at <= now + LONGEST_WAIT)
+            and (each.retry_wait is None or each.id in waited)
             and not (each.crashes and crashed)
             and (wish.processes is None or each.process in wish.processes)
             and (wish.most is None or mine[each.owner] < wish.most)
@@ -276,8 +284,8 @@ class MemoryJobs:
             why = lost_error(what.losses) if error is None else error
             self._leave(counted, what.event, message=str(why["message"]), error=why)
         else:
-            retry_at = self._now() + what.wait if what.wait else None
-            self._leave(counted, what.event, message=message, retry_at=retry_at)
+            self._waits.begin(found.lease)
+            self._leave(counted, what.event, message=message, retry_wait=what.wait or None)
 
     def _leave(self, found: Job, event: Event, **values: Any) -> None:
         now = self._now()

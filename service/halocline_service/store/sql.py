@@ -14,14 +14,22 @@ from halocline_service.store.database import BUSY_SECONDS, connect, reading, wri
 from halocline_service.store.sql_jobs import SqlJobs
 from halocline_service.store.sql_uploads import SqlUploads
 from halocline_service.store.tables import api_key, dispatcher, installation, metadata, removed
+from halocline_service.store.waits import Heard
 
 __all__ = ["SqlKeys", "SqlPresence", "SqlRemoved", "open_store"]
 
 
-def open_store(url: str, *, clock: Clock = time.time, wait: float = BUSY_SECONDS) -> Store:
+def open_store(
+    url: str,
+    *,
+    clock: Clock = time.time,
+    ticks: Clock = time.monotonic,
+    wait: float = BUSY_SECONDS,
+) -> Store:
     """Open a database whose schema is up to date (see `migrate`).
 
-    `wait` is how long a statement waits, in seconds, while another process has the database locked.
+    `clock` tells the time, and may be set; `ticks` is monotonic. `wait` is how long a statement
+    waits, in seconds, while another process has the database locked.
     """
     engine = connect(url, wait)
 
@@ -45,10 +53,10 @@ def open_store(url: str, *, clock: Clock = time.time, wait: float = BUSY_SECONDS
         engine.dispose()
 
     return Store(
-        jobs=SqlJobs(engine, clock),
+        jobs=SqlJobs(engine, clock, ticks),
         uploads=SqlUploads(engine, clock),
         keys=SqlKeys(engine, clock),
-        presence=SqlPresence(engine, clock),
+        presence=SqlPresence(engine, clock, ticks),
         removed=SqlRemoved(engine),
         identity=identity,
         changes=changes,
@@ -99,9 +107,10 @@ class SqlKeys:
 class SqlPresence:
     """`PresenceStore` over SQLAlchemy Core."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, ticks: Clock) -> None:
         self._engine = engine
         self._now = clock
+        self._heard = Heard(clock, ticks)
 
     def beat(self, name: str, info: JsonObject) -> None:
         """Say that a dispatcher is alive, and forget those not heard of for a day."""
@@ -113,9 +122,11 @@ class SqlPresence:
 
     def alive(self, *, within: float) -> Sequence[JsonObject]:
         """Give what the dispatchers said that were heard of in the last seconds."""
-        statement = select(dispatcher.c.info).where(dispatcher.c.seen >= self._now() - within)
+        statement = select(dispatcher.c.name, dispatcher.c.seen, dispatcher.c.info)
         with reading(self._engine) as db:
-            return list(db.execute(statement.order_by(dispatcher.c.name)).scalars())
+            found = db.execute(statement.order_by(dispatcher.c.name)).all()
+        names = self._heard.within(within, {name: seen for name, seen, _ in found})
+        return [info for name, _, info in found if name in names]
 
 
 class SqlRemoved:

@@ -49,7 +49,7 @@ from halocline_service.store.base import (
     status_note,
 )
 from halocline_service.store.changes import announce
-from halocline_service.store.claims import next_job
+from halocline_service.store.claims import next_job, waiting_jobs
 from halocline_service.store.database import paged, reading, take_turns, writing
 from halocline_service.store.sql_uploads import (
     hold_uploads,
@@ -59,6 +59,7 @@ from halocline_service.store.sql_uploads import (
     use_uploads,
 )
 from halocline_service.store.tables import job, job_event, share
+from halocline_service.store.waits import Waits
 
 __all__ = ["SqlJobs"]
 
@@ -68,9 +69,10 @@ _SUMMARY = [job.c[field.name] for field in fields(JobSummary)]
 class SqlJobs:
     """`JobStore` over SQLAlchemy Core."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, ticks: Clock) -> None:
         self._engine = engine
         self._now = clock
+        self._waits = Waits(ticks)
 
     def add(self, asked: JobRequest, *, queue_limit: int) -> Job:
         """Store a job as queued; see `JobStore`."""
@@ -162,12 +164,14 @@ class SqlJobs:
     def claim(self, worker: str, wish: Wish = ANY) -> Job | None:
         """Take the queued job whose turn it is; see `JobStore`."""
         with reading(self._engine) as db:  # others need not wait where there is nothing
-            if db.execute(next_job(worker, wish, self._now())).first() is None:
+            waiting = [(Lease(*each), wait) for *each, wait in db.execute(waiting_jobs())]
+            waited = self._waits.over(waiting)
+            if db.execute(next_job(worker, wish, waited)).first() is None:
                 return None
         with writing(self._engine) as db:
             take_turns(db, "claim")
             now = self._now()
-            chosen = db.execute(next_job(worker, wish, now)).first()
+            chosen = db.execute(next_job(worker, wish, waited)).first()
             if chosen is None:
                 return None
             _serve(db, chosen.owner)
@@ -254,10 +258,9 @@ class SqlJobs:
             why = lost_error(after.losses) if error is None else error
             told = str(why["message"])
             return self._leave(db, found.lease, after.event, message=told, error=why, **counts)
-        retry_at = self._now() + after.wait if after.wait else None
-        return self._leave(
-            db, found.lease, after.event, message=message, retry_at=retry_at, **counts
-        )
+        self._waits.begin(found.lease)
+        counts["retry_wait"] = after.wait or None
+        return self._leave(db, found.lease, after.event, message=message, **counts)
 
     def _leave(
         self, db: Connection, lease: Lease, event: Event, *, message: str, **values: Any
@@ -406,7 +409,7 @@ def _claiming(job_id: str, worker: str, now: float) -> ReturningUpdate[Any]:
             attempt=job.c.attempt + 1,
             fence=job.c.fence + 1,
             lease_owner=worker,
-            retry_at=None,
+            retry_wait=None,
             started=func.coalesce(job.c.started, now),
             updated=now,
             message="Started.",

@@ -101,7 +101,7 @@ job = Table(
     Column("fence", Integer, nullable=False),
     Column("lease_owner", _Told(200)),
     Column("beats", Integer, nullable=False),
-    Column("retry_at", Float),
+    Column("retry_wait", Float),
     Column("created", Float, nullable=False),
     Column("started", Float),
     Column("updated", Float, nullable=False),
@@ -111,9 +111,15 @@ job = Table(
     # All that a claim looks at, so that it reads no rows (`claims`).
     Index(
         "ix_job_unfinished",
-        *("state", "owner", "id", "process", "crashes", "retry_at", "lease_owner"),
+        *("state", "owner", "id", "process", "crashes", "retry_wait", "lease_owner"),
         sqlite_where=text("state IN ('queued', 'running')"),
         postgresql_where=text("state IN ('queued', 'running')"),
+    ),
+    Index(
+        "ix_job_waiting",
+        *("state", "id", "fence", "retry_wait"),
+        sqlite_where=text("retry_wait IS NOT NULL"),
+        postgresql_where=text("retry_wait IS NOT NULL"),
     ),
     Index(
         "ix_job_held",

@@ -8,165 +8,26 @@ import logging
 import re
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from emulation.machine import EmulatedMachine
-from programs import COLUMNS, DIFFUSION, SCALED, Box, drawn, reference, scheduled
+from idle import DOMAIN, FAST, USUAL, Bench, IdleMachine
+from programs import DIFFUSION, SCALED, Box, drawn, reference, scheduled
 
 import halocline_engine as he
-from halocline_engine.backends.base import TuneMode
-from halocline_engine.backends.cuda.candidates import candidates
 from halocline_engine.backends.cuda.choice import Choice, choice_from, choice_text
 from halocline_engine.backends.cuda.launch import Dim3
 from halocline_engine.backends.cuda.run import CudaExecutable
 from halocline_engine.backends.cuda.tiling import Tile
-from halocline_engine.backends.cuda.trial import COMPILING
 from halocline_engine.backends.cuda.tuned import TunedExecutable
 from halocline_engine.backends.cuda.tuner import Device, Tuner
-from halocline_engine.backends.cuda.tunings import Tunings
-from halocline_engine.backends.cuda.views import usual_variant
 from halocline_engine.cache import Cache
-from halocline_engine.errors import ArgumentError, CapacityError, DeviceError
-from halocline_engine.schedule.nodes import Schedule
-from halocline_engine.schedule.tune import Tuning, proposed
+from halocline_engine.errors import ArgumentError, DeviceError
 from halocline_engine.schedule.tune_cost import Chip
 from halocline_engine.stencil import Stencil
-
-DOMAIN: Box = (70, 40, 9)
-USUAL, FAST = (32, 4, 1), (64, 2, 1)
-
-
-@dataclass
-class Launched:
-    name: str
-    block: Dim3
-    addresses: tuple[int, ...]
-
-
-@dataclass
-class Idle:
-    """Kernels that only say that they were launched."""
-
-    machine: IdleMachine
-
-    def launch(
-        self, name: str, grid: Dim3, block: Dim3, arguments: tuple[Any, ...], shared: int = 0
-    ) -> None:
-        if block in self.machine.refused:
-            raise DeviceError(f"A block of {block} is refused.")
-        addresses = tuple(int(a) for a in arguments if a.dtype == np.uint64)
-        self.machine.launched.append(Launched(name, block, addresses))
-
-    def ready(
-        self,
-        name: str,
-        grid: Dim3,
-        block: Dim3,
-        arguments: tuple[Any, ...],
-        shared: int = 0,
-        changing: Sequence[int] = (),
-        *,
-        follows: bool = False,
-    ) -> Callable[..., None]:
-        def launch(*values: Any) -> None:
-            given = list(arguments)
-            for place, value in zip(changing, values, strict=True):
-                given[place] = arguments[place].dtype.type(value)
-            self.launch(name, grid, block, tuple(given), shared)
-
-        return launch
-
-
-class IdleMachine(EmulatedMachine):
-    """Compiles nothing; `compiling` is called with each source first, and may wait or raise."""
-
-    def __init__(self, compiling: Callable[[str], None] = lambda _: None) -> None:
-        super().__init__(Path())
-        self.compiling = compiling
-        self.refused: set[Dim3] = set()
-        self.launched: list[Launched] = []
-        self.full = False
-
-    @property
-    def compiler(self) -> str:
-        return "none"
-
-    def compile(self, source: str) -> bytes:
-        self.compiling(source)
-        self.sources.append(source)
-        return source.encode()
-
-    def load(self, code: bytes) -> Any:
-        return Idle(self)
-
-    def allocate(
-        self,
-        size: int,
-        start: Callable[[int], int],
-        shape: Box,
-        dtype: np.dtype[Any],
-        strides: Box,
-    ) -> Any:
-        if self.full:
-            raise CapacityError("There is no room.", needed=size, available=0)
-        return super().allocate(size, start, shape, dtype, strides)
-
-
-@dataclass
-class Bench:
-    """An executable, with what it runs on, where times are those of the last block's shape."""
-
-    folder: Path
-    mode: TuneMode = "cached"
-    schedule: Schedule = field(default_factory=lambda: scheduled(SCALED))
-    idle: IdleMachine = field(default_factory=IdleMachine)
-    seconds: dict[Dim3, float] = field(default_factory=lambda: {FAST: 0.5})
-    time: float = 0.0
-    timed: int = 0
-    cubins: Path | None = None
-    broken: bool = False
-
-    def __post_init__(self) -> None:
-        self.tunings = Tunings(self.folder / "tunings")
-        device = Device("Fake 1", Chip(), self._seconds_of)
-        tuner = Tuner(self.schedule, device, self.tunings, self.mode, 20.0, lambda: self.time)
-        cache = Cache(self.cubins or self.folder / "cubins")
-        self.executable = TunedExecutable(tuner, self.idle, cache)
-        self.fields = {"a": drawn((72, 42, 9)), "b": np.full((70, 40, 9), np.nan)}
-        self.fields = {name: np.asfortranarray(array) for name, array in self.fields.items()}
-        self.origins: dict[str, Box] = {"a": (0, 1, 0), "b": (0, 0, 0)}
-
-    def _seconds_of(self, work: Callable[[], None]) -> float:
-        self.timed += 1
-        if self.broken:
-            raise DeviceError("The clock stopped.")
-        self.idle.launched.clear()
-        work()
-        return sum(self.seconds.get(one.block, 1.0) for one in self.idle.launched)
-
-    def call(self) -> Dim3:
-        """Call it, and return the shape of the block that ran last."""
-        self.idle.launched.clear()
-        self.executable(self.fields, {"c": 0.5}, self.origins, DOMAIN)
-        return self.idle.launched[-1].block
-
-    def tune(self) -> Tuning | None:
-        return self.executable.tune(self.fields, {"c": 0.5}, self.origins, DOMAIN, 20.0)
-
-    def files(self) -> list[Path]:
-        return sorted((self.folder / "tunings").glob("*"))
-
-    def settled(self) -> None:
-        """Wait until all that was begun is compiled."""
-        for thread in threading.enumerate():
-            if thread.name == COMPILING:
-                thread.join(60)
 
 
 def test_nothing_known_is_the_usual_way(tmp_path: Path) -> None:
@@ -394,49 +255,6 @@ def two(a: Field[float64], b: Field[float64], c: Field[float64]):
     assert tuning.label == "the best of each kernel"
     assert tuning.gain == pytest.approx(2.0)
     assert dict(choice_from(tuning.options).tiles).keys() == {"kernel0", "kernel1"}
-
-
-@pytest.mark.parametrize("text", [SCALED, DIFFUSION])
-def test_candidates_are_ways_that_the_target_can_take(text: str) -> None:
-    schedule = scheduled(text)
-    found = candidates(schedule, usual_variant(schedule), (1021, 1019, 80), Chip())
-    assert choice_from(found[0].options) == Choice()
-    assert len({one.options for one in found}) == len(found) > 20
-    for one in found:
-        assert choice_text(choice_from(one.options)) == one.options
-        assert one.cost > 0
-    few = proposed(found, 12)
-    assert len(few) == 12
-    assert few[1].cost <= few[-1].cost
-
-
-STAR = """
-def star(u: Field[float64], v: Field[float64]):
-    with computation(PARALLEL), interval(...):
-        v = u + 0.5 * u[-2, 0, 0] - u[2, 0, 0] * u[0, -1, 0] + u[0, 2, 0] - u[0, 0, 1] * u[0, 0, -2]
-"""
-
-
-@pytest.mark.parametrize("text", [STAR, COLUMNS])
-def test_candidates_have_the_bits_of_the_reference(
-    tmp_path: Path, machine: EmulatedMachine, text: str
-) -> None:
-    schedule = scheduled(text)
-    names = [f.name for f in schedule.program.fields]
-    several = candidates(schedule, usual_variant(schedule), (1024, 1024, 64), Chip())
-    domain: Box = (37, 19, 9)
-    memory = CudaExecutable(schedule, machine, Cache(tmp_path)).memory
-    for one in Random(7).sample(several, 5):
-        fields: dict[str, Any] = {}
-        for seed, name in enumerate(names):
-            fields[name] = memory.empty((41, 23, 12), np.dtype("float64"), (2, 2, 2))
-            fields[name][...] = drawn((41, 23, 12), seed)
-        origins: dict[str, Box] = dict.fromkeys(names, (2, 2, 2))
-        expected = reference(schedule, fields, {}, origins, domain)
-        choose = choice_from(one.options).tile_for
-        CudaExecutable(schedule, machine, Cache(tmp_path), choose)(fields, {}, origins, domain)
-        for name in names:
-            np.testing.assert_array_equal(fields[name], expected[name], err_msg=one.label)
 
 
 def test_temporaries_may_go_elsewhere(tmp_path: Path, machine: EmulatedMachine) -> None:

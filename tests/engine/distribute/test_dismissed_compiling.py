@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.events import Event, Planned
+from halocline_engine.distribute.tasks.events import Event, Planned
 
 
 def branches(count: int) -> str:

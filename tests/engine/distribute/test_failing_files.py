@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import errno
-import shutil
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -159,16 +159,18 @@ def test_an_error_of_a_file_is_no_lost_cluster() -> None:
 def test_a_folder_that_is_still_written_to_goes_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = shutil.rmtree
-    calls: list[Path] = []
+    """Something is written into it just before it is removed, twice."""
+    whole = os.rmdir
+    calls: list[str] = []
 
-    def busy(path: Path, **options: Any) -> None:
-        calls.append(path)
-        if len(calls) > 1:
-            whole(path, **options)
+    def busy(name: str, **given: Any) -> None:
+        calls.append(name)
+        if len(calls) <= 2:
+            (made / "0").write_text("late")
+        whole(name, **given)
 
-    monkeypatch.setattr(shutil, "rmtree", busy)
+    monkeypatch.setattr(os, "rmdir", busy)
     with temporary_folder(tmp_path) as made:
-        (made / "file").write_text("x")
-    assert len(calls) == 2
+        (made / "zarr.json").write_text("x")
+    assert len(calls) == 3
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from pathlib import Path
 from halocline_engine.distribute.jobs.outputs import published
 with published(Path(sys.argv[1])) as part:
     part.mkdir()
-    (part / "half").write_text("of it")
+    (part / "zarr.json").write_text("of it")
     print(part.name, flush=True)
     time.sleep(600)
 """
@@ -30,7 +30,7 @@ def writing(output: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     name = process.stdout.readline().strip()
-    assert (output.parent / name / "half").exists()
+    assert (output.parent / name / "zarr.json").exists()
     return process
 
 

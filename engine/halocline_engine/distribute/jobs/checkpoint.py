@@ -2,28 +2,35 @@
 
 ::
 
-    workspace/attempt-0/pass-000024/        a Zarr store of the fields that the next step reads
+    workspace/attempt-0/pass-000024/        a Zarr store of the fields that the next step reads;
+                                            its attributes say that it is a pass
     workspace/attempt-0/pass-000024.json    its manifest, written when all of it is there
     workspace/attempt-1/pass-000048/ ...    another attempt writes here and reads everywhere
 
 The number is how many steps were made. A store without a manifest is not looked at.
+
+A workspace may be a folder of the caller, with files of any name. Nothing is replaced that does not
+say that it is a pass.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from halocline_engine.cache import publish
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.errors import OutputError
+from halocline_engine.removal import is_own, remove_own
 
-__all__ = ["FinishedPass", "begin_pass", "finish_pass", "newest_pass", "prune"]
+__all__ = ["MARK", "FinishedPass", "begin_pass", "finish_pass", "newest_pass", "prune"]
 
+#: Attributes of the store of a pass, from its first file on.
+MARK: Mapping[str, Any] = {"halocline": "pass"}
 _FORMAT = 1
 _KEPT = 2
 
@@ -42,9 +49,10 @@ def newest_pass(workspace: Path, fingerprint: str) -> FinishedPass | None:
 
 
 def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
-    """Return an empty place for the store of a pass; an unfinished one there is removed.
+    """Return an empty place for the store of a pass, which carries `MARK`; an earlier pass goes.
 
-    Raises `OutputError` where a link leads out of the workspace.
+    Raises `OutputError` where something is there that Halocline did not make, or a link leads out
+    of the workspace.
     """
     path = workspace / f"attempt-{attempt}" / f"pass-{steps_done:06d}"
     if path.parent.is_symlink():
@@ -52,22 +60,26 @@ def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
             f"The folder '{path.parent}' of the workspace is a link to another place.",
             hint="Remove it, or choose another workspace.",
         )
-    _remove(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with full_disk(workspace):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(path) and not _is_pass(path):
+        raise _foreign(path)
+    _refuse_manifest(path)
+    kept = _remove(path)
+    if kept:
+        raise _foreign(path / kept[0])
     return path
 
 
 def finish_pass(path: Path, fingerprint: str, steps_done: int) -> None:
-    """Say that a store is complete; another process sees all of the manifest or nothing."""
+    """Say that a store is complete; another process sees all of the manifest or nothing.
+
+    Raises `OutputError` where someone else has put a file there.
+    """
     manifest = {"format": _FORMAT, "fingerprint": fingerprint, "steps_done": steps_done}
-    target = path.with_name(f"{path.name}.json")
-    part = target.with_suffix(".part")
+    _refuse_manifest(path)
     with full_disk(path):
-        with part.open("w") as file:
-            json.dump(manifest, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
+        publish(_manifest(path), json.dumps(manifest).encode(), durable=True)
 
 
 def prune(workspace: Path, fingerprint: str) -> None:
@@ -91,15 +103,51 @@ def _read(manifest: Path) -> dict[str, Any]:
         found: object = json.loads(manifest.read_text())
     except (OSError, ValueError):
         return {}
-    if not isinstance(found, dict):
+    if manifest.is_symlink() or not isinstance(found, dict):
         return {}
     entries = cast("dict[str, Any]", found)
     return entries if entries.get("format") == _FORMAT else {}
 
 
-def _remove(path: Path) -> None:
-    """Remove a pass, its manifest first, so that no half of it is ever taken for complete."""
-    path.with_name(f"{path.name}.json").unlink(missing_ok=True)
-    if path.is_symlink():
-        path.unlink()
-    shutil.rmtree(path, ignore_errors=True)
+def _manifest(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _is_pass(path: Path) -> bool:
+    """Say whether a store is a pass: by its mark, or by the manifest of an earlier version."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    try:
+        found: object = json.loads((path / "zarr.json").read_text())
+    except (OSError, ValueError):
+        found = None
+    entries = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    is_marked = entries.get("attributes") == MARK
+    return is_marked or bool(_read(_manifest(path))) or _is_begun(path)
+
+
+def _is_begun(path: Path) -> bool:
+    """Say whether a folder was made, and nothing in it."""
+    return all(is_own(name) and name.endswith(".partial") for name in os.listdir(path))
+
+
+def _refuse_manifest(path: Path) -> None:
+    manifest = _manifest(path)
+    if os.path.lexists(manifest) and not _read(manifest):
+        raise _foreign(manifest)
+
+
+def _foreign(path: Path) -> OutputError:
+    return OutputError(
+        f"A pass needs the place of '{path}' in the workspace, but Halocline did not make that.",
+        hint="Move it away, or choose another workspace.",
+    )
+
+
+def _remove(path: Path) -> list[str]:
+    """Remove a pass, its manifest first, so that no half of it is ever taken for complete.
+
+    Returns what stays, as it is not of the pass.
+    """
+    _manifest(path).unlink(missing_ok=True)
+    return remove_own(path).kept

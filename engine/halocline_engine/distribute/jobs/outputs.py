@@ -24,6 +24,7 @@ from halocline_engine.arguments import place_of
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.source import Opened, open_source
 from halocline_engine.errors import OutputError
+from halocline_engine.removal import remove_own
 
 __all__ = [
     "check_output",
@@ -149,7 +150,8 @@ def field_bytes(uses: Sequence[FieldUse], grid: Grid) -> int:
 def temporary_folder(beside: Path | None) -> Generator[Path]:
     """Give a folder for what is needed on the way, which is gone at the end.
 
-    Where work failed, something else may still be written there for a moment.
+    Where work failed, something else may still be written there for a moment. What someone else put
+    there stays.
     """
     made = Path(tempfile.mkdtemp(prefix=".halocline-", dir=beside))
     try:
@@ -157,8 +159,7 @@ def temporary_folder(beside: Path | None) -> Generator[Path]:
     finally:
         for wait in _WAITS:
             time.sleep(wait)
-            shutil.rmtree(made, ignore_errors=True)
-            if not made.exists():
+            if not remove_own(made).left:
                 break
 
 
@@ -176,7 +177,7 @@ def published(output: Path) -> Generator[Path]:
         yield part
         _rename(part, output)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        remove_own(part)
 
 
 def _remove_leftovers(output: Path) -> None:
@@ -185,7 +186,7 @@ def _remove_leftovers(output: Path) -> None:
     for path in output.parent.iterdir():
         found = name.fullmatch(path.name)
         if found and found[1] == _machine() and _started(int(found[2])) != found[3]:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_own(path)
 
 
 @functools.cache
@@ -222,12 +223,15 @@ def _alive(process: int) -> str:
 
 
 def _rename(part: Path, output: Path) -> None:
+    taken = OutputError(
+        f"The output '{output}' was made by someone else during the run.",
+        hint="Choose another place.",
+    )
+    if os.path.lexists(output):  # a folder that is empty would be replaced
+        raise taken
     try:
         part.rename(output)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        raise OutputError(
-            f"The output '{output}' was made by someone else during the run.",
-            hint="Choose another place.",
-        ) from error
+        raise taken from error

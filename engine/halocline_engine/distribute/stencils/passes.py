@@ -38,7 +38,13 @@ from halocline_engine.datasets.sink import (
 from halocline_engine.datasets.source import Arrays, ArrayStore, Source
 from halocline_engine.distribute.blocks.work import Code, Work
 from halocline_engine.distribute.executors.base import Pool
-from halocline_engine.distribute.jobs.checkpoint import begin_pass, finish_pass, newest_pass, prune
+from halocline_engine.distribute.jobs.checkpoint import (
+    MARK,
+    begin_pass,
+    finish_pass,
+    newest_pass,
+    prune,
+)
 from halocline_engine.distribute.jobs.outputs import published
 from halocline_engine.distribute.jobs.passes import Passes
 from halocline_engine.distribute.pipeline.resources import Belt, open_belt
@@ -181,7 +187,7 @@ def _pass_between(
     steps_done = progress.passes.steps_done + job.plan.steps_per_pass
     path = begin_pass(job.workspace, job.attempt, steps_done)
     chunks = {use.name: chunks_for(job.plan, use, PASS_CHUNK) for use in job.kept}
-    create_store(path, job.kept, job.grid, chunks)
+    create_store(path, job.kept, job.grid, chunks, MARK)
     _pass(job, progress, states, ZarrSink(str(path)), last=False)
     finish_pass(path, job.fingerprint, steps_done)
     prune(job.workspace, job.fingerprint)
