@@ -62,7 +62,7 @@ from halocline_engine.distribute.columns.job import ColumnRequest, check_column,
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import run_blockwise
 from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -159,10 +159,11 @@ def _run(
 ) -> xr.Dataset:
     _check_mode(mode)
     check_functions(on_event, cancelled)
+    options = options_of(options)
     checked = check_column(request, open_source(dataset))
     with ExitStack() as stack:
         pool, chosen = open_pool(cluster, target, stack, options)
-        job = column_job(checked, pool, chosen)
+        job = column_job(checked, pool, chosen, options)
         return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
 
 

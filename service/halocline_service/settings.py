@@ -154,6 +154,12 @@ class Settings(BaseSettings):
     planning_seconds: float = Field(
         default=600.0, gt=0, description="How long a job may be planned before it computes."
     )
+    program_size: int = Field(
+        default=8000,
+        ge=1,
+        description="Largest program that is compiled, in terms, of which a branch counts 40 and a"
+        " loop 100; a thousand of them hold a worker for some 3 s.",
+    )
     stopping_seconds: float = Field(
         default=5.0, ge=0, description="How long a job may go on after it was dismissed."
     )
@@ -244,7 +250,7 @@ class Settings(BaseSettings):
         """What is granted to each of the jobs at once, by the names of the engine's options."""
         given = {"memory": self.memory_bytes, "device_memory": self.device_memory_bytes}
         sizes = {name: size // self.concurrency for name, size in given.items() if size is not None}
-        return {**sizes, "share": 1 / self.concurrency}
+        return {**sizes, "share": 1 / self.concurrency, "program_size": self.program_size}
 
     @property
     def identity_file(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -78,5 +79,6 @@ def test_keys_do_not_run_together() -> None:
 
 def test_code_of_a_user_without_a_home_is_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code_folder().is_absolute()
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/halocline"))
+    found = Mock(return_value=Path("~/.cache/halocline"))
+    monkeypatch.setattr("platformdirs.user_cache_path", found)
     assert code_folder().is_relative_to(tempfile.gettempdir())

@@ -118,7 +118,7 @@ def crowded(request: pytest.FixtureRequest, tmp_path: Path, empty_database: Path
 def test_a_claim_reads_the_index_of_unfinished_jobs_alone(crowded: str) -> None:
     engine = connect(crowded)
     postgres = engine.dialect.name == "postgresql"
-    statement = next_job("w", Wish(most=1, processes=frozenset({"stencil"})), 1.0)
+    statement = next_job("w", Wish(most=1, processes=frozenset({"stencil"})), ())
     dialect = postgresql.dialect() if postgres else sqlite.dialect()
     text = str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
     explain = "EXPLAIN " if postgres else "EXPLAIN QUERY PLAN "

@@ -186,7 +186,7 @@ class Backend(Protocol):
     """A target: schedules become artifacts."""
 
     def build(self, schedule: Schedule) -> Artifact:
-        """Generate the code; needs no device. Raises `CapacityError` where it is too much."""
+        """Generate the code; needs no device."""
         ...
 
 

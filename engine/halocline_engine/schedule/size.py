@@ -1,7 +1,7 @@
 """How much there is to compile: what bounds the seconds and the memory that a compiler takes.
 
 Compilers run where the blocks are, often in processes that others use too, and cannot be stopped
-there. So what would take them long is refused before.
+there. So a service that has several users refuses what would take them long, before.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from halocline_engine.ir.walk import accesses_of, expressions, statements, targe
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.storage.temporaries import kernels_of
 
-__all__ = ["LARGEST", "Size", "check_size", "size_of"]
+__all__ = ["Size", "check_size", "size_of"]
 
-#: The largest total that is compiled: about 25 s and 700 MB of Numba and LLVM on two slow cores,
-#: where most terms take them 3 ms.
-LARGEST = 8000
 # What these take, in terms; where one function has hundreds, they take more each.
 _BRANCH = 40
 _LOOP = 100
@@ -64,14 +61,17 @@ def _fields(kernel: Kernel) -> int:
     return sum(len(names - registers) for names in used)
 
 
-def check_size(schedule: Schedule) -> None:
-    """Raise `CapacityError` where compiling a schedule would take too long."""
+def check_size(schedule: Schedule, largest: int) -> None:
+    """Raise `CapacityError` where a schedule is larger than what may be compiled.
+
+    Most terms take Numba and LLVM 3 ms: 8000 are about 25 s and 700 MB on two slow cores.
+    """
     size = size_of(schedule)
-    if size.total > LARGEST:
+    if size.total > largest:
         raise CapacityError(
             f"The program is too large to compile: its terms ({size.terms}), branches"
             f" ({size.branches}), loops ({size.loops}) and fields in loops ({size.fields}) count 1,"
-            f" {_BRANCH}, {_LOOP} and {_FIELD} each, {size.total} together, but at most {LARGEST}"
+            f" {_BRANCH}, {_LOOP} and {_FIELD} each, {size.total} together, but at most {largest}"
             " are allowed.",
             hint="Split it into several programs that hand fields on.",
         )

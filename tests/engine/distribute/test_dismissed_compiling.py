@@ -53,5 +53,11 @@ def test_the_threads_of_workers_are_free_after_a_dismissal(two_workers: Any) -> 
 def test_a_program_that_is_too_large_reaches_no_worker(two_workers: Any) -> None:
     began = time.monotonic()
     with pytest.raises(he.CapacityError, match="too large to compile"):
-        he.run(branches(600), DATA, target="cpu", cluster=two_workers)
+        he.run(
+            branches(600),
+            DATA,
+            target="cpu",
+            cluster=two_workers,
+            options=he.Options(program_size=8000),
+        )
     assert time.monotonic() - began < 60.0

@@ -26,6 +26,7 @@ from halocline_engine.distribute.jobs.blocking import Cut, chunks_within, cut_ba
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.stencils.request import scalars_of, temporaries_of
+from halocline_engine.distribute.tasks.options import Options, check_compiled
 from halocline_engine.errors import ArgumentError, FieldError, ProgramError
 from halocline_engine.ir.columns.check import Known, check_columns
 from halocline_engine.ir.columns.lower import lower_columns
@@ -268,10 +269,11 @@ def _sizes(dataset: xr.Dataset, dims: ColumnDims, names: Sequence[str]) -> dict[
     return {d: dims.levels if d == dims.centre else int(dataset.sizes[d]) for d in order}
 
 
-def column_job(checked: CheckedColumn, pool: Pool, target: str) -> Blockwise:
+def column_job(checked: CheckedColumn, pool: Pool, target: str, options: Options) -> Blockwise:
     """Return the job: blocks of whole columns that fit. Raises `CapacityError` where none does."""
     request, dims = checked.request, checked.grid.dims
     compiled = _compiled(checked, target)
+    check_compiled(compiled, options)
     inputs, outputs = _inputs(checked), _outputs(checked)
     cut = _cut(checked, compiled, pool, target, (inputs, outputs))
     widths = {

@@ -29,7 +29,7 @@ from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make
 from halocline_engine.distribute.stencils.request import Checked, fingerprint_of, temporaries_of
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import OnEvent, Planned
-from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.tasks.options import Options, check_compiled
 from halocline_engine.distribute.transports.choose import is_raw
 from halocline_engine.errors import CapacityError
 
@@ -73,6 +73,7 @@ def launch(
     reason: str,
 ) -> xr.Dataset:
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
+    check_compiled(checked.compiled, options)
     frame = checked.frame()
     if checked.request.output is not None or pool.remote:
         check_frame(frame, _attributes(checked))

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from halocline_engine.errors import ArgumentError
+from halocline_engine.program import Compiled
+from halocline_engine.schedule.size import check_size
 
-__all__ = ["Options", "options_of"]
+__all__ = ["Options", "check_compiled", "options_of"]
 
 #: Of the options that are whole numbers, the least one.
 _LEAST = {
@@ -20,6 +22,7 @@ _LEAST = {
     "cache": 0,
     "threads": 1,
     "slots": 0,
+    "program_size": 1,
 }
 
 
@@ -38,7 +41,8 @@ class Options:
     says whether compressed chunks are decoded on a device, which needs nvCOMP: those of LZ4, which
     are checked there before, if it is left out; with True those of Zstandard too. They must be
     known to be whole then, as a damaged one may be read as anything, or stop the device for this
-    process.
+    process. `program_size` is the largest program that is compiled, in terms: nodes of expressions
+    and assignments, and 40 for a branch, 100 for a loop over an interval, 10 for each array in it.
     """
 
     steps_per_pass: int | None = None
@@ -51,6 +55,7 @@ class Options:
     compressed: bool = True
     filed: bool | None = None
     unpacked: bool | None = None
+    program_size: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no whole number, or too small, and what is neither True nor False."""
@@ -87,3 +92,9 @@ def options_of(given: object) -> Options:
             hint="Write for example options=Options(memory=2**30).",
         )
     return given
+
+
+def check_compiled(compiled: Compiled, options: Options) -> None:
+    """Raise `CapacityError` where a program is larger than what may be compiled."""
+    if options.program_size is not None and compiled.target != "reference":
+        check_size(compiled.schedule, options.program_size)
