@@ -35,6 +35,7 @@ from halocline_service.dispatcher.process import AttemptProcess
 from halocline_service.dispatcher.processes import Limits, Processes
 from halocline_service.dispatcher.setup import Setup, setup_of
 from halocline_service.dispatcher.wire import error_from, error_to
+from halocline_service.settings import Settings
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -78,7 +79,7 @@ def run(program, dataset, *, scalars, output, on_event, cancelled, **_):
         case 9:
             data = {"kind": "planned", "progress": 0.0, "blocks": 4}
             on_event(SimpleNamespace(progress=0.0, to_json=lambda: data))
-            time.sleep(1.5)
+            time.sleep(0.8)
         case 10:
             os.write(4, b"no json\\n")
             time.sleep(60)
@@ -101,16 +102,32 @@ def setup(idle: Running, **changes: Any) -> Setup:
     return setup_of(given)
 
 
+def limits(*, planning: float = 60.0, stopping: float = 0.3) -> Limits:
+    return Limits(planning=planning, stopping=stopping)
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Generator[Processes]:
+    """Start processes for many tests, as a dispatcher does: each takes a second."""
+    folder = tmp_path_factory.mktemp("state")
+    given = Settings(data_dir=folder, data_roots=[data], attempt_memory_bytes=2**30)
+    resolver = Mock(resolve=Mock(return_value=data / "sst.zarr"), roots=[])
+    with Processes(setup_of(given), resolver, limits(), ahead=1, command=_COMMAND) as made:
+        yield made
+
+
 @pytest.fixture
-def processes(idle: Running) -> Generator[Make]:
+def processes(idle: Running, usual: Processes) -> Generator[Make]:
     made: list[Processes] = []
 
     def make(
-        *, planning: float = 60.0, stopping: float = 0.3, resolver: Any = None, **changes: Any
+        *, resolver: Any = None, changes: dict[str, Any] | None = None, **seconds: float
     ) -> Processes:
-        limits = Limits(planning=planning, stopping=stopping)
+        if resolver is None and changes is None and not seconds:
+            return usual
         found = resolver or tools(idle).resolver
-        made.append(Processes(setup(idle, **changes), found, limits, ahead=1, command=_COMMAND))
+        given = setup(idle, **(changes or {}))
+        made.append(Processes(given, found, limits(**seconds), ahead=1, command=_COMMAND))
         return made[-1].__enter__()
 
     yield make
@@ -132,7 +149,7 @@ def attempt(
     """Make an attempt, and give the number of the process that made it."""
     job = claimed(idle, "sst.zarr", scalars={"do": do})
     outputs = processes(job, _ignore, cancelled)
-    folder = idle.settings.data_dir / "jobs" / job.id
+    folder = Path(vars(processes)["_setup"].root) / "jobs" / job.id
     text = (folder / outputs["zarr"]["result"] / "zarr.json").read_text()
     return int(json.loads(text)["consolidated_metadata"]["metadata"]["a"])
 
@@ -148,7 +165,7 @@ def test_a_process_makes_one_attempt_after_the_other(idle: Running, processes: M
 
 def test_events_come_as_they_are_told(idle: Running, processes: Make) -> None:
     told: list[Any] = []
-    processes(planning=1.0)(claimed(idle, "sst.zarr", scalars={"do": 9}), told.append, never)
+    processes(planning=0.6)(claimed(idle, "sst.zarr", scalars={"do": 9}), told.append, never)
     assert [(each.progress, each.to_json()) for each in told] == [
         (0.0, {"kind": "planned", "progress": 0.0, "blocks": 4})
     ]
@@ -187,7 +204,7 @@ def test_an_attempt_plans_for_so_long_and_no_longer(idle: Running, processes: Ma
 def test_memory_has_a_ceiling(idle: Running, processes: Make) -> None:
     """The kernel keeps it, so that the process lives on."""
     memory = 400 * MEBIBYTE
-    made = processes(attempt_memory_bytes=memory)
+    made = processes(changes={"attempt_memory_bytes": memory})
     peak = [0]
     first = attempt(idle, made, 0)
     done = threading.Event()
@@ -335,7 +352,7 @@ def until(condition: Callable[[], object]) -> None:
 def test_a_dismissed_job_leaves_its_slot_though_it_hears_nothing(
     idle: Running, processes: Make
 ) -> None:
-    made = processes()
+    made = processes(stopping=0.3)
     stop = threading.Event()
     settings = idle.settings.model_copy(update={"concurrency": 1})
     thread = threading.Thread(target=Dispatcher(settings, idle.store, made).run, args=(stop,))
@@ -351,9 +368,9 @@ def test_a_dismissed_job_leaves_its_slot_though_it_hears_nothing(
 
 
 def test_a_process_that_cannot_start_is_not_the_fault_of_a_job(idle: Running) -> None:
-    limits = Limits(planning=1.0, stopping=1.0)
+    seconds = limits(planning=1.0, stopping=1.0)
     command = (sys.executable, "-c", "raise SystemExit(2)")
-    made = Processes(setup(idle), tools(idle).resolver, limits, ahead=0, command=command)
+    made = Processes(setup(idle), tools(idle).resolver, seconds, ahead=0, command=command)
     with made, pytest.raises(ConnectionError) as caught:
         attempt(idle, made, 0)
     assert str(caught.value) == "The process that computed the job ended with status 2."
@@ -362,10 +379,10 @@ def test_a_process_that_cannot_start_is_not_the_fault_of_a_job(idle: Running) ->
 
 def test_the_engine_runs_in_a_process(idle: Running) -> None:
     """With all that jobs need, and an error that it tells."""
-    limits = Limits(planning=120.0, stopping=1.0)
+    seconds = limits(planning=120.0, stopping=1.0)
     told: list[Any] = []
     fields = {"inp": "sst"}
-    with Processes(setup(idle), tools(idle).resolver, limits, ahead=1) as made:
+    with Processes(setup(idle), tools(idle).resolver, seconds, ahead=1) as made:
         job = claimed(idle, "sst.zarr", program=PROGRAM, fields=fields, target="reference")
         outputs = made(job, told.append, never)
         with pytest.raises(FieldError):

@@ -19,7 +19,7 @@ from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.jobs.states import FINAL, State
 from halocline_service.store.base import Wish
-from halocline_service.store.claims import next_job
+from halocline_service.store.claims import next_job, waiting_jobs
 from halocline_service.store.database import connect, writing
 from halocline_service.store.sql import open_store
 
@@ -115,10 +115,10 @@ def crowded(request: pytest.FixtureRequest, tmp_path: Path, empty_database: Path
     return url
 
 
-def test_a_claim_reads_the_index_of_unfinished_jobs_alone(crowded: str) -> None:
-    engine = connect(crowded)
+def plan_of(url: str, statement: Any) -> str:
+    """Return how a database would answer a statement."""
+    engine = connect(url)
     postgres = engine.dialect.name == "postgresql"
-    statement = next_job("w", Wish(most=1, processes=frozenset({"stencil"})), ())
     dialect = postgresql.dialect() if postgres else sqlite.dialect()
     text = str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
     explain = "EXPLAIN " if postgres else "EXPLAIN QUERY PLAN "
@@ -126,11 +126,24 @@ def test_a_claim_reads_the_index_of_unfinished_jobs_alone(crowded: str) -> None:
         rows = db.exec_driver_sql(explain + text.replace("%", "%%" if postgres else "%"))
         plan = "\n".join(" ".join(map(str, row)) for row in rows)
     engine.dispose()
+    return plan
+
+
+@pytest.mark.parametrize("waited", [[], ["x"]])
+def test_a_claim_reads_the_index_of_unfinished_jobs_alone(crowded: str, waited: list[str]) -> None:
+    wish = Wish(most=1, processes=frozenset({"stencil"}))
+    plan = plan_of(crowded, next_job("w", wish, waited))
     assert "ix_job_unfinished" in plan
     assert "Seq Scan on job" not in plan
     assert "SCAN job" not in plan
-    if not postgres:
+    if crowded.startswith("sqlite"):
         assert plan.count("COVERING INDEX ix_job_unfinished") >= 2, plan
+
+
+def test_a_claim_reads_of_jobs_that_wait_their_index_alone(crowded: str) -> None:
+    plan = plan_of(crowded, waiting_jobs())
+    assert "ix_job_waiting" in plan
+    assert "Seq Scan on job" not in plan
 
 
 def test_a_claim_is_quick_in_a_long_queue(crowded: str) -> None:
