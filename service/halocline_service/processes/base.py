@@ -8,10 +8,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 __all__ = [
     "RESULT",
+    "WHOLE",
     "Control",
     "DatasetInputs",
     "Execution",
@@ -21,10 +22,18 @@ __all__ = [
 ]
 
 
+def _as_whole(given: Any) -> Any:
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+#: Of an `int`, behind its bounds: JSON may write it as 5.0.
+WHOLE = BeforeValidator(_as_whole)
+
+
 class Inputs(BaseModel):
     """The inputs of a process; a name that is not among them is an error."""
 
-    model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class DatasetInputs(Inputs):

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from halocline_engine.errors import CancelledError
 from halocline_service.processes.base import (
+    WHOLE,
     Control,
     Execution,
     Inputs,
@@ -47,7 +48,8 @@ class EchoInputs(Inputs):
         Literal["north", "south"] | None, Field(title="Choice", description="One of two words.")
     ] = None
     array: Annotated[
-        list[int] | None, Field(title="Array", description="Whole numbers.", max_length=1000)
+        list[Annotated[int, WHOLE]] | None,
+        Field(title="Array", description="Whole numbers.", max_length=1000),
     ] = None
     bbox: Annotated[
         BoundingBox | None, Field(title="Bounding box", description="A box on the sphere.")
@@ -64,8 +66,8 @@ class EchoInputs(Inputs):
         ),
     ] = None
     pause: Annotated[
-        int | None,
-        Field(title="Pause", description="Seconds to wait before answering.", ge=0, le=60),
+        Annotated[int, Field(ge=0, le=60), WHOLE] | None,
+        Field(title="Pause", description="Seconds to wait before answering."),
     ] = None
 
 

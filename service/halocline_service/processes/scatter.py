@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from halocline_service.processes.base import Process
+from halocline_service.processes.base import WHOLE, Process
 from halocline_service.processes.blocks import Name
 from halocline_service.processes.transfers import TransferInputs
 
@@ -19,7 +19,7 @@ class ScatterInputs(TransferInputs):
     dim: Annotated[
         Name, Field(title="Dimension", description="The new dimension that elements are put into.")
     ]
-    size: Annotated[int, Field(title="Size", description="Its length.", ge=0, le=2**48)]
+    size: Annotated[int, Field(title="Size", description="Its length.", ge=0, le=2**48), WHOLE]
     name: Annotated[
         Name, Field(title="Name", description="What the variable with the elements is called.")
     ] = "scattered"

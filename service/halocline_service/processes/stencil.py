@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import DatasetInputs, Inputs, Process
+from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process
 from halocline_service.processes.blocks import Chunks, Name, Target
 
 __all__ = ["STENCIL", "ConstantBoundary", "SidedBoundary", "StencilInputs", "check_program"]
@@ -86,7 +86,9 @@ class StencilInputs(DatasetInputs):
         ),
     ] = None
     steps: Annotated[
-        int, Field(title="Steps", description="How often it is applied.", ge=1, le=10_000_000)
+        int,
+        Field(title="Steps", description="How often it is applied.", ge=1, le=10_000_000),
+        WHOLE,
     ] = 1
     feedback: Annotated[
         dict[Name, Name] | None,
