@@ -246,8 +246,8 @@ def _schemas_at(schema: Mapping[str, Any], place: _Path) -> list[Mapping[str, An
 def _schema_of(schema: Mapping[str, Any], name: str | int) -> Mapping[str, Any]:
     if isinstance(name, int):
         return schema.get("items", {})
-    inner = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
-    return inner if isinstance(inner, dict) else {}
+    inner: Any = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:

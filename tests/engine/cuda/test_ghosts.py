@@ -15,13 +15,14 @@ from emulation.machine import EmulatedArtifact, EmulatedMachine
 from nvidia import ARCHITECTURES
 
 import halocline_engine as he
+from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.cuda.follow import ANNOUNCE, WAIT
 from halocline_engine.backends.cuda.ghosts import GhostFiller, emit_ghosts
 from halocline_engine.backends.ghosts import Ends, Framed, Rule, Side
 from halocline_engine.cache import Cache
 from halocline_engine.device.compiler import compile_source
 from halocline_engine.distribute import boundary
-from halocline_engine.distribute.boundary import Kind, Line
+from halocline_engine.distribute.boundary import Line
 from halocline_engine.distribute.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.options import Options
 from halocline_engine.distribute.partition import Span

@@ -13,9 +13,10 @@ import xarray as xr
 import zarr
 from lru import misses
 
+from halocline_engine.analysis.boundaries import Kind, Side
 from halocline_engine.datasets.chunks import Chunk, chunks_in
 from halocline_engine.datasets.match import match_fields
-from halocline_engine.distribute.boundary import Kind, Line, Side
+from halocline_engine.distribute.boundary import Line
 from halocline_engine.distribute.events import Event, Finished, Planned
 from halocline_engine.distribute.layout import Layout, geometry, reaches_of
 from halocline_engine.distribute.options import Options

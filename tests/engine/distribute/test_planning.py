@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from halocline_engine.analysis.boundaries import Kind, Side
 from halocline_engine.datasets.match import FieldUse, match_fields
-from halocline_engine.distribute.boundary import Kind, Line, Side
+from halocline_engine.distribute.boundary import Line
 from halocline_engine.distribute.conditions import lines_of
 from halocline_engine.distribute.layout import Layout, geometry, reaches_of
 from halocline_engine.distribute.memory import cost_of
