@@ -96,12 +96,14 @@ RESULT: Mapping[str, OutputDescription] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A function that computes the outputs of a small process, inline.
+    """Computes the outputs of a small process, inline.
 
-    It is given the checked inputs and a function that says whether to stop.
+    `run` gives them for checked inputs, and takes no time worth speaking of; `pause` says how many
+    seconds whoever runs it is to wait before, in its own way.
     """
 
-    run: Callable[[Any, Callable[[], bool]], dict[str, Any]]
+    run: Callable[[Any], dict[str, Any]]
+    pause: Callable[[Any], float]
 
 
 def _unchecked(_inputs: Any) -> None:
