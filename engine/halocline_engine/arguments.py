@@ -23,6 +23,8 @@ __all__ = [
     "by_name",
     "check_flags",
     "check_functions",
+    "distinct",
+    "mode_of_run",
     "names",
     "names_by_name",
     "number",
@@ -33,6 +35,8 @@ __all__ = [
     "text",
     "whole",
 ]
+
+_MODES = ("auto", "streamed", "resident")
 
 
 def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
@@ -110,7 +114,26 @@ def names(argument: str, given: object, example: str) -> list[str]:
 
 def several(argument: str, given: object, example: str) -> list[str] | None:
     """Return several names, or None where that was given."""
-    return None if given is None else names(argument, given, example)
+    if given is None:
+        return None
+    found = names(argument, given, example)
+    if not found:
+        raise ArgumentError(
+            f"Argument '{argument}' must have at least one name, got none.", hint="Leave it out."
+        )
+    return found
+
+
+def distinct(argument: str, given: object, example: str) -> list[str] | None:
+    """Return several names, each of which is there once, or None where that was given."""
+    found = several(argument, given, example)
+    twice = [name for at, name in enumerate(found or ()) if found and name in found[:at]]
+    if twice:
+        raise ArgumentError(
+            f"Argument '{argument}' must have different names, got '{twice[0]}' twice.",
+            hint=f"Write for example {argument}={example}.",
+        )
+    return found
 
 
 def whole(argument: str, given: object, least: int) -> int:
@@ -151,6 +174,20 @@ def check_functions(on_event: object, cancelled: object) -> None:
                 f"Argument '{argument}' must be a function, got {_kind(value)} {_shown(value)}.",
                 hint="Leave it out.",
             )
+
+
+def mode_of_run(mode: object) -> str:
+    """Return why a run uses the mode that it does."""
+    if not isinstance(mode, str) or mode not in _MODES:
+        raise ArgumentError(
+            f"The mode must be 'auto', 'streamed' or 'resident', got {mode!r}.",
+            hint="Leave it out.",
+        )
+    if mode == "resident":
+        raise ArgumentError(
+            "The mode 'resident' is not available yet.", hint="Use mode='streamed' or 'auto'."
+        )
+    return "asked for" if mode == "streamed" else "the only mode that is available yet"
 
 
 def place_of(argument: str, given: object) -> Path | None:

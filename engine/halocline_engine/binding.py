@@ -14,15 +14,16 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from halocline_engine.analysis.aliasing import may_share
+from halocline_engine.analysis.scalars import scalar_value
 from halocline_engine.analysis.signature import Signature
 from halocline_engine.backends.base import Array, Value
 from halocline_engine.backends.span import Span
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.nodes import Field, Program, Scalar, Table
-from halocline_engine.ir.types import Axis, DType
+from halocline_engine.ir.nodes import Field, Program, Table
+from halocline_engine.ir.types import Axis
 
-__all__ = ["Call", "Origin", "Point", "bind", "scalar_value"]
+__all__ = ["Call", "Origin", "Point", "bind"]
 
 Point: TypeAlias = tuple[int, int, int]
 #: A point for every field, the K part alone, or a mapping from field names (or "_all_") to points
@@ -65,36 +66,6 @@ def bind(
     _check_space(signature, views, points, box)
     _refuse_overlaps(program, facts, views, points)
     return Call(views, scalars, points, box)
-
-
-def scalar_value(scalar: Scalar, value: object) -> Value:
-    """Return a scalar argument as a Python number that its dtype holds exactly as it will be used.
-
-    A Python bool, int or float fits any dtype of its kind; a NumPy scalar must have the dtype.
-    """
-    dtype = np.dtype(scalar.dtype.value)
-    own: object = getattr(value, "dtype", None)
-    if own is not None:
-        fits = isinstance(value, np.generic) and own == dtype
-        got = f"a NumPy '{own}'"
-    else:
-        kinds = {DType.BOOL: bool, DType.FLOAT32: float, DType.FLOAT64: float}
-        fits = type(value) is kinds.get(scalar.dtype, int)
-        got = f"the {type(value).__name__} {value!r}"[:60]
-    if not fits:
-        raise ArgumentError(
-            f"Scalar '{scalar.name}' must be a '{dtype}', but is {got}.",
-            hint=f"Convert it first, for example with numpy.{dtype.name}(...).",
-        )
-    number = cast("Value", value)
-    if scalar.dtype.is_integer:
-        limits = np.iinfo(dtype)
-        if not limits.min <= int(number) <= limits.max:
-            raise ArgumentError(
-                f"Scalar '{scalar.name}' is {number}, which does not fit into a '{dtype}'.",
-                hint=f"Use a number from {limits.min} to {limits.max}.",
-            )
-    return cast("Value", dtype.type(number).item())
 
 
 def _match(

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -56,6 +55,12 @@ from halocline_engine.distribute.transfers.job import (
     run_changes,
 )
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.kernels.indirect.operators import (
+    Location,
+    Operator,
+    check_components,
+    location_of,
+)
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key, plans_of
 from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
@@ -79,31 +84,6 @@ __all__ = ["neighbours"]
 _TYPES = ("float32", "float64")
 #: Metres, of the sphere of the World Meteorological Organization's GRIB.
 _EARTH = 6_371_229.0
-
-
-class _Operator(Enum):
-    SUM = "sum"
-    MEAN = "mean"
-    GRADIENT = "gradient"
-    LAPLACIAN = "laplacian"
-    DIVERGENCE = "divergence"
-    NORMAL_GRADIENT = "normal_gradient"
-    NORMAL_DIVERGENCE = "normal_divergence"
-    NORMAL_CURL = "normal_curl"
-
-
-class _Location(Enum):
-    FACE = "face"
-    NODE = "node"
-    EDGE = "edge"
-
-
-#: Where the values of operators lie that have a location of their own.
-_STAGGERED = {
-    _Operator.NORMAL_GRADIENT: _Location.FACE,
-    _Operator.NORMAL_DIVERGENCE: _Location.EDGE,
-    _Operator.NORMAL_CURL: _Location.EDGE,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,16 +118,11 @@ def neighbours(
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset with an operator applied on a mesh; see the head of the module."""
-    operator: _Operator = choice(_Operator, "operation", operation)
-    where = _where(operator, location)
+    operator: Operator = choice(Operator, "operation", operation)
+    where = location_of(operator, location)
     variables = several("variables", variables, "['u', 'v']")
     _check_kinds(dim, radius)
-    if operator is _Operator.DIVERGENCE and (variables is None or len(variables) != 2):
-        raise ArgumentError(
-            "A divergence needs the eastward and the northward component of a vector, got"
-            f" variables={variables!r}.",
-            hint="Name both with variables=.",
-        )
+    check_components(operator, variables)
     opened, known = open_source(dataset), read_mesh(open_beside(mesh, "mesh", output), check_room)
     kept, size = plans_of(plans), radius or known.radius or _EARTH
     key = f"{known.key}-{where.value}"
@@ -157,7 +132,7 @@ def neighbours(
     found = kept.get(name, lambda: _Matrices(_matrices(operator, known, points, size)))
     matrices = found.by_suffix
     made = _made(operator, known)
-    if operator is _Operator.DIVERGENCE:
+    if operator is Operator.DIVERGENCE:
         changes = [_vector(opened, chosen, matrices[""])]
     else:
         changes = [
@@ -192,45 +167,30 @@ def _rows(change: Change) -> int:
     return change.operation.matrix.rows
 
 
-def _where(operator: _Operator, location: str | None) -> _Location:
-    """Return where values lie; raises `ArgumentError` for what an operation does not have."""
-    own = _STAGGERED.get(operator)
-    if location is None:
-        return own or _Location.FACE
-    where: _Location = choice(_Location, "location", location)
-    if own is not None and where is not own:
-        raise ArgumentError(
-            f"The values of '{operator.value}' lie on the '{own.value}'s, got location"
-            f"={location!r}.",
-            hint="Leave it out.",
-        )
-    return where
-
-
-def _points(known: Mesh, where: _Location) -> Points:
+def _points(known: Mesh, where: Location) -> Points:
     match where:
-        case _Location.FACE:
+        case Location.FACE:
             return known.on_faces()
-        case _Location.NODE:
+        case Location.NODE:
             return known.on_nodes()
-        case _Location.EDGE:
+        case Location.EDGE:
             return known.on_edges()
         case _:
             assert_never(where)
 
 
-def _made(operator: _Operator, known: Mesh) -> str:
+def _made(operator: Operator, known: Mesh) -> str:
     """Return the dimension of results that lie elsewhere than values, or ''."""
     dims = {
-        _Operator.NORMAL_GRADIENT: known.edge_dim,
-        _Operator.NORMAL_DIVERGENCE: known.face_dim,
-        _Operator.NORMAL_CURL: known.node_dim,
+        Operator.NORMAL_GRADIENT: known.edge_dim,
+        Operator.NORMAL_DIVERGENCE: known.face_dim,
+        Operator.NORMAL_CURL: known.node_dim,
     }
     return dims.get(operator, "")
 
 
 def _matrices(
-    operator: _Operator, known: Mesh, points: Points, radius: float
+    operator: Operator, known: Mesh, points: Points, radius: float
 ) -> dict[str, Multiplying]:
     """Return the matrices of an operator on a mesh; see `_Matrices`."""
 
@@ -238,23 +198,23 @@ def _matrices(
         return Multiplying(matrix, form, Missing.PROPAGATE, 0.0)
 
     match operator:
-        case _Operator.SUM:
+        case Operator.SUM:
             return {"_sum": by(neighbour_mean(points.neighbours, total=True), Form.PLAIN)}
-        case _Operator.MEAN:
+        case Operator.MEAN:
             return {"_mean": by(neighbour_mean(points.neighbours), Form.DEPARTURE)}
-        case _Operator.GRADIENT:
+        case Operator.GRADIENT:
             east, north = gradient(points.xyz, points.surroundings, radius)
             return {"_eastward": by(east, Form.RELATIVE), "_northward": by(north, Form.RELATIVE)}
-        case _Operator.LAPLACIAN:
+        case Operator.LAPLACIAN:
             matrix = laplacian(points.xyz, points.surroundings, radius)
             return {"_laplacian": by(matrix, Form.RELATIVE)}
-        case _Operator.DIVERGENCE:
+        case Operator.DIVERGENCE:
             return {"": by(divergence(points.xyz, points.surroundings, radius), Form.PLAIN)}
-        case _Operator.NORMAL_GRADIENT:
+        case Operator.NORMAL_GRADIENT:
             return {"_normal": by(edge_gradient(known.with_edges(), radius), Form.PLAIN)}
-        case _Operator.NORMAL_DIVERGENCE:
+        case Operator.NORMAL_DIVERGENCE:
             return {"_divergence": by(edge_divergence(known.with_edges(), radius), Form.PLAIN)}
-        case _Operator.NORMAL_CURL:
+        case Operator.NORMAL_CURL:
             return {"_curl": by(edge_curl(known.with_edges(), radius), Form.PLAIN)}
         case _:
             assert_never(operator)
@@ -302,11 +262,7 @@ def _along(array: xr.DataArray, points: Points, dim: str | None) -> str | None:
 def _vector(opened: Opened, chosen: Mapping[str, str], multiplying: Multiplying) -> Change:
     names = tuple(chosen)
     arrays = [opened.dataset[name] for name in names]
-    if (
-        len(names) != 2
-        or arrays[0].dims != arrays[1].dims
-        or arrays[0].dtype.name != arrays[1].dtype.name
-    ):
+    if arrays[0].dims != arrays[1].dims or arrays[0].dtype.name != arrays[1].dtype.name:
         described = [f"{array.dtype}{[*array.dims]}" for array in arrays]
         raise FieldError(
             "Both components of a vector must have the same type and dimensions, and be two"

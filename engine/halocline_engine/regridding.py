@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import number, place_of, several, sizes_by_name
+from halocline_engine.arguments import distinct, number, place_of, several, sizes_by_name
 from halocline_engine.datasets.horizontal import horizontal_dims
 from halocline_engine.datasets.provenance import coordinates_within, with_history
 from halocline_engine.datasets.source import open_source
@@ -86,8 +86,8 @@ def regrid(
     if not 0 <= number("least", least, "a number from 0 to 1") <= 1:
         raise ArgumentError(f"Argument 'least' must be a number from 0 to 1, got {least!r}.")
     variables = several("variables", variables, "['t', 'u']")
-    dims = several("dims", dims, "['lat', 'lon']")
-    target_dims = several("target_dims", target_dims, "['y', 'x']")
+    dims = distinct("dims", dims, "['lat', 'lon']")
+    target_dims = distinct("target_dims", target_dims, "['y', 'x']")
     opened = open_source(dataset)
     known = read_weights(open_beside(weights, "weights", output), check_room, plans_of(plans))
     chosen = _chosen(opened.dataset, known, variables, dims)

@@ -54,6 +54,7 @@ import xarray as xr
 from halocline_engine.arguments import (
     by_name,
     check_functions,
+    mode_of_run,
     names_by_name,
     place_of,
     sizes_by_name,
@@ -82,8 +83,6 @@ __all__ = ["run"]
 #: What runs the blocks; see `run`.
 _Cluster: TypeAlias = "int | str | Client | None"
 
-_MODES = ("auto", "streamed", "resident")
-
 
 def run(
     program: str | Stencil,
@@ -111,7 +110,7 @@ def run(
     options: Options | None = None,
 ) -> xr.Dataset:
     """Run a stencil program on a dataset and return the dataset of what it writes."""
-    reason = _check_mode(mode)
+    reason = mode_of_run(mode)
     check_functions(on_event, cancelled)
     options = options_of(options)
     check_threads(options, cluster)
@@ -189,20 +188,6 @@ def _compile(
         target=target,
         fingerprint=fingerprint(compiled.program, target),
     )
-
-
-def _check_mode(mode: object) -> str:
-    """Return why the streamed mode is used."""
-    if not isinstance(mode, str) or mode not in _MODES:
-        raise ArgumentError(
-            f"The mode must be 'auto', 'streamed' or 'resident', got {mode!r}.",
-            hint="Leave it out.",
-        )
-    if mode == "resident":
-        raise ArgumentError(
-            "The mode 'resident' is not available yet.", hint="Use mode='streamed' or 'auto'."
-        )
-    return "asked for" if mode == "streamed" else "the only mode that is available yet"
 
 
 def _axes(given: object) -> Mapping[str, str | None] | None:

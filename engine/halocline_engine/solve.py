@@ -55,8 +55,8 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from halocline_engine.arguments import check_flags, check_functions, names, place_of, sizes_by_name
-from halocline_engine.datasets.names import result_name
+from halocline_engine.arguments import check_flags, check_functions, place_of, sizes_by_name
+from halocline_engine.datasets.names import result_name, solution_names
 from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import run_blockwise
@@ -230,12 +230,10 @@ def solve(
     """Solve tridiagonal systems whose matrices `factor` eliminated; see the head of the module."""
     _check_mode(mode)
     check_functions(on_event, cancelled)
-    name = result_name(name)
-    given = {rhs: name} if isinstance(rhs, str) else {}
-    several = () if given else names("rhs", rhs, "'b', or several: rhs=['b', 'c']")
-    given |= {one: f"{one}_{name}" for one in several}
     request = SolveRequest(
-        names=given, chunks=sizes_by_name("chunks", chunks), output=place_of("output", output)
+        names=solution_names(rhs, name),
+        chunks=sizes_by_name("chunks", chunks),
+        output=place_of("output", output),
     )
     beside = open_beside(factors, "factors", output)
     checked = check_solve(request, open_source(dataset), beside)

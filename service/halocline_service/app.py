@@ -117,6 +117,7 @@ def create_app(
     app.state.meter = objects.Meter()
     app.state.room = Room(context.layout.root, settings.disk_headroom_bytes, settings.upload_bytes)
     app.state.streams = Counter[str]()
+    app.state.answers = Counter[str]()
     app.state.inline_limiter = CapacityLimiter(_INLINE_AT_ONCE)
     install(app)
     _add_middleware(app, settings)

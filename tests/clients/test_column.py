@@ -104,9 +104,7 @@ def test_what_the_text_tells_is_refused_at_once(client: Client) -> None:
     assert (caught.value.line, caught.value.column) == (1, 20)
     with pytest.raises(RequestError) as refused:
         client.column("a", "a.zarr", mode="resident")
-    assert refused.value.message == (
-        "Input 'mode' of the request is wrong: input should be 'auto' or 'streamed'."
-    )
+    assert refused.value.message == ("Input 'mode' must be 'auto' or 'streamed', got 'resident'.")
 
 
 def test_what_only_the_data_can_tell_fails_the_job(client: Client) -> None:

@@ -113,9 +113,7 @@ def test_what_only_the_data_can_tell_fails_the_job(client: Client, dataset: xr.D
 def test_what_the_inputs_tell_is_refused_at_once(client: Client, dataset: xr.Dataset) -> None:
     with pytest.raises(RequestError) as caught:
         client.scatter("a.zarr", source="t", index="i", dim="c", size=-1)
-    assert caught.value.message == (
-        "Input 'size' of the request is wrong: input should be greater than or equal to 0."
-    )
+    assert caught.value.message == ("Input 'size' must be at least 0, got -1.")
     sent = client.upload(dataset)
     with pytest.raises(RequestError) as caught:
         client.regrid(sent, "b.nc")

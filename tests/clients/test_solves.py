@@ -123,9 +123,7 @@ def test_what_the_inputs_tell_is_refused_at_once(client: Client) -> None:
     names: Any = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
     with pytest.raises(RequestError) as caught:
         client.tridiagonal("a.zarr", **names, mode="resident")
-    assert caught.value.message == (
-        "Input 'mode' of the request is wrong: input should be 'auto' or 'streamed'."
-    )
+    assert caught.value.message == ("Input 'mode' must be 'auto' or 'streamed', got 'resident'.")
 
 
 def printed(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:

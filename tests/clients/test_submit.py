@@ -79,7 +79,7 @@ def test_any_process_from_a_file(
         ),
         ("{}", ("--field", "a=b"), 2, "The options of a stencil do not go with it; write its"),
         ("{}", ("--steps", "2"), 2, "The options of a stencil do not go with it; write its"),
-        ('{"expression": "2.0 * a"}', (), 3, "error: Input 'dataset' of the request is wrong:"),
+        ('{"expression": "2.0 * a"}', (), 3, "error: Input 'dataset' is missing."),
         ('{"dataset": "a.nc", "expression": "2.0 *"}', (), 3, "line 1, column"),
     ],
 )

@@ -308,8 +308,8 @@ def test_wrong_requests() -> None:
         " variables=['f']. Name both with variables=."
     )
     assert message("divergence", variables=["f", "f"]) == (
-        "Both components of a vector must have the same type and dimensions, and be two variables,"
-        " got float64['face']."
+        "A divergence needs the eastward and the northward component of a vector, got"
+        " variables=['f', 'f']. Name both with variables=."
     )
     assert message(variables=["g"]).startswith("The dataset has no variable 'g'.")
     assert message(variables=["f"], dim="x") == (

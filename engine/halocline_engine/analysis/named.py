@@ -8,10 +8,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from halocline_engine.errors import ArgumentError
+from halocline_engine.errors import ArgumentError, AxisError
 from halocline_engine.ir.nodes import Field, Program
+from halocline_engine.ir.types import Axis
 
-__all__ = ["check_feedback", "check_fields", "check_scalars", "near", "used_fields"]
+__all__ = [
+    "check_axes",
+    "check_feedback",
+    "check_fields",
+    "check_scalars",
+    "dims_given",
+    "near",
+    "used_fields",
+]
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -27,6 +36,28 @@ def used_fields(program: Program) -> list[Field]:
     """Return the fields that stand for variables: those that are read or written, and not made."""
     made = {gather.name for gather in program.gathers}
     return [f for f in program.fields if (f.read or f.written) and f.name not in made]
+
+
+def check_axes(axes: Mapping[str, str | None]) -> None:
+    """Refuse names of no axes, and a dimension for two of them."""
+    seen: list[str] = []
+    for key, dim in axes.items():
+        if key not in tuple(Axis):
+            raise AxisError(
+                f"Argument 'axes' must map 'I', 'J' or 'K' to dimensions, got '{key}'.",
+                hint="For example axes={'I': 'x', 'J': 'y'}.",
+            )
+        if dim is None:
+            continue
+        if dim in seen:
+            raise AxisError(f"Dimension '{dim}' was given for two axes, expected one.")
+        seen.append(dim)
+
+
+def dims_given(program: Program, axes: Mapping[str, str | None]) -> list[str] | None:
+    """Return the dimensions of a program's axes, or None where some are found in the dataset."""
+    used = {axis.value for field in used_fields(program) for axis in field.axes}
+    return [dim for dim in axes.values() if dim] if used <= set(axes) else None
 
 
 def check_fields(program: Program, fields: Iterable[str]) -> None:

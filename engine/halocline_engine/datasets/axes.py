@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 import cf_xarray  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs] - adds the accessor
 import xarray as xr
 
+from halocline_engine.analysis.named import check_axes
 from halocline_engine.errors import AxisError
 from halocline_engine.ir.types import Axis
 
@@ -65,19 +66,13 @@ def find_axes(
 
 def _given(part: xr.Dataset, given: Mapping[str, str | None]) -> dict[Axis, str | None]:
     chosen: dict[Axis, str | None] = {}
+    check_axes(given)
     for key, dim in given.items():
-        if key not in tuple(Axis):
-            raise AxisError(
-                f"Argument 'axes' must map 'I', 'J' or 'K' to dimensions, got '{key}'.",
-                hint="For example axes={'I': 'x', 'J': 'y'}.",
-            )
         if dim is not None and dim not in part.dims:
             raise AxisError(
                 f"Axis '{key}' must be a dimension of the variables, got '{dim}'.",
                 hint=f"They have {_names([str(d) for d in part.dims])}.",
             )
-        if dim is not None and dim in chosen.values():
-            raise AxisError(f"Dimension '{dim}' was given for two axes, expected one.")
         chosen[Axis(key)] = dim
     return chosen
 

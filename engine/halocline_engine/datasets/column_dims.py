@@ -16,6 +16,7 @@ from typing import Any, cast
 import cf_xarray  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs] - adds the accessor
 import xarray as xr
 
+from halocline_engine.analysis.columns import check_axis
 from halocline_engine.analysis.named import near
 from halocline_engine.errors import AxisError
 
@@ -116,13 +117,8 @@ def _found(
 
 
 def _given(dataset: xr.Dataset, axis: str | Mapping[str, str]) -> tuple[str | None, str | None]:
+    check_axis(axis)
     named = {"centre": axis} if isinstance(axis, str) else dict(axis)
-    if not named or not set(named) <= {"centre", "face"}:
-        raise AxisError(
-            "Argument 'axis' must be a dimension, or map 'centre' and 'face' to dimensions, got"
-            f" {axis!r}.",
-            hint="For example axis={'centre': 'z', 'face': 'z_face'}.",
-        )
     sizes = [str(dim) for dim in dataset.sizes]
     if not set(named.values()) & set(sizes):
         name = next(iter(named.values()))

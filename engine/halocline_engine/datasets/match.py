@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,9 +11,9 @@ import xarray as xr
 
 from halocline_engine.analysis.named import check_feedback, check_fields, near, used_fields
 from halocline_engine.datasets.axes import find_axes
-from halocline_engine.datasets.names import storable
+from halocline_engine.datasets.names import check_written
 from halocline_engine.datasets.variables import check_distinct
-from halocline_engine.errors import ArgumentError, AxisError, FieldError
+from halocline_engine.errors import AxisError, FieldError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Field, If, Program
 from halocline_engine.ir.types import Axis, DType
@@ -119,9 +118,9 @@ def match_fields(
     used = used_fields(program)
     check_fields(program, fields)
     check_feedback(program, feedback)
+    check_written(program, fields)
     variables = {field.name: fields.get(field.name, field.name) for field in used}
     roles = {f.name: _role(f, program, dataset, variables[f.name], feedback) for f in used}
-    _refuse_twice(roles, variables)
     sources = [variables[name] for name, role in roles.items() if _from_dataset(role)]
     if not sources:
         raise FieldError(
@@ -173,12 +172,6 @@ def _role(
 def _check_written(field: Field, dataset: xr.Dataset, variable: str) -> None:
     """Raise `FieldError` where a result cannot be called so."""
     hint = "Give it another name with fields={...}."
-    if not storable(variable):
-        raise FieldError(
-            f"Field '{field.name}' is written, but {reprlib.repr(variable)} is no name of an array"
-            " in a store.",
-            hint=hint,
-        )
     if variable in dataset.coords:
         raise FieldError(
             f"Field '{field.name}' is written, but '{variable}' is a coordinate.", hint=hint
@@ -220,21 +213,6 @@ def _complete(program: Program, name: str) -> bool:
                 if whole and not isinstance(item, If) and item.target == name:
                     return True
     return False
-
-
-def _refuse_twice(roles: Mapping[str, Role], variables: Mapping[str, str]) -> None:
-    seen: dict[str, str] = {}
-    for name, role in roles.items():
-        if role in (Role.INPUT, Role.FED):
-            continue
-        variable = variables[name]
-        if variable in seen:
-            raise ArgumentError(
-                f"Fields '{seen[variable]}' and '{name}' are both written to variable"
-                f" '{variable}', expected one.",
-                hint="Give each its own name with fields={...}.",
-            )
-        seen[variable] = name
 
 
 def _used_axes(used: Sequence[Field]) -> list[Axis]:

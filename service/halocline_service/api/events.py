@@ -21,6 +21,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from halocline_service.api.context import Here, Owner, OwnJob
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import timestamp
+from halocline_service.api.shares import one_of
 from halocline_service.jobs.job import Job, JobEvent
 from halocline_service.jobs.states import FINAL
 from halocline_service.store.base import Change, JobStore, Listener, StoreAway
@@ -52,21 +53,10 @@ async def _start(
 
 async def _stream(request: Request, owner: Owner) -> AsyncIterator[None]:
     """Count a stream while it is open: each looks into the database now and then."""
+    hint = "Close one, or look at GET /jobs/{id} now and then."
     streams: Counter[str] = request.app.state.streams
-    if streams[owner] >= _MOST_STREAMS:
-        raise ProblemError(
-            "queue-full",
-            f"You have {_MOST_STREAMS} streams of events open, and no more are allowed.",
-            hint="Close one, or look at GET /jobs/{id} now and then.",
-            headers={"Retry-After": "5"},
-        )
-    streams[owner] += 1
-    try:
+    with one_of(streams, owner, _MOST_STREAMS, what="streams of events open", hint=hint):
         yield
-    finally:
-        streams[owner] -= 1
-        if not streams[owner]:
-            del streams[owner]
 
 
 @router.get(

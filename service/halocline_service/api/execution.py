@@ -16,6 +16,7 @@ from halocline_service.api.schemas import Execute
 from halocline_service.datasets.references import no_upload
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.processes.base import DatasetInputs, Inputs, Process
+from halocline_service.processes.describe import resolved_schema
 from halocline_service.store.base import IdempotencyConflict, QueueFull, UploadGone
 
 __all__ = ["Asked", "Preference", "check", "preference", "submit"]
@@ -48,11 +49,12 @@ def preference(header: str | None) -> Preference:
 
 def check(here: Context, process: Process, body: Execute, owner: str) -> Asked:
     """Check all that can be told without reading data. Raises a problem or an engine error."""
+    given = _unqualified(process, body.inputs)
     try:
-        inputs = process.inputs.model_validate(_unqualified(process, body.inputs))
+        inputs = process.inputs.model_validate(given)
     except ValidationError as error:
-        known = tuple(process.inputs.model_fields)
-        raise inputs_problem(error, what="Input", known=known) from None
+        faults = error.errors(include_url=False)
+        raise inputs_problem(faults, given, what="Input", model=process.inputs) from None
     wanted = tuple(process.outputs) if body.outputs is None else tuple(body.outputs)
     for name in wanted:
         if name not in process.outputs:
@@ -77,7 +79,7 @@ def _unqualified(process: Process, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
     An input that is an object itself is taken out only if what is inside is an object.
     """
-    schemas = process.inputs.model_json_schema()["properties"]
+    schemas = resolved_schema(process.inputs)["properties"]
     return {
         name: _value(value, takes_object='"object"' in json.dumps(schemas.get(name, {})))
         for name, value in inputs.items()

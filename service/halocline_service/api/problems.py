@@ -8,22 +8,23 @@ plain `application/json` where the request accepts that only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.status import HTTP_405_METHOD_NOT_ALLOWED as METHOD_NOT_ALLOWED
 
 from halocline_engine.errors import HaloclineError
+from halocline_service.api.faults import plain, told
 from halocline_service.datasets.references import FORBIDDEN, MISSING, DatasetRefused
 from halocline_service.jobs.errors import error_fields
+from halocline_service.processes.describe import resolved_schema
 from halocline_service.store.base import StoreAway, StoreOutdated
 
 __all__ = [
@@ -205,45 +206,41 @@ def stored_problem(error: Mapping[str, Any]) -> ProblemError:
     )
 
 
-_LONGEST_NAME = 100
-_PLACES = {"query": "Parameter", "header": "Header", "path": "Part of the path", "body": "Part"}
+_PLACES = {"query": "Parameter", "header": "Header", "path": "Part of the path", "body": "Member"}
 
 
 def inputs_problem(
-    error: ValidationError | RequestValidationError,
-    *,
-    what: str = "Part",
-    known: Sequence[str] = (),
+    errors: Sequence[Any], given: object, *, what: str, model: type[BaseModel] | None = None
 ) -> ProblemError:
-    """Make the problem of a request that its model refuses; the first fault is its detail.
-
-    `known` are the names that one that is not known was meant to be of.
-    """
-    faults = error.errors()
-    first = faults[0]
-    parts = [str(part) for part in first["loc"]]
-    if isinstance(error, RequestValidationError):
-        what = _PLACES.get(parts.pop(0), what)
-    place = ".".join(parts)
-    reason = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
-    subject = f"{what} '{place}'" if place else "The body"
-    detail = f"{subject} of the request is wrong: {reason[:1].lower()}{reason[1:]}."
-    errors = [
-        {"location": [str(part) for part in each["loc"]], "message": str(each["msg"])}
-        for each in faults[:20]
+    """Make the problem of what its model refuses; the first input that is wrong is its detail."""
+    schema = resolved_schema(model) if model is not None else {}
+    found = told(errors, given, what=what, schema=schema)
+    listed = [
+        {"location": [plain(str(part)) for part in one.place], "message": one.message}
+        for one in found
     ]
-    hint = ""
-    if first["type"] == "extra_forbidden":
-        detail = f"{subject} of the request is unknown."
-        hint = _meant(parts[0], known) if len(parts) == 1 else ""
-    return ProblemError("argument", detail, hint=hint, fields={"errors": errors})
+    first = found[0]
+    return ProblemError("argument", first.message, hint=first.hint, fields={"errors": listed})
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name[:_LONGEST_NAME], known, n=1)
-    if close:
-        return f"Did you mean '{close[0]}'?"
-    return f"There are {', '.join(known)}." if known else ""
+def _request_problem(request: Request, error: RequestValidationError) -> ProblemError:
+    """Make the problem of a request whose first faulty place is its body, or beside that."""
+    errors = error.errors()
+    where = str(errors[0]["loc"][0])
+    here = [{**one, "loc": one["loc"][1:]} for one in errors if one["loc"][0] == where]
+    if where != "body":
+        given = {one["loc"][0]: one["input"] for one in here if one["type"] != "missing"}
+        return inputs_problem(here, given, what=_PLACES.get(where, "Part"))
+    if here[0]["type"] == "json_invalid":
+        reason, at = here[0]["ctx"]["error"], here[0]["loc"][0]
+        detail = f"The body of the request must be JSON, got at character {at}: {reason}."
+        return ProblemError("argument", detail)
+    if not here[0]["loc"] and here[0]["type"] == "missing":
+        return ProblemError("argument", "The body of the request is missing.")
+    field = getattr(request.scope.get("route"), "body_field", None)
+    model = getattr(getattr(field, "field_info", None), "annotation", None)
+    known = model if isinstance(model, type) and issubclass(model, BaseModel) else None
+    return inputs_problem(here, error.body, what=_PLACES[where], model=known)
 
 
 def problem_response(request: Request, error: ProblemError) -> Response:
@@ -292,7 +289,7 @@ def install(app: FastAPI) -> None:
 
     def of_body(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_response(request, inputs_problem(error))
+        return problem_response(request, _request_problem(request, error))
 
     def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any
 
+import anyio
 import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import APIRouter, Header, Request, Response
@@ -21,6 +23,7 @@ from halocline_service.api.schemas import (
     ProcessSummary,
     StatusInfo,
 )
+from halocline_service.api.shares import one_of
 from halocline_service.api.status import status_info
 from halocline_service.api.writers import END_TURN
 from halocline_service.processes.base import Process
@@ -30,6 +33,7 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["Processes"])
 
+_MOST_ANSWERS = 20  # of one owner, at one API process
 _EXECUTE = "http://www.opengis.net/def/rel/ogc/1.0/execute"
 
 
@@ -108,8 +112,7 @@ async def execute(
     wishes = preference(prefer)
     if process.may_run_now and not wishes.run_async:
         await getattr(request.state, END_TURN)()  # it may take long, and stores nothing
-        limiter: CapacityLimiter = request.app.state.inline_limiter
-        return await anyio.to_thread.run_sync(_run_now, asked, limiter=limiter)
+        return await _run_now(request, asked, owner)
     job = await anyio.to_thread.run_sync(submit, here, asked, owner, idempotency_key)
     base = base_url(request)
     headers = {"Location": f"{base}/jobs/{job.id}"}
@@ -119,9 +122,20 @@ async def execute(
     return JSONResponse(content, status_code=201, headers=headers)
 
 
-def _run_now(asked: Asked) -> Response:
+async def _run_now(request: Request, asked: Asked, owner: str) -> Response:
+    """Answer at once; who is to wait before that holds no slot of those who compute."""
     assert asked.process.inline is not None
-    values = asked.process.inline.run(asked.inputs, lambda: False)
+    answers: Counter[str] = request.app.state.answers
+    limiter: CapacityLimiter = request.app.state.inline_limiter
+    hint = "Wait for one, or ask with the header 'Prefer: respond-async'."
+    with one_of(answers, owner, _MOST_ANSWERS, what="requests answered at once", hint=hint):
+        await anyio.sleep(asked.process.inline.pause(asked.inputs))
+        return await anyio.to_thread.run_sync(_outputs, asked, limiter=limiter)
+
+
+def _outputs(asked: Asked) -> Response:
+    assert asked.process.inline is not None
+    values = asked.process.inline.run(asked.inputs)
     values = {name: value for name, value in values.items() if name in asked.outputs}
     if not asked.outputs:
         return Response(status_code=204)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import errno
 import functools
 import shutil
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from halocline_engine.errors import DatasetError, HaloclineError, InternalError, OutputError
+from halocline_engine.errors import (
+    CancelledError,
+    DatasetError,
+    HaloclineError,
+    InternalError,
+    OutputError,
+)
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.links import Links
 from halocline_service.datasets.references import DatasetRefused, Resolves
@@ -54,6 +61,8 @@ class EngineEvent(Protocol):
         """Give it as JSON."""
         ...
 
+
+_TICK = 0.05  # between looks whether a job that waits was dismissed
 
 Runner = Callable[..., object]  # `halocline_engine.run`, or another function of the engine
 # Processes whose functions take a cache of analysed indices, weights and meshes.
@@ -150,9 +159,19 @@ def attempt_inline(job: Job, cancelled: Callable[[], bool]) -> JsonObject | None
     process = PROCESSES[job.process]
     if process.inline is None:
         return None
-    values = process.inline.run(process.inputs.model_validate(job.request["inputs"]), cancelled)
+    inputs = process.inputs.model_validate(job.request["inputs"])
+    _wait(process.inline.pause(inputs), cancelled)
+    values = process.inline.run(inputs)
     wanted = job.request["outputs"]
     return {"values": {name: value for name, value in values.items() if name in wanted}}
+
+
+def _wait(seconds: float, cancelled: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while (rest := end - time.monotonic()) > 0:
+        if cancelled():
+            raise CancelledError("The job was stopped on request.")
+        time.sleep(min(rest, _TICK))
 
 
 def places_of(job: Job, resolver: Resolves) -> dict[str, str]:

@@ -8,10 +8,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 __all__ = [
     "RESULT",
+    "WHOLE",
     "Control",
     "DatasetInputs",
     "Execution",
@@ -21,10 +22,18 @@ __all__ = [
 ]
 
 
+def _as_whole(given: Any) -> Any:
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+#: Of an `int`, behind its bounds: JSON may write it as 5.0.
+WHOLE = BeforeValidator(_as_whole)
+
+
 class Inputs(BaseModel):
     """The inputs of a process; a name that is not among them is an error."""
 
-    model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class DatasetInputs(Inputs):
@@ -87,12 +96,14 @@ RESULT: Mapping[str, OutputDescription] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A function that computes the outputs of a small process, inline.
+    """Computes the outputs of a small process, inline.
 
-    It is given the checked inputs and a function that says whether to stop.
+    `run` gives them for checked inputs, and takes no time worth speaking of; `pause` says how many
+    seconds whoever runs it is to wait before, in its own way.
     """
 
-    run: Callable[[Any, Callable[[], bool]], dict[str, Any]]
+    run: Callable[[Any], dict[str, Any]]
+    pause: Callable[[Any], float]
 
 
 def _unchecked(_inputs: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from halocline_service.processes.base import DatasetInputs
+from halocline_service.processes.base import WHOLE, DatasetInputs
 
 __all__ = ["Chunks", "Name", "Sizes", "StreamedInputs", "Target"]
 
@@ -14,7 +14,7 @@ __all__ = ["Chunks", "Name", "Sizes", "StreamedInputs", "Target"]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 
 #: Numbers of points by dimension.
-Sizes: TypeAlias = dict[Name, Annotated[int, Field(ge=1, le=2**40)]]
+Sizes: TypeAlias = dict[Name, Annotated[int, Field(ge=1, le=2**40), WHOLE]]
 
 Target: TypeAlias = Annotated[
     Literal["auto", "cuda", "cpu", "reference"],

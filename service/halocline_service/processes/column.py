@@ -69,11 +69,22 @@ class ColumnInputs(StreamedInputs):
 
 
 def check_expression(inputs: ColumnInputs) -> None:
-    """Parse the expression without data. Raises `ProgramError` with its place."""
-    from halocline_engine.analysis.named import near
+    """Check the expression without data, and what the inputs say of it.
+
+    Raises `ProgramError` with its place, or `ArgumentError`.
+    """
+    from halocline_engine.analysis.columns import (
+        check_axis,
+        check_fields,
+        check_periodic,
+        check_result_names,
+        check_scalars,
+        check_variables,
+        shown_results,
+    )
+    from halocline_engine.datasets.names import result_name
     from halocline_engine.ir.columns.calls import check_operators
     from halocline_engine.language.columns import parse_columns
-    from halocline_engine.language.columns_syntax import names_in
 
     try:
         inputs.expression.encode()
@@ -81,13 +92,15 @@ def check_expression(inputs: ColumnInputs) -> None:
         raise ArgumentError("Input 'expression' is not text that UTF-8 can express.") from error
     syntax = parse_columns(inputs.expression)
     check_operators(syntax)
-    named = names_in(syntax)
-    for name in inputs.fields or {}:
-        if name not in named:
-            raise ArgumentError(
-                f"Argument 'fields' must map names of the program, got '{name}'.",
-                hint=near(name, named),
-            )
+    check_fields(syntax, inputs.fields or {})
+    check_scalars(syntax, inputs.scalars or {})
+    check_variables(syntax, inputs.scalars or {})
+    check_result_names(shown_results(syntax, result_name(inputs.name)))
+    axis: str | dict[str, str] | None = inputs.arguments().get("axis")
+    if axis is not None:
+        check_axis(axis)
+    if isinstance(axis, dict) and len(axis) > 1:
+        check_periodic(inputs.boundary or {}, [axis["centre"], axis["face"]])
 
 
 COLUMN = Process(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, cast
+
+from pydantic import BaseModel
 
 from halocline_service.processes.base import Process
 
-__all__ = ["input_descriptions", "output_descriptions", "resolved"]
+__all__ = ["input_descriptions", "output_descriptions", "resolved", "resolved_schema"]
 
 
 def input_descriptions(process: Process) -> dict[str, dict[str, Any]]:
@@ -35,6 +38,13 @@ def output_descriptions(process: Process) -> dict[str, dict[str, Any]]:
         }
         for name, output in process.outputs.items()
     }
+
+
+@cache
+def resolved_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a model, which needs no definitions."""
+    whole = model.model_json_schema()
+    return resolved(whole, whole.pop("$defs", {}))
 
 
 def resolved(schema: Any, definitions: dict[str, Any]) -> Any:

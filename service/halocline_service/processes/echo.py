@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from halocline_engine.errors import CancelledError
 from halocline_service.processes.base import (
+    WHOLE,
     Control,
     Execution,
     Inputs,
@@ -18,8 +16,6 @@ from halocline_service.processes.base import (
 )
 
 __all__ = ["ECHO", "BoundingBox", "EchoInputs", "Pair", "echo"]
-
-_TICK = 0.05
 
 
 class BoundingBox(Inputs):
@@ -47,7 +43,8 @@ class EchoInputs(Inputs):
         Literal["north", "south"] | None, Field(title="Choice", description="One of two words.")
     ] = None
     array: Annotated[
-        list[int] | None, Field(title="Array", description="Whole numbers.", max_length=1000)
+        list[Annotated[int, WHOLE]] | None,
+        Field(title="Array", description="Whole numbers.", max_length=1000),
     ] = None
     bbox: Annotated[
         BoundingBox | None, Field(title="Bounding box", description="A box on the sphere.")
@@ -64,23 +61,18 @@ class EchoInputs(Inputs):
         ),
     ] = None
     pause: Annotated[
-        int | None,
-        Field(title="Pause", description="Seconds to wait before answering.", ge=0, le=60),
+        Annotated[int, Field(ge=0, le=60), WHOLE] | None,
+        Field(title="Pause", description="Seconds to wait before answering."),
     ] = None
 
 
-def echo(inputs: EchoInputs, cancelled: Callable[[], bool]) -> dict[str, Any]:
-    """Wait as long as was asked and give the inputs back. Raises `CancelledError`."""
-    end = time.monotonic() + (inputs.pause or 0)
-    while (rest := end - time.monotonic()) > 0:
-        if cancelled():
-            raise CancelledError("The job was stopped on request.")
-        time.sleep(min(rest, _TICK))
+def echo(inputs: EchoInputs) -> dict[str, Any]:
+    """Give the inputs back."""
     return inputs.model_dump(mode="json", exclude={"pause"}, exclude_none=True)
 
 
-def _check(_inputs: EchoInputs) -> None:
-    """Nothing more to check."""
+def _pause(inputs: EchoInputs) -> float:
+    return float(inputs.pause or 0)
 
 
 _OUTPUTS = {
@@ -103,6 +95,5 @@ ECHO = Process(
     inputs=EchoInputs,
     outputs=_OUTPUTS,
     control=(Control.SYNC, Control.ASYNC, Control.DISMISS),
-    check=_check,
-    inline=Execution(echo),
+    inline=Execution(echo, _pause),
 )

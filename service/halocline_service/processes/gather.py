@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from halocline_engine.datasets.names import result_name
 from halocline_service.processes.base import Process
 from halocline_service.processes.blocks import Name
 from halocline_service.processes.transfers import TransferInputs
@@ -24,6 +25,11 @@ class GatherInputs(TransferInputs):
     ] = "gathered"
 
 
+def _check(inputs: GatherInputs) -> None:
+    """Refuse a name that no result can have."""
+    result_name(inputs.name)
+
+
 GATHER = Process(
     id="gather",
     version="1.0.0",
@@ -31,4 +37,5 @@ GATHER = Process(
     description="Takes the elements that an array of indices names, along a dimension.",
     keywords=("gather", "index", "xarray", "zarr"),
     inputs=GatherInputs,
+    check=_check,
 )

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from halocline_engine.datasets.names import result_name
 from halocline_service.processes.base import Process
 from halocline_service.processes.blocks import Name, Sizes, StreamedInputs
 
@@ -36,6 +37,11 @@ class MatmulInputs(StreamedInputs):
     ] = None
 
 
+def _check(inputs: MatmulInputs) -> None:
+    """Refuse a name that no result can have."""
+    result_name(inputs.name)
+
+
 MATMUL = Process(
     id="matmul",
     version="1.0.0",
@@ -43,4 +49,5 @@ MATMUL = Process(
     description="Multiplies two variables and sums over a dimension, from store to store.",
     keywords=("matmul", "matrix", "product", "dot", "xarray", "zarr"),
     inputs=MatmulInputs,
+    check=_check,
 )

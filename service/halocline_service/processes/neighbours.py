@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from halocline_engine.errors import ArgumentError
+from halocline_engine.arguments import several
+from halocline_engine.kernels.indirect.operators import Operator, check_components, location_of
 from halocline_service.processes.base import Process
 from halocline_service.processes.blocks import Name, StreamedInputs
 
@@ -68,12 +69,10 @@ class NeighboursInputs(StreamedInputs):
 
 
 def _check(inputs: NeighboursInputs) -> None:
-    if inputs.operation == "divergence" and len(inputs.variables or ()) != 2:
-        raise ArgumentError(
-            "A divergence needs the eastward and the northward component of a vector, got"
-            f" variables={inputs.variables!r}.",
-            hint="Name both with variables=.",
-        )
+    """Refuse operands and locations that the operator does not have."""
+    operator = Operator(inputs.operation)
+    location_of(operator, inputs.location)
+    check_components(operator, several("variables", inputs.variables, "['u', 'v']"))
 
 
 NEIGHBOURS = Process(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from halocline_service.processes.base import Process
 from halocline_service.processes.blocks import Name
-from halocline_service.processes.solves import SolveInputs
+from halocline_service.processes.solves import SolveInputs, check_solution
 
 __all__ = ["PENTADIAGONAL", "PentadiagonalInputs"]
 
@@ -33,4 +33,5 @@ PENTADIAGONAL = Process(
     description="Solves a pentadiagonal system along a dimension at every point of the others.",
     keywords=("solve", "pentadiagonal", "xarray", "zarr"),
     inputs=PentadiagonalInputs,
+    check=check_solution,
 )

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from halocline_engine.arguments import distinct, several
 from halocline_service.processes.base import Process
 from halocline_service.processes.blocks import Name, StreamedInputs
 
@@ -61,6 +62,13 @@ class RegridInputs(StreamedInputs):
     ] = None
 
 
+def _check(inputs: RegridInputs) -> None:
+    """Refuse lists without names, and a dimension that is named twice."""
+    several("variables", inputs.variables, "['t', 'u']")
+    distinct("dims", inputs.dims, "['lat', 'lon']")
+    distinct("target_dims", inputs.target_dims, "['y', 'x']")
+
+
 REGRID = Process(
     id="regrid",
     version="1.0.0",
@@ -68,4 +76,5 @@ REGRID = Process(
     description="Brings fields from one horizontal grid to another, by a file of weights.",
     keywords=("regrid", "remap", "xarray", "zarr"),
     inputs=RegridInputs,
+    check=_check,
 )

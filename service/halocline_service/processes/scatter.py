@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from halocline_service.processes.base import Process
+from halocline_engine.datasets.names import check_results, result_name
+from halocline_service.processes.base import WHOLE, Process
 from halocline_service.processes.blocks import Name
 from halocline_service.processes.transfers import TransferInputs
 
@@ -19,7 +20,7 @@ class ScatterInputs(TransferInputs):
     dim: Annotated[
         Name, Field(title="Dimension", description="The new dimension that elements are put into.")
     ]
-    size: Annotated[int, Field(title="Size", description="Its length.", ge=0, le=2**48)]
+    size: Annotated[int, Field(title="Size", description="Its length.", ge=0, le=2**48), WHOLE]
     name: Annotated[
         Name, Field(title="Name", description="What the variable with the elements is called.")
     ] = "scattered"
@@ -29,6 +30,11 @@ class ScatterInputs(TransferInputs):
     ] = "error"
 
 
+def _check(inputs: ScatterInputs) -> None:
+    """Refuse a name that no result can have."""
+    check_results([result_name(inputs.name)], [inputs.dim])
+
+
 SCATTER = Process(
     id="scatter",
     version="1.0.0",
@@ -36,4 +42,5 @@ SCATTER = Process(
     description="Puts elements into a new dimension, at the places that an array of indices names.",
     keywords=("scatter", "index", "xarray", "zarr"),
     inputs=ScatterInputs,
+    check=_check,
 )

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from halocline_engine.datasets.names import solution_names
 from halocline_service.processes.base import Process
 from halocline_service.processes.blocks import Name
 from halocline_service.processes.solves import SolutionInputs
@@ -39,6 +40,11 @@ class FactoredInputs(SolutionInputs):
     ]
 
 
+def _check(inputs: FactoredInputs) -> None:
+    """Refuse names that no solutions can have."""
+    solution_names(inputs.rhs, inputs.name)
+
+
 SOLVE = Process(
     id="solve",
     version="1.0.0",
@@ -46,4 +52,5 @@ SOLVE = Process(
     description="Solves tridiagonal systems whose matrices were eliminated before, by 'factor'.",
     keywords=("solve", "tridiagonal", "xarray", "zarr"),
     inputs=FactoredInputs,
+    check=_check,
 )

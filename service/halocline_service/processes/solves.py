@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, StrictBool
 
+from halocline_engine.datasets.names import check_results, result_name
 from halocline_service.processes.blocks import Name, StreamedInputs
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "RightHandSide",
     "SolutionInputs",
     "SolveInputs",
+    "check_solution",
 ]
 
 Diagonal: TypeAlias = Annotated[
@@ -66,3 +68,8 @@ class SolveInputs(BandInputs, SolutionInputs):
         StrictBool,
         Field(title="Residual", description="Whether to give each system's backward error."),
     ] = False
+
+
+def check_solution(inputs: SolveInputs) -> None:
+    """Refuse a name that no solution can have."""
+    check_results([result_name(inputs.name)], [inputs.dim])

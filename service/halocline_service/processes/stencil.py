@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import DatasetInputs, Inputs, Process
+from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process
 from halocline_service.processes.blocks import Chunks, Name, Target
 
 __all__ = ["STENCIL", "ConstantBoundary", "SidedBoundary", "StencilInputs", "check_program"]
@@ -86,7 +86,9 @@ class StencilInputs(DatasetInputs):
         ),
     ] = None
     steps: Annotated[
-        int, Field(title="Steps", description="How often it is applied.", ge=1, le=10_000_000)
+        int,
+        Field(title="Steps", description="How often it is applied.", ge=1, le=10_000_000),
+        WHOLE,
     ] = 1
     feedback: Annotated[
         dict[Name, Name] | None,
@@ -117,8 +119,17 @@ def check_program(inputs: StencilInputs) -> None:
 
     Raises `ProgramError` with its place, or `ArgumentError`.
     """
+    from halocline_engine.analysis.boundaries import check_boundary
     from halocline_engine.analysis.dependence import check
-    from halocline_engine.analysis.named import check_feedback, check_fields, check_scalars
+    from halocline_engine.analysis.named import (
+        check_axes,
+        check_feedback,
+        check_fields,
+        dims_given,
+    )
+    from halocline_engine.analysis.scalars import scalars_of
+    from halocline_engine.arguments import mode_of_run
+    from halocline_engine.datasets.names import check_written
     from halocline_engine.ir.lower.program import lower
     from halocline_engine.language.gtscript import parse
 
@@ -129,9 +140,16 @@ def check_program(inputs: StencilInputs) -> None:
     syntax = parse(inputs.program)
     program = lower(syntax, name=inputs.name, externals=inputs.externals, dtypes=inputs.dtypes)
     check(program)
+    given = inputs.arguments()
+    axes: dict[str, str] = given.get("axes") or {}
+    boundary: dict[str, Any] = given.get("boundary") or {}
+    mode_of_run(inputs.mode)
     check_fields(program, inputs.fields or {})
-    check_scalars(program, inputs.scalars or {})
+    scalars_of(program, inputs.scalars or {})
     check_feedback(program, inputs.feedback or {})
+    check_written(program, inputs.fields or {})
+    check_axes(axes)
+    check_boundary(boundary, dims_given(program, axes))
 
 
 STENCIL = Process(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from halocline_engine.datasets.names import result_name
 from halocline_service.processes.base import Process
 from halocline_service.processes.blocks import Name
 from halocline_service.processes.solves import Diagonal, RightHandSide, SolutionInputs
@@ -39,6 +40,11 @@ class TreeInputs(SolutionInputs):
     ]
 
 
+def _check(inputs: TreeInputs) -> None:
+    """Refuse a name that no result can have."""
+    result_name(inputs.name)
+
+
 TREE = Process(
     id="tree",
     version="1.0.0",
@@ -46,4 +52,5 @@ TREE = Process(
     description="Solves a symmetric system on each tree of a contiguous ragged array.",
     keywords=("solve", "tree", "Hines", "neuron", "xarray", "zarr"),
     inputs=TreeInputs,
+    check=_check,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halocline_service.processes.base import Process
-from halocline_service.processes.solves import PeriodicInputs, SolveInputs
+from halocline_service.processes.solves import PeriodicInputs, SolveInputs, check_solution
 
 __all__ = ["TRIDIAGONAL", "TridiagonalInputs"]
 
@@ -19,4 +19,5 @@ TRIDIAGONAL = Process(
     description="Solves a tridiagonal system along a dimension at every point of the others.",
     keywords=("solve", "tridiagonal", "xarray", "zarr"),
     inputs=TridiagonalInputs,
+    check=check_solution,
 )

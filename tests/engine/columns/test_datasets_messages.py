@@ -22,7 +22,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "scalar": (
         {"text": "2.0 * a", "scalars": {"k": 1.0}},
-        "Argument 'scalars' must name scalars of the program, got 'k'.",
+        "Argument 'scalars' must name scalars of the program, got 'k'. There are 'a'.",
     ),
     "fields": (
         {"text": "2.0 * a", "scalars": {}, "fields": {"q": "a"}},

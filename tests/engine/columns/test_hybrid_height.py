@@ -20,6 +20,7 @@ from halocline_engine.datasets.source import open_source
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
 from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.program import compile_lowered
 
 
@@ -121,7 +122,7 @@ def test_emulated_kernels_agree(dataset: xr.Dataset, emulation_folder: Path) -> 
         output=None,
     )
     checked = check_column(request, open_source(part))
-    job = column_job(checked, LocalPool(), "reference")
+    job = column_job(checked, LocalPool(), "reference", Options())
     assert job.work is not None
     arrays = {
         output.name: np.zeros([job.sizes[dim] for dim in output.dims], output.dtype)

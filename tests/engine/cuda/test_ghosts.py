@@ -15,14 +15,15 @@ from emulation.machine import EmulatedArtifact, EmulatedMachine
 from nvidia import ARCHITECTURES
 
 import halocline_engine as he
+from halocline_engine.analysis import boundaries
+from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.cuda.follow import ANNOUNCE, WAIT
 from halocline_engine.backends.cuda.ghosts import GhostFiller, emit_ghosts
 from halocline_engine.backends.ghosts import Ends, Framed, Rule, Side
 from halocline_engine.cache import Cache
 from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
-from halocline_engine.distribute.grid import boundary
-from halocline_engine.distribute.grid.boundary import Kind, Line
+from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.partition import Span
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.ir.types import DType
@@ -46,7 +47,7 @@ TYPES = {
 def lines_of(case: str, sizes: tuple[int, ...]) -> tuple[Line, ...]:
     value = 1 if TYPES[case][1] == "bool" else -2.625
     return tuple(
-        Line(size, *(boundary.Side(Kind(word), value) for word in words.split()))
+        Line(size, *(boundaries.Side(Kind(word), value) for word in words.split()))
         for size, words in zip(sizes, CASES[case], strict=True)
     )
 
@@ -181,7 +182,7 @@ def test_steps_of_a_job_have_the_bits_of_the_reference(
 def test_many_arrays_are_filled_by_several_launches(emulation_folder: Path) -> None:
     machine = EmulatedMachine(emulation_folder / "loaded")
     filler = GhostFiller(machine, Cache(emulation_folder / "compiled"))
-    lines = (Line(5, boundary.Side(Kind.EDGE), boundary.Side(Kind.EDGE)), Line(4), Line(1))
+    lines = (Line(5, boundaries.Side(Kind.EDGE), boundaries.Side(Kind.EDGE)), Line(4), Line(1))
     frame = (Span(-1, 6), Span(0, 4), Span(0, 1))
     arrays = [drawn(frame, "float64", seed) for seed in range(13)]
     executable: Any = filler
@@ -196,7 +197,7 @@ def test_many_arrays_are_filled_by_several_launches(emulation_folder: Path) -> N
 def test_arrays_without_ghosts_need_nothing(emulation_folder: Path) -> None:
     machine = EmulatedMachine(emulation_folder / "loaded")
     executable: Any = GhostFiller(machine, Cache(emulation_folder / "compiled"))
-    lines = (Line(5, boundary.Side(Kind.EDGE), boundary.Side(Kind.EDGE)), Line(4), Line(1))
+    lines = (Line(5, boundaries.Side(Kind.EDGE), boundaries.Side(Kind.EDGE)), Line(4), Line(1))
     inside = (Span(1, 5), Span(-2, 4), Span(0, 1))
     assert ghosts_of(executable, lines, [(drawn(inside, "float64", 1), inside)]) == []
     assert machine.loaded == []

@@ -16,11 +16,12 @@ from fastapi.testclient import TestClient
 
 from halocline_service import app as application
 from halocline_service.app import create_app
+from halocline_service.auth.keys import create
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
 
 if TYPE_CHECKING:
-    from tests.service.conftest import Running
+    from tests.service.conftest import ClientOf, Running
 
 ECHO = "/processes/echo/execution"
 
@@ -124,6 +125,47 @@ def test_an_owner_has_some_streams_of_events_at_a_time(service: Running, live: s
         else:
             pytest.fail("streams that were closed still count")
     service.client.delete(f"/jobs/{job}")
+
+
+def test_who_pauses_keeps_nobody_from_an_answer(live: str) -> None:
+    """There are four slots for what is computed at once; waiting takes none of them."""
+    with httpx2.Client(timeout=30, limits=httpx2.Limits()) as http, ThreadPoolExecutor(20) as pool:
+        paused = [pool.submit(_paused, http, live, 3) for _ in range(20)]
+        time.sleep(1)
+        refused = http.post(f"{live}{ECHO}", json={"inputs": {"string": "a"}})
+        assert (refused.status_code, refused.json()["detail"]) == (
+            429,
+            "You have 20 requests answered at once, and no more are allowed.",
+        )
+        assert refused.json()["hint"] == (
+            "Wait for one, or ask with the header 'Prefer: respond-async'."
+        )
+        assert [answer.result() for answer in paused] == [200] * 20
+        assert _paused(http, live, 0) == 200
+
+
+def test_pauses_of_one_owner_are_not_those_of_another(
+    settings: Settings, client_of: ClientOf, store: Store
+) -> None:
+    mine, other = (f"Bearer {create(store.keys, owner).text}" for owner in "ab")
+    client = client_of(settings.model_copy(update={"auth": "keys"}))
+
+    def paused(key: str, seconds: int) -> int:
+        body = {"inputs": {"pause": seconds}}
+        return client.post(ECHO, json=body, headers={"Authorization": key}).status_code
+
+    with ThreadPoolExecutor(20) as pool:
+        pauses = [pool.submit(paused, mine, 5) for _ in range(20)]
+        time.sleep(1)
+        start = time.monotonic()
+        assert paused(mine, 0) == 429
+        assert paused(other, 0) == 200
+        assert time.monotonic() - start < 2
+        assert {each.result() for each in pauses} == {200}
+
+
+def _paused(http: httpx2.Client, url: str, seconds: int) -> int:
+    return http.post(f"{url}{ECHO}", json={"inputs": {"pause": seconds}}).status_code
 
 
 def test_methods_that_there_are_not_count_as_one(idle: Running) -> None:

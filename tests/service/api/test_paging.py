@@ -120,7 +120,7 @@ def test_wrong_pages_are_problems(idle: Running, path: str, query: str) -> None:
     answer = idle.client.get(f"{path}?{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, "argument")
     name = query.partition("=")[0]
-    assert answer.json()["detail"].startswith(f"Parameter '{name}' of the request is wrong: ")
+    assert answer.json()["detail"].startswith(f"Parameter '{name}' must be ")
 
 
 @pytest.mark.parametrize("name", ["before", "after"])

@@ -14,6 +14,12 @@ def scale(t: Field[np.float64], out: Field[np.float64], strength: float, twice: 
     with computation(PARALLEL), interval(...):
         out = t * strength * twice
 """
+BOTH = """
+def both(t: Field[np.float64], out: Field[np.float64], more: Field[np.float64], strength: float):
+    with computation(PARALLEL), interval(...):
+        out = t * strength
+        more = t
+"""
 STENCIL: list[tuple[dict[str, Any], str, str]] = [
     ({}, "Scalar 'strength' needs a value, got none.", "Give it: scalars={'strength': ...}."),
     (
@@ -36,7 +42,45 @@ STENCIL: list[tuple[dict[str, Any], str, str]] = [
         "Feedback must come from a field that is written, got 't'.",
         "Write feedback={output: input}.",
     ),
+    (
+        {"boundary": {"x": {"low": "periodic"}}},
+        "The boundary of 'x' must be periodic at both ends, got 'periodic' and 'none'.",
+        "",
+    ),
+    (
+        {"axes": {"I": "lon", "J": "lat", "K": "z"}, "boundary": {"lno": "edge"}},
+        "A boundary was given for 'lno', which is not a dimension of the program's fields.",
+        "Did you mean 'lon'?",
+    ),
+    ({"axes": {"I": "x", "J": "x"}}, "Dimension 'x' was given for two axes, expected one.", ""),
+    (
+        {"scalars": {"strength": True}},
+        "Scalar 'strength' must be a 'float64', but is the bool True.",
+        "Convert it first, for example with numpy.float64(...).",
+    ),
+    (
+        {"fields": {"out": "a/b"}},
+        "Field 'out' is written, but 'a/b' is no name of an array in a store.",
+        "Give it another name with fields={...}.",
+    ),
+    (
+        {"program": BOTH, "fields": {"out": "r", "more": "r"}},
+        "Fields 'out' and 'more' are both written to variable 'r', expected one.",
+        "Give each its own name with fields={...}.",
+    ),
+    (
+        {"mode": "resident"},
+        "The mode 'resident' is not available yet.",
+        "Use mode='streamed' or 'auto'.",
+    ),
 ]
+
+
+def test_dimensions_that_are_found_later_are_left_to_the_data(idle: Running) -> None:
+    inputs = {"program": PROGRAM, "dataset": "sst.zarr", "scalars": {"strength": 0.2}}
+    given: dict[str, Any] = {"axes": {"I": "x"}, "boundary": {"y": "edge", "x": {}}, "steps": 3}
+    answer = idle.client.post("/processes/stencil/execution", json={"inputs": inputs | given})
+    assert answer.status_code == 201
 
 
 @pytest.mark.parametrize(("given", "detail", "hint"), STENCIL)
@@ -61,6 +105,41 @@ COLUMN: list[tuple[dict[str, Any], str, str]] = [
         "Argument 'fields' must map names of the program, got 's'.",
         "There are 't'.",
     ),
+    (
+        {"expression": "K * t", "scalars": {"k": 1.0}},
+        "Argument 'scalars' must name scalars of the program, got 'k'.",
+        "There are 'K', 't'.",
+    ),
+    (
+        {"expression": "2.0 * K", "scalars": {"K": 1.0}},
+        "The program uses no variable of the dataset.",
+        "Name one in the expression.",
+    ),
+    (
+        {"expression": "2.0 * t", "name": "a b"},
+        "The result 'a b' must have a new name that is an identifier.",
+        "Give it a name like 'tendency'.",
+    ),
+    (
+        {"expression": "2.0 * t", "axis": {}},
+        "Argument 'axis' must be a dimension, or map 'centre' and 'face' to dimensions, got {}.",
+        "For example axis={'centre': 'z', 'face': 'z_face'}.",
+    ),
+    (
+        {"expression": "2.0 * t", "axis": {"centre": "z", "face": "z"}},
+        "Dimension 'z' was given for centres and for faces, expected one of each.",
+        "For example axis={'centre': 'z', 'face': 'z_face'}.",
+    ),
+    (
+        {
+            "expression": "2.0 * t",
+            "axis": {"face": "zf", "centre": "z"},
+            "boundary": {"x": "periodic"},
+        },
+        "Argument 'boundary' must be left out, or say that the column is periodic, got 'x':"
+        " 'periodic'.",
+        "Write boundary={'z': 'periodic'}",
+    ),
 ]
 
 
@@ -71,3 +150,78 @@ def test_of_columns(idle: Running, given: dict[str, Any], detail: str, hint: str
     assert answer.status_code == 400
     assert answer.json()["detail"] == detail
     assert answer.json()["hint"].startswith(hint)
+
+
+BANDS = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"}
+WIDE = BANDS | {"second_lower": "a", "second_upper": "c", "rhs": "d"}
+TREE = {"diagonal": "b", "rhs": "d", "upper": "c", "parent": "p", "row_size": "n"}
+GATHER = {"source": "a", "index": "i", "dim": "x"}
+MATMUL = {"left": "a", "right": "b", "dim": "x"}
+NO_NAME = "The result cannot be named 'a/b', which is no name of an array in a store."
+LETTERS = "Give a 'name' of letters, digits and underscores."
+ON_DIM = "The result cannot be named '{}', which is a dimension or coordinate of it."
+OTHERS: list[tuple[str, dict[str, Any], str, str]] = [
+    ("tridiagonal", BANDS | {"rhs": "d", "name": "a/b"}, NO_NAME, LETTERS),
+    ("tridiagonal", BANDS | {"rhs": "d", "name": "z"}, ON_DIM.format("z"), "Give another 'name'."),
+    ("pentadiagonal", WIDE | {"name": "a/b"}, NO_NAME, LETTERS),
+    ("pentadiagonal", WIDE | {"name": "z"}, ON_DIM.format("z"), "Give another 'name'."),
+    ("tree", TREE | {"name": "a/b"}, NO_NAME, LETTERS),
+    ("gather", GATHER | {"name": "a/b"}, NO_NAME, LETTERS),
+    ("matmul", MATMUL | {"name": "a/b"}, NO_NAME, LETTERS),
+    ("scatter", GATHER | {"size": 3, "name": "a/b"}, NO_NAME, LETTERS),
+    ("scatter", GATHER | {"size": 3, "name": "x"}, ON_DIM.format("x"), "Give another 'name'."),
+    ("solve", {"factors": "f", "rhs": "d", "name": "a/b"}, NO_NAME, LETTERS),
+    (
+        "solve",
+        {"factors": "f", "rhs": ["a/b"]},
+        "The result cannot be named 'a/b_solution', which is no name of an array in a store.",
+        LETTERS,
+    ),
+    (
+        "regrid",
+        {"weights": "w", "dims": ["x", "x"]},
+        "Argument 'dims' must have different names, got 'x' twice.",
+        "Write for example dims=['lat', 'lon'].",
+    ),
+    (
+        "regrid",
+        {"weights": "w", "target_dims": ["x", "x"]},
+        "Argument 'target_dims' must have different names, got 'x' twice.",
+        "Write for example target_dims=['y', 'x'].",
+    ),
+    (
+        "regrid",
+        {"weights": "w", "variables": []},
+        "Argument 'variables' must have at least one name, got none.",
+        "Leave it out.",
+    ),
+    (
+        "neighbours",
+        {"mesh": "m", "operation": "mean", "variables": []},
+        "Argument 'variables' must have at least one name, got none.",
+        "Leave it out.",
+    ),
+    (
+        "neighbours",
+        {"mesh": "m", "operation": "normal_curl", "location": "face"},
+        "The values of 'normal_curl' lie on the 'edge's, got location='face'.",
+        "Leave it out.",
+    ),
+    (
+        "neighbours",
+        {"mesh": "m", "operation": "divergence", "variables": ["u", "u"]},
+        "A divergence needs the eastward and the northward component of a vector, got"
+        " variables=['u', 'u'].",
+        "Name both with variables=.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("process", "given", "detail", "hint"), OTHERS)
+def test_of_others(
+    idle: Running, process: str, given: dict[str, Any], detail: str, hint: str
+) -> None:
+    inputs = {"dataset": "sst.zarr"} | given
+    answer = idle.client.post(f"/processes/{process}/execution", json={"inputs": inputs})
+    assert answer.status_code == 400
+    assert (answer.json()["detail"], answer.json()["hint"]) == (detail, hint)

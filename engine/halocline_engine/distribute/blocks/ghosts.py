@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import setitem
 
+from halocline_engine.analysis.boundaries import Kind, Side
 from halocline_engine.backends import ghosts
 from halocline_engine.backends.base import Array, Executable
 from halocline_engine.backends.ghosts import Filling, Framed, Rule
-from halocline_engine.distribute.grid.boundary import Kind, Line, Side
+from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.partition import Span
 
 __all__ = ["fill_ghosts", "ghost_fills", "ghosts_of"]

@@ -11,7 +11,16 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
+from halocline_engine.analysis.columns import (
+    check_fields,
+    check_periodic,
+    check_result_names,
+    check_scalars,
+    no_variable,
+    shown_results,
+)
 from halocline_engine.analysis.named import near
+from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
 from halocline_engine.datasets.column_dims import Axis as ColumnAxis
 from halocline_engine.datasets.column_dims import ColumnDims, find_column_dims
@@ -25,13 +34,13 @@ from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.blocking import Cut, chunks_within, cut_batch, room_for
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.reading import reading_of
-from halocline_engine.distribute.stencils.request import scalars_of, temporaries_of
+from halocline_engine.distribute.stencils.request import temporaries_of
 from halocline_engine.distribute.tasks.options import Options, check_compiled
 from halocline_engine.errors import ArgumentError, FieldError, ProgramError
 from halocline_engine.ir.columns.check import Known, check_columns
 from halocline_engine.ir.columns.lower import lower_columns
 from halocline_engine.ir.columns.matrix import lower_matrix
-from halocline_engine.ir.columns.nodes import Columns, Input, Leaf
+from halocline_engine.ir.columns.nodes import Columns, Leaf
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.types import DType, Order
@@ -99,11 +108,12 @@ def check_column(request: ColumnRequest, opened: Opened) -> CheckedColumn:
     Raises a `ProgramError` for the text, or a `RequestError`, before anything is written.
     """
     dataset, syntax = opened.dataset, parse_columns(request.text)
+    check_fields(syntax, request.fields)
     chosen = _chosen(request, dataset, syntax)
     used = {str(dim) for name in chosen.values() for dim in dataset[name].dims}
     periodic = _is_periodic(request.boundary)
     dims = find_column_dims(dataset, used, request.axis, periodic=periodic)
-    _check_boundary(request.boundary, dims)
+    check_periodic(request.boundary, (dims.centre, dims.face))
     known = {
         name: Known(_dtype(dataset, variable), _place(dataset, variable, dims))
         for name, variable in chosen.items()
@@ -113,7 +123,7 @@ def check_column(request: ColumnRequest, opened: Opened) -> CheckedColumn:
     grid = column_grid(dataset, dims, request.heights, periodic=periodic)
     dtype = _float_type(request.dtype, known.values())
     program, places, bands = _lowered(request, columns, grid, dtype)
-    _check_names(list(places), taken)
+    check_result_names(list(places), taken)
     variables = {**chosen, **grid.variables}
     read = [variables[field.name] for field in program.fields if field.name in variables]
     complete = cast("Any", dataset).assign_coords(dict(grid.coordinates))
@@ -146,27 +156,11 @@ def _lowered(
     )
 
 
-def _check_names(names: Sequence[str], taken: Sequence[str]) -> None:
-    for name in names:
-        if not name.isidentifier() or name in taken:
-            raise ArgumentError(
-                f"The result '{name}' must have a new name that is an identifier.",
-                hint="The dataset has a variable of that name."
-                if name in taken
-                else "Give it a name like 'tendency'.",
-            )
-
-
 def _chosen(request: ColumnRequest, dataset: xr.Dataset, syntax: ColumnSyntax) -> dict[str, str]:
     """Return the variable of each name in the text that stands for one."""
     there = {str(name) for name in dataset.variables}
     named = names_in(syntax)
-    for name, variable in request.fields.items():
-        if name not in named:
-            raise ArgumentError(
-                f"Argument 'fields' must map names of the program, got '{name}'.",
-                hint=near(name, named),
-            )
+    for variable in request.fields.values():
         if variable not in there:
             raise FieldError(
                 f"There is no variable '{variable}', which 'fields' names.",
@@ -187,35 +181,16 @@ def _chosen(request: ColumnRequest, dataset: xr.Dataset, syntax: ColumnSyntax) -
 def _checked(
     request: ColumnRequest, syntax: ColumnSyntax, known: Mapping[str, Known], taken: Sequence[str]
 ) -> Columns:
-    shown = [output.name or request.name for output in syntax.outputs]
-    _check_names([name for name in shown if not name.startswith("_")], taken)
+    check_result_names(shown_results(syntax, request.name), taken)
     columns = check_columns(syntax, known, request.scalars, request.name)
-    given = {item.name for item in columns.items if isinstance(item, Input)}
-    for name in request.scalars:
-        if name not in given:
-            raise ArgumentError(
-                f"Argument 'scalars' must name scalars of the program, got '{name}'.",
-                hint=near(name, given),
-            )
+    check_scalars(syntax, request.scalars)
     if not any(isinstance(item, Leaf) for item in columns.items):
-        message = "The program uses no variable of the dataset."
-        raise ArgumentError(message, hint=near("", taken))
+        raise no_variable(taken)
     return columns
 
 
 def _is_periodic(boundary: Mapping[str, Any]) -> bool:
     return any(isinstance(kind, str) and kind == "periodic" for kind in boundary.values())
-
-
-def _check_boundary(boundary: Mapping[str, Any], dims: ColumnDims) -> None:
-    for dim, kind in boundary.items():
-        if dim not in (dims.centre, dims.face) or not _is_periodic({dim: kind}):
-            raise ArgumentError(
-                "Argument 'boundary' must be left out, or say that the column is periodic, got"
-                f" {dim!r}: {kind!r}.",
-                hint=f"Write boundary={{'{dims.centre}': 'periodic'}}; other conditions stand in"
-                " the program, such as 'GradientC2F(top=SetValue(0.0))'.",
-            )
 
 
 def _dtype(dataset: xr.Dataset, variable: str) -> DType:

@@ -20,39 +20,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TypeAlias
 
+from halocline_engine.analysis.boundaries import OPEN, Kind, Side
 from halocline_engine.distribute.grid.partition import Span
 
-__all__ = ["Kind", "Line", "Reach", "Side", "computed", "domain", "local", "need", "shrink"]
+__all__ = ["Line", "Reach", "computed", "domain", "local", "need", "shrink"]
 
 #: (low, high) with low <= 0 <= high: how far around a cell a program reads.
 Reach: TypeAlias = tuple[int, int]
-
-
-class Kind(StrEnum):
-    """What is beyond one end of an axis.
-
-    PERIODIC cells are read from the other end of the data; WRAP is the same for a block that
-    holds the whole axis and so finds them in its own memory.
-    """
-
-    NONE = "none"
-    PERIODIC = "periodic"
-    WRAP = "wrap"
-    EDGE = "edge"
-    REFLECT = "reflect"
-    EXTRAPOLATE = "extrapolate"
-    CONSTANT = "constant"
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One end of an axis; `value` belongs to CONSTANT."""
-
-    kind: Kind = Kind.NONE
-    value: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +36,8 @@ class Line:
     """An axis: how many cells of data, and what lies beyond both ends."""
 
     size: int
-    low: Side = Side()
-    high: Side = Side()
+    low: Side = OPEN
+    high: Side = OPEN
 
     @property
     def data(self) -> Span:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from halocline_engine.analysis.named import near
+from halocline_engine.analysis.boundaries import OPEN, Kind, Side, sides_of, unknown_dimension
 from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.distribute.grid.boundary import Kind, Line, Reach, Side, computed
+from halocline_engine.distribute.grid.boundary import Line, Reach, computed
 from halocline_engine.distribute.grid.geometry import Reaches
 from halocline_engine.errors import BoundaryError
 
@@ -19,9 +19,6 @@ __all__ = ["Spec", "lines_of"]
 
 #: "periodic", "edge", "reflect", "extrapolate", "none" or {"constant": value}.
 Spec: TypeAlias = str | Mapping[str, Any]
-
-_WORDS = (Kind.PERIODIC, Kind.EDGE, Kind.REFLECT, Kind.EXTRAPOLATE, Kind.NONE)
-_EXAMPLE = "For example boundary={'x': 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0}}}."
 
 
 def lines_of(
@@ -38,13 +35,13 @@ def lines_of(
     sides = {dim: _sides(dim, spec, grid) for dim, spec in boundary.items()}
     lines: list[Line] = []
     for at, (dim, size) in enumerate(zip(grid.dims, grid.sizes, strict=True)):
-        low, high = sides.get(dim or "", (Side(), Side()))
+        low, high = sides.get(dim or "", (OPEN, OPEN))
         line = Line(size, low, high)
         reach = (min(r[at][0] for r in reaches), max(r[at][1] for r in reaches))
         _check_depth(dim or "", line, reach)
         for use, along in zip(uses, reaches, strict=True):
-            _check_type(dim or "", use, low if along[at][0] else Side())
-            _check_type(dim or "", use, high if along[at][1] else Side())
+            _check_type(dim or "", use, low if along[at][0] else OPEN)
+            _check_type(dim or "", use, high if along[at][1] else OPEN)
         lines.append(line)
     return lines[0], lines[1], lines[2]
 
@@ -56,43 +53,8 @@ def _sides(dim: str, spec: Any, grid: Grid) -> tuple[Side, Side]:
             hint=f"The program's dimensions are {_known(grid)}.",
         )
     if dim not in grid.dims:
-        names = [name for name in grid.dims if name is not None]
-        raise BoundaryError(
-            f"A boundary was given for '{dim}', which is not a dimension of the program's fields.",
-            hint=near(dim, names),
-        )
-    if isinstance(spec, Mapping) and "constant" not in spec:
-        ends = cast("Mapping[str, Any]", spec)
-        wrong = [key for key in ends if key not in ("low", "high")]
-        if wrong:
-            raise BoundaryError(
-                f"The boundary of '{dim}' must have 'low' and 'high', got '{wrong[0]}'.",
-                hint=_EXAMPLE,
-            )
-        low, high = (_side(dim, ends.get(end, "none")) for end in ("low", "high"))
-    else:
-        low = high = _side(dim, spec)
-    if (low.kind is Kind.PERIODIC) != (high.kind is Kind.PERIODIC):
-        raise BoundaryError(
-            f"The boundary of '{dim}' must be periodic at both ends, got"
-            f" '{low.kind.value}' and '{high.kind.value}'."
-        )
-    return low, high
-
-
-def _side(dim: str, spec: Any) -> Side:
-    if isinstance(spec, str) and spec in _WORDS:
-        return Side(Kind(spec))
-    if isinstance(spec, Mapping):
-        mapping = cast("Mapping[str, Any]", spec)
-        value = mapping.get("constant")
-        if set(mapping) == {"constant"} and isinstance(value, bool | int | float | np.number):
-            return Side(Kind.CONSTANT, cast(float, value))
-    words = ", ".join(f"'{word.value}'" for word in _WORDS)
-    raise BoundaryError(
-        f"The boundary of '{dim}' must be one of {words} or {{'constant': number}}, got {spec!r}.",
-        hint=_EXAMPLE,
-    )
+        raise unknown_dimension(dim, [name for name in grid.dims if name is not None])
+    return sides_of(dim, spec)
 
 
 def _check_depth(dim: str, line: Line, reach: Reach) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 import dask.base
 import xarray as xr
 
-from halocline_engine.analysis.named import check_scalars
+from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
-from halocline_engine.binding import scalar_value
 from halocline_engine.datasets.match import Match, Role, match_fields
 from halocline_engine.datasets.result import frame_of, history_line
 from halocline_engine.datasets.source import InMemory, Opened
@@ -27,11 +26,10 @@ from halocline_engine.distribute.stencils.memory import Temporaries
 from halocline_engine.distribute.stencils.order import check_order
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
-from halocline_engine.ir.nodes import Program
 from halocline_engine.program import Compiled
 from halocline_engine.version import halocline_version
 
-__all__ = ["Checked", "Request", "check", "fingerprint_of", "scalars_of", "temporaries_of"]
+__all__ = ["Checked", "Request", "check", "fingerprint_of", "temporaries_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,29 +88,6 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     _check_steps(request, match)
     layout = Layout(match.grid, match.uses, lines, reaches, named=bool(program.gathers))
     return Checked(request, opened, compiled, match, layout, scalars)
-
-
-def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the value of every scalar; a whole number will do where a float is expected."""
-    check_scalars(program, given)
-    values: dict[str, Value] = {}
-    for scalar in program.scalars:
-        name = scalar.name
-        value = given.get(name, scalar.default)
-        if scalar.dtype.is_float and isinstance(value, int) and not isinstance(value, bool):
-            value = _as_float(name, value)
-        values[name] = scalar_value(scalar, value)
-    return values
-
-
-def _as_float(name: str, value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ArgumentError(
-            f"Scalar '{name}' has {value.bit_length()} bits, which are more than a float holds.",
-            hint="Give it as a number of another magnitude.",
-        ) from error
 
 
 def temporaries_of(compiled: Compiled) -> Temporaries:

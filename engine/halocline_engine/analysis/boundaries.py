@@ -1,0 +1,106 @@
+"""What a request says lies beyond the edges of a dimension: it is checked before there is any data.
+
+Raises `BoundaryError` with what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+import numpy as np
+
+from halocline_engine.analysis.named import near
+from halocline_engine.errors import BoundaryError
+
+__all__ = ["OPEN", "Kind", "Side", "check_boundary", "sides_of", "unknown_dimension"]
+
+
+class Kind(StrEnum):
+    """What is beyond one end of an axis.
+
+    PERIODIC cells are read from the other end of the data; WRAP is the same for a block that
+    holds the whole axis and so finds them in its own memory.
+    """
+
+    NONE = "none"
+    PERIODIC = "periodic"
+    WRAP = "wrap"
+    EDGE = "edge"
+    REFLECT = "reflect"
+    EXTRAPOLATE = "extrapolate"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One end of an axis; `value` belongs to CONSTANT."""
+
+    kind: Kind = Kind.NONE
+    value: float = 0.0
+
+
+#: An end beyond which there is nothing.
+OPEN = Side()
+
+_WORDS = (Kind.PERIODIC, Kind.EDGE, Kind.REFLECT, Kind.EXTRAPOLATE, Kind.NONE)
+_EXAMPLE = "For example boundary={'x': 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0}}}."
+
+
+def check_boundary(boundary: Mapping[str, Any], dims: Iterable[str] | None) -> None:
+    """Refuse what is no boundary, or of a dimension beside `dims`, where these are known."""
+    known = None if dims is None else list(dims)
+    for dim, spec in boundary.items():
+        sides_of(dim, spec)
+        if known is not None and dim not in known:
+            raise unknown_dimension(dim, known)
+
+
+def unknown_dimension(dim: str, known: Iterable[str]) -> BoundaryError:
+    """Return the error of a boundary for what is no dimension of the fields."""
+    return BoundaryError(
+        f"A boundary was given for '{dim}', which is not a dimension of the program's fields.",
+        hint=near(dim, known),
+    )
+
+
+def sides_of(dim: str, spec: Any) -> tuple[Side, Side]:
+    """Return what lies before and after a dimension.
+
+    `spec` is one of the words for both ends, {"constant": value}, or {"low": ..., "high": ...}; an
+    end that is not named is "none".
+    """
+    if isinstance(spec, Mapping) and "constant" not in spec:
+        ends = cast("Mapping[str, Any]", spec)
+        wrong = [key for key in ends if key not in ("low", "high")]
+        if wrong:
+            raise BoundaryError(
+                f"The boundary of '{dim}' must have 'low' and 'high', got '{wrong[0]}'.",
+                hint=_EXAMPLE,
+            )
+        low, high = (_side(dim, ends.get(end, "none")) for end in ("low", "high"))
+    else:
+        low = high = _side(dim, spec)
+    if (low.kind is Kind.PERIODIC) != (high.kind is Kind.PERIODIC):
+        raise BoundaryError(
+            f"The boundary of '{dim}' must be periodic at both ends, got"
+            f" '{low.kind.value}' and '{high.kind.value}'."
+        )
+    return low, high
+
+
+def _side(dim: str, spec: Any) -> Side:
+    if isinstance(spec, str) and spec in _WORDS:
+        return Side(Kind(spec))
+    if isinstance(spec, Mapping):
+        mapping = cast("Mapping[str, Any]", spec)
+        value = mapping.get("constant")
+        if set(mapping) == {"constant"} and isinstance(value, bool | int | float | np.number):
+            return Side(Kind.CONSTANT, cast(float, value))
+    words = ", ".join(f"'{word.value}'" for word in _WORDS)
+    raise BoundaryError(
+        f"The boundary of '{dim}' must be one of {words} or {{'constant': number}}, got {spec!r}.",
+        hint=_EXAMPLE,
+    )

@@ -1,0 +1,256 @@
+"""What a model refuses, in sentences: where, what was expected, and what was got.
+
+A model tells a fault for each kind that a value might have been, at a location in which the names
+of these kinds stand among the user's own. Here the location is found in what was sent, and the
+faults of one value become one sentence. Of an input with several wrong values, the innermost is
+told: there, what surrounds it was understood.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any, TypeAlias, cast
+
+__all__ = ["Told", "plain", "shown", "told"]
+
+_Path: TypeAlias = tuple[str | int, ...]
+_Error: TypeAlias = Mapping[str, Any]
+
+_LONGEST = 100
+_MOST = 20  # inputs that are told of
+_KEY = "[key]"  # a location's last part, where a name itself is wrong
+
+#: What was expected, by the type of a fault; what a number of its context says is put in.
+_EXPECTED: Mapping[str, str] = {
+    **dict.fromkeys(("string_type", "string_unicode"), "be text"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "be a whole number"),
+    "int_parsing_size": "be a whole number of fewer digits",
+    **dict.fromkeys(("float_type", "float_parsing"), "be a number"),
+    "finite_number": "be a finite number",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "be true or false"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "be an object"),
+    "list_type": "be a list",
+    "literal_error": "be {expected}",
+    "greater_than": "be more than {gt}",
+    "greater_than_equal": "be at least {ge}",
+    "less_than": "be less than {lt}",
+    "less_than_equal": "be at most {le}",
+    "string_too_short": "be text of {min_length} characters or more",
+    "string_too_long": "be text of {max_length} characters or fewer",
+    "too_short": "have {min_length} items or more",
+    "too_long": "have {max_length} items or fewer",
+    "string_pattern_mismatch": "match the pattern {pattern}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is wrong with one input: at which place, a sentence, and the way out."""
+
+    place: _Path
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """A fault at its place in what was sent; `of_name` says that the last name itself is wrong."""
+
+    place: _Path
+    error: _Error
+    of_name: bool = False
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """What is told first: values before names that are not known, and these before others."""
+        order = {"missing": 2, "extra_forbidden": 1}
+        return -len(self.place), order.get(self.error["type"], 0)
+
+
+def told(
+    errors: Sequence[_Error], given: object, *, what: str, schema: Mapping[str, Any]
+) -> list[Told]:
+    """Tell of the inputs that are wrong, of each once, in the order of the model.
+
+    `what` an input is called, and `schema` is that of the model without references.
+    """
+    inputs: dict[_Path, list[_Fault]] = {}
+    for error in errors:
+        fault = _located(error, given)
+        inputs.setdefault(fault.place[:1], []).append(fault)
+    first = islice(inputs.values(), _MOST)
+    return [_sentence(faults, given, what, schema) for faults in first]
+
+
+def shown(value: object) -> str:
+    """Write a value as JSON has it, text in single quotes, cut where it is long.
+
+    >>> print(shown("edge"), shown(None), shown([1, True]))
+    'edge' null [1, true]
+    """
+    if isinstance(value, str):
+        return f"'{plain(value)}'"
+    return plain(json.dumps(value, default=str))
+
+
+def plain(text: str) -> str:
+    """Return text that UTF-8 can express, cut where it is long."""
+    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return short.encode("utf-8", "backslashreplace").decode()
+
+
+def _located(error: _Error, given: object) -> _Fault:
+    """Find the place of a fault: parts of its location that lead nowhere are names of kinds."""
+    location: _Path = error["loc"]
+    if location and location[-1] == _KEY:
+        return _Fault((*_place(location[:-2], given, None), location[-2]), error, of_name=True)
+    if error["type"] == "missing":
+        return _Fault(_place(location[:-1], given, error["input"]) + location[-1:], error)
+    return _Fault(_place(location, given, error["input"]), error)
+
+
+def _place(location: _Path, given: object, value: object) -> _Path:
+    """Find the place at which a value lies, where that is known."""
+    ways = list(_ways(location, given, ()))
+    return next((way for way, found in ways if found is value), ways[0][0] if ways else ())
+
+
+def _ways(location: _Path, value: object, way: _Path) -> Iterator[tuple[_Path, object]]:
+    """Yield the ways to read a location, the one that takes most of it for places first."""
+    if not location:
+        yield way, value
+        return
+    head, rest = location[0], location[1:]
+    inner = _inner(value, head)
+    if inner:
+        yield from _ways(rest, inner[0], (*way, head))
+    if isinstance(head, str):
+        yield from _ways(rest, value, way)
+
+
+def _inner(value: object, name: str | int) -> list[object]:
+    """Return what has a name in a value, if anything."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value)
+        return [items[name]] if name in items else []
+    if isinstance(value, list) and isinstance(name, int):
+        return cast("list[object]", value)[name : name + 1]
+    return []
+
+
+def _sentence(
+    faults: Sequence[_Fault], given: object, what: str, schema: Mapping[str, Any]
+) -> Told:
+    """Tell the innermost fault of an input, with all that was expected at its place."""
+    first = min(faults, key=lambda fault: fault.rank)
+    here = [one for one in faults if (one.place, one.rank) == (first.place, first.rank)]
+    subject, kind = _subject(first.place, what), first.error["type"]
+    if kind == "missing":
+        return Told(first.place, f"{subject} is missing.", _description(schema, first.place))
+    if kind == "extra_forbidden":
+        return _unknown(first.place, given, what, schema)
+    if kind == "value_error":
+        reason = str(first.error["msg"]).removeprefix("Value error, ").rstrip(".")
+        return Told(first.place, f"{subject} is wrong: {reason[:1].lower()}{reason[1:]}.")
+    expected = _listed(list(dict.fromkeys(_expected(one.error) for one in here)))
+    if first.of_name:
+        within = _subject(first.place[:-1], what.lower())
+        subject = f"The name {shown(first.place[-1])} in {within}"
+        return Told(first.place, f"{subject} must {expected}.", _description(schema, first.place))
+    return Told(
+        first.place,
+        f"{subject} must {expected}, got {_got(kind, first.error['input'])}.",
+        _description(schema, first.place),
+    )
+
+
+def _subject(place: _Path, what: str) -> str:
+    if not place:
+        return "The body of the request"
+    return f"{what} '{'.'.join(plain(str(part)) for part in place)}'"
+
+
+def _expected(error: _Error) -> str:
+    context: Mapping[str, Any] = error.get("ctx") or {}
+    if context.get("min_length") == 1:
+        return "not be empty"
+    return _EXPECTED.get(error["type"], "be of another kind").format(**context)
+
+
+def _listed(expected: list[str]) -> str:
+    """Join the kinds that a value may be of, or else give what comes first."""
+    if "be a number" in expected and "be a whole number" in expected:
+        expected.remove("be a whole number")
+    whole = [one for one in expected if one.startswith("be ")] or expected[:1]
+    if len(whole) == 1:
+        return whole[0]
+    kinds = [one.removeprefix("be ") for one in whole]
+    comma = "," if any(" or " in kind for kind in kinds) else ""
+    return f"be {', '.join(kinds[:-1])}{comma} or {kinds[-1]}"
+
+
+def _got(kind: str, value: object) -> str:
+    match kind:
+        case "string_too_long" | "too_long":
+            return f"{len(cast('Any', value))}"
+        case _:
+            return shown(value)
+
+
+def _unknown(place: _Path, given: object, what: str, schema: Mapping[str, Any]) -> Told:
+    """Tell of a name that is not known, or not beside others that are there."""
+    name, outer = str(place[-1]), place[:-1]
+    sets = [list(one.get("properties", ())) for one in _schemas_at(schema, outer)]
+    sets = [names for names in sets if names]
+    known = [known for names in sets for known in names]
+    if name not in known:
+        return Told(place, f"{_subject(place, what)} is unknown.", _meant(name, known))
+    value: Any = given
+    for part in outer:
+        value = value[part]
+    taken = ", or ".join(_named(names) for names in sets)
+    got = _named(list(value))
+    return Told(outer, f"{_subject(outer, what)} takes {taken}, but got {got}.", "Leave one out.")
+
+
+def _named(names: Sequence[str]) -> str:
+    *others, last = [f"'{plain(name)}'" for name in names]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name[:_LONGEST], known, n=1)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return f"There are {', '.join(known)}." if known else ""
+
+
+def _description(schema: Mapping[str, Any], place: _Path) -> str:
+    """Return what an input is, as its model describes it."""
+    described: Mapping[str, Any] = schema.get("properties", {})
+    return str(described.get(str(place[0]), {}).get("description", "")) if place else ""
+
+
+def _schemas_at(schema: Mapping[str, Any], place: _Path) -> list[Mapping[str, Any]]:
+    """Return the schemas that a value at a place may have."""
+    found = _choices(schema)
+    for part in place:
+        found = [choice for one in found for choice in _choices(_schema_of(one, part))]
+    return found
+
+
+def _schema_of(schema: Mapping[str, Any], name: str | int) -> Mapping[str, Any]:
+    if isinstance(name, int):
+        return schema.get("items", {})
+    inner: Any = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
+
+
+def _choices(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if "anyOf" not in schema:
+        return [schema]
+    return [inner for one in schema["anyOf"] for inner in _choices(one)]
