@@ -81,7 +81,7 @@ class Engine:
         given["on_event"](
             Planned("streamed", "It is small.", "reference", 1, blocks, 1, 1, 1, 1000)
         )
-        work = Path(given["workspace"]) / "done"
+        work = Path(given["workspace"]) / "pass-000001.json"
         self.resumed.append(work.exists())
         for block in range(blocks):
             if given["cancelled"]():

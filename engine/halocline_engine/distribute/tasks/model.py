@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
 
-__all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "peak_bytes"]
+__all__ = ["COMPUTE", "BlockWork", "Moved", "Report", "RunWork", "StreamWork", "peak_bytes"]
 
 Moved: TypeAlias = int | Iterable[NDArray[Any]]
 
