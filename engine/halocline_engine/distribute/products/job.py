@@ -24,12 +24,14 @@ from halocline_engine.distribute.executors.base import Done, Pool
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import TASKS_PER_WORKER
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
+from halocline_engine.distribute.jobs.reading import chunked
 from halocline_engine.distribute.products.reading import (
     PIECE,
     Made,
     Operand,
     largest_piece,
     plain_files,
+    reach_of,
 )
 from halocline_engine.distribute.products.tiling import (
     Panel,
@@ -101,8 +103,9 @@ def run_product(
     direct = _direct(request, made, stored=pool.remote or request.output is not None)
     piece = _largest(request, cut, made, direct)
     lends = target == "cuda" and _is_large(request, cut)
-    aside = _HELD * (2 * bench_threads(target) + 2) * piece
-    aside += ring_bytes(bench_threads(target)) if lends else 0
+    threads = bench_threads(target)
+    aside = _HELD * (2 * threads + 2) * piece + threads * _decoding(request, cut, direct)
+    aside += ring_bytes(threads) if lends else 0
     panels, projected = _panels(request, cut, aside, pool, target, options or Options())
     blocks = _blocks(panels, pool)
 
@@ -116,7 +119,7 @@ def run_product(
             made=made,
             direct=direct,
             piece=piece,
-            threads=bench_threads(target),
+            threads=threads,
             source=source,
             sink=sink,
             target=target,
@@ -215,9 +218,9 @@ def _panels(
     few = 0 if pool.remote else _FEW.get(target, 0)
     if aside > memory:
         raise CapacityError(
-            f"Pieces of tiles need {aside} bytes of memory on their way, but {memory}"
-            " are free for them.",
-            hint="Use workers with more memory, or smaller chunks in the store.",
+            f"Pieces of tiles and the chunks that are decoded for them need {aside} bytes of"
+            f" memory, but {memory} are free for them.",
+            hint="Store the dataset in smaller chunks, or use workers with more memory.",
             needed=aside,
             available=memory,
         )
@@ -234,8 +237,7 @@ def _largest(
     request: ProductRequest, cut: ProductCut, made: Made, direct: tuple[bool, bool, bool]
 ) -> int:
     """Return the bytes of the largest piece of any tile."""
-    tiles = (cut.batch, cut.rows, cut.columns, cut.inner)
-    sizes = {dim: step for some in tiles for dim, step in zip(some.dims, some.steps, strict=True)}
+    sizes = _tile_sizes(cut)
     item = np.dtype(made.dtype).itemsize
     parts = [
         (one.order, dict(zip(one.own, one.chunks, strict=False)))
@@ -247,6 +249,23 @@ def _largest(
         for (order, chunks), directly in zip(parts, direct, strict=True)
     )
     return min(largest, max(cut.left, cut.right, cut.total) * item)
+
+
+def _decoding(request: ProductRequest, cut: ProductCut, direct: tuple[bool, bool, bool]) -> int:
+    """Return what reading a piece of an operand takes, beside its values."""
+    sizes = _tile_sizes(cut)
+    found = [0]
+    for one, directly in zip((request.left, request.right), direct, strict=False):
+        chunks = dict(zip(one.own, one.chunks, strict=False))
+        reach = reach_of(one.order, chunks, sizes, np.dtype(one.dtype).itemsize)
+        found += [] if directly else [chunked(request.opened, one.name).bytes(reach)]
+    return max(found)
+
+
+def _tile_sizes(cut: ProductCut) -> dict[str, int]:
+    """Return the sizes of tiles along all dimensions."""
+    tiles = (cut.batch, cut.rows, cut.columns, cut.inner)
+    return {dim: step for some in tiles for dim, step in zip(some.dims, some.steps, strict=True)}
 
 
 def _direct(request: ProductRequest, made: Made, *, stored: bool) -> tuple[bool, bool, bool]:

@@ -34,6 +34,7 @@ __all__ = [
     "largest_piece",
     "pieces_of",
     "plain_files",
+    "reach_of",
     "store",
 ]
 
@@ -107,22 +108,48 @@ def pieces_of(
     if direct:
         yield from _chunked(order, chunks, spans, itemsize, most)
         return
-    sizes = [spans[dim].size for dim in order]
-    at = next((n for n, size in enumerate(sizes) if size > 1), max(0, len(order) - 1))
-    width = math.prod(sizes[at + 1 :])
-    if math.prod(sizes[: at + 1]) * width == 0:
+    sizes = {dim: spans[dim].size for dim in order}
+    if 0 in sizes.values():
         return
     if not order:
         yield Piece(1, 1, 0, 1, spans)
         return
-    dim, whole = order[at], spans[order[at]]
-    chunk = max(1, chunks.get(dim, 1))
-    step = max(1, most // (itemsize * width * chunk)) * chunk
+    dim, step = _divided(order, chunks, sizes, itemsize, most)
+    width = math.prod(sizes[other] for other in order[order.index(dim) + 1 :])
+    whole, chunk = spans[dim], max(1, chunks.get(dim, 1))
     first = whole.start // chunk * chunk
     for start in range(first, whole.stop, step):
         part = Span(max(start, whole.start), min(start + step, whole.stop))
         offset = (part.start - whole.start) * width
         yield Piece(1, part.size * width, offset, part.size * width, {**spans, dim: part})
+
+
+def reach_of(
+    order: Sequence[str], chunks: Mapping[str, int], sizes: Mapping[str, int], itemsize: int
+) -> dict[str, int]:
+    """Return how far a piece that is not direct reaches along each dimension, at most.
+
+    >>> reach_of(("b", "y", "x"), {"y": 500}, {"b": 1, "y": 2000, "x": 2000}, 8)
+    {'b': 1, 'y': 1000, 'x': 2000}
+    """
+    if not order:
+        return {}
+    dim, step = _divided(order, chunks, sizes, itemsize, PIECE)
+    return {other: step if other == dim else sizes[other] for other in order}
+
+
+def _divided(
+    order: Sequence[str],
+    chunks: Mapping[str, int],
+    sizes: Mapping[str, int],
+    itemsize: int,
+    most: int,
+) -> tuple[str, int]:
+    """Return along which dimension a tile is cut into pieces, and how long these are."""
+    at = next((n for n, dim in enumerate(order) if sizes[dim] > 1), len(order) - 1)
+    width = math.prod(sizes[dim] for dim in order[at + 1 :])
+    chunk = max(1, chunks.get(order[at], 1))
+    return order[at], max(1, most // max(1, itemsize * width * chunk)) * chunk
 
 
 def _chunked(
