@@ -160,11 +160,17 @@ _WRONG: list[tuple[str, dict[str, Any]]] = [
     ("field", {"program": _PROGRAM.replace("Field[np.float32]", "Field[np.float64]")}),
     ("axis", {"axes": {"I": "nothing", "J": "y"}}),
     ("boundary", {"boundary": {"nothing": "edge"}}),
-    ("boundary", {"boundary": {"x": {"low": "periodic", "high": "edge"}}}),
     ("dataset", {"dataset": "broken.nc"}),
     ("dataset", {"dataset": "spying.nc"}),
     ("dataset", {"dataset": "empty.zarr"}),
 ]
+
+
+def test_what_needs_no_data_is_a_problem_at_once(url: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        submit(url, boundary={"x": {"low": "periodic", "high": "edge"}})
+    with caught.value as error:
+        assert (error.code, json.load(error)["code"]) == (400, "boundary")
 
 
 def test_what_the_engine_refuses_is_a_problem(url: str) -> None:

@@ -62,7 +62,9 @@ MESH = xr.Dataset(
         "lat": ("node", _LAT, {"units": "degrees_north"}),
     }
 )
-_BAND = xr.Dataset({name: ("z", np.full(ROWS, value)) for name, value in zip("cb", (0.5, 4.0))})
+_BAND = xr.Dataset(
+    {name: ("z", np.full(ROWS, value)) for name, value in zip("cb", (0.5, 4.0), strict=True)}
+)
 FACTORS = he.factor(_BAND, **{name: BANDS[name] for name in FACTORED}, dim="z", target="reference")
 KINDS: Mapping[str, tuple[Any, dict[str, Any]]] = {
     "stencil": (he.run, {"program": BLUR, "axes": {"I": "x", "J": "z"}}),

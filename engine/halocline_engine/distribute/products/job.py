@@ -103,10 +103,16 @@ def run_product(
     direct = _direct(request, made, stored=pool.remote or request.output is not None)
     piece = _largest(request, cut, made, direct)
     lends = target == "cuda" and _is_large(request, cut)
-    threads = bench_threads(target)
-    aside = _HELD * (2 * threads + 2) * piece + threads * _decoding(request, cut, direct)
-    aside += ring_bytes(threads) if lends else 0
-    panels, projected = _panels(request, cut, aside, pool, target, options or Options())
+    options = options or Options()
+    memory = _free(request, pool, options)
+    decoding = _decoding(request, cut, direct)
+
+    def aside_of(threads: int) -> int:
+        on_their_way = _HELD * (2 * threads + 2) * piece + threads * decoding
+        return on_their_way + (ring_bytes(threads) if lends else 0)
+
+    threads = _threads(aside_of, memory, target)
+    panels, projected = _panels(request, cut, aside_of(threads), memory, pool, target, options)
     blocks = _blocks(panels, pool)
 
     def work(source: Source, sink: Sink | None) -> ProductWork:
@@ -191,29 +197,18 @@ def _panels(
     request: ProductRequest,
     cut: ProductCut,
     aside: int,
+    memory: int,
     pool: Pool,
     target: str,
     options: Options,
 ) -> tuple[Panels, int]:
     """Return the panels, and the bytes that all processes need at once; raises `CapacityError`.
 
-    `aside` are those that a stream needs in memory for what is on its way to and from tiles.
+    `memory` is what a stream may take, `aside` what it needs of it for what is on its way to and
+    from tiles.
     """
-    streams = pool.threads if pool.remote else 1
+    streams = _streams(pool)
     item = np.dtype(request.left.dtype).itemsize
-    product = request.product
-    stays = not pool.remote and request.output is None
-    held = math.prod(product.sizes[dim] for dim in product.dims) * item if stays else 0
-    granted = min(pool.memory, options.memory or pool.memory)
-    if held > granted:
-        raise CapacityError(
-            f"The product needs {held} bytes of memory as a result of this process, but it may"
-            f" take {granted}.",
-            hint="Give an 'output', so that it is written to a store.",
-            needed=held,
-            available=granted,
-        )
-    memory = (granted - held) // streams
     total = total_type(target, request.left.dtype).itemsize
     few = 0 if pool.remote else _FEW.get(target, 0)
     if aside > memory:
@@ -231,6 +226,37 @@ def _panels(
     lent = min(device, options.device_memory or device) // streams
     panels = panels_within(cut, item, total, lent, request.chunks, where="device memory", few=few)
     return panels, pool.workers * streams * (panels.nbytes + aside)
+
+
+def _streams(pool: Pool) -> int:
+    return pool.threads if pool.remote else 1
+
+
+def _free(request: ProductRequest, pool: Pool, options: Options) -> int:
+    """Return the memory that a stream may take, beside a result that stays in this process.
+
+    Raises `CapacityError`.
+    """
+    item = np.dtype(request.left.dtype).itemsize
+    product = request.product
+    stays = not pool.remote and request.output is None
+    held = math.prod(product.sizes[dim] for dim in product.dims) * item if stays else 0
+    granted = min(pool.memory, options.memory or pool.memory)
+    if held > granted:
+        raise CapacityError(
+            f"The product needs {held} bytes of memory as a result of this process, but it may"
+            f" take {granted}.",
+            hint="Give an 'output', so that it is written to a store.",
+            needed=held,
+            available=granted,
+        )
+    return (granted - held) // _streams(pool)
+
+
+def _threads(aside_of: Callable[[int], int], memory: int, target: str) -> int:
+    """Return how many threads read tiles, so that half of the memory is left for panels."""
+    counts = range(bench_threads(target), 1, -1)
+    return next((count for count in counts if aside_of(count) <= memory // 2), 1)
 
 
 def _largest(
