@@ -16,6 +16,7 @@ from halocline_engine.program import compile_program
 from halocline_engine.schedule.size import Size, check_size, size_of
 
 LARGEST = 8000
+FACES = ("z_face", np.arange(4.0), {"standard_name": "height", "units": "m"})
 
 HEAD = "def f(a: Field[float], b: Field[float], out: Field[float]):\n"
 WHOLE = "    with computation(PARALLEL), interval(...):\n"
@@ -77,7 +78,9 @@ def test_runs_are_refused_by_an_option() -> None:
         he.run(sweeps(1), data, target="cpu", options=options)
     he.run(sweeps(1), data, target="reference", options=options)  # it compiles nothing
     with pytest.raises(he.CapacityError, match="at most 100 are allowed"):
-        he.column("2.0 * a", data, axis="z", target="cpu", options=options)
+        he.column(
+            "2.0 * a", data.assign_coords(z_face=FACES), axis="z", target="cpu", options=options
+        )
 
 
 def mixed(shares: tuple[int, ...], size: int) -> str:

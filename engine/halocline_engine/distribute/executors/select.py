@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from halocline_engine.arguments import whole
 from halocline_engine.backends.registry import resolve
 from halocline_engine.distribute.executors.base import Done, Pool
-from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.executors.local import LocalPool, return_freed_memory
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import BlockWork
@@ -95,6 +95,8 @@ def open_pool(
 
 def local_pool(options: Options) -> LocalPool:
     """Return this process, with as many blocks at hand as the options say."""
+    if _bounded(options):
+        return_freed_memory()
     return LocalPool() if options.threads is None else LocalPool(threads=options.threads)
 
 
@@ -110,9 +112,11 @@ def check_threads(options: Options, cluster: object) -> None:
 
 def granted(pool: Pool, options: Options) -> Pool:
     """Return a pool of whose memory no more may be used than the options say."""
-    if options.memory is options.device_memory is None and options.share == 1:
-        return pool
-    return _Granted(pool, options)
+    return _Granted(pool, options) if _bounded(options) else pool
+
+
+def _bounded(options: Options) -> bool:
+    return options.memory is not None or options.device_memory is not None or options.share < 1
 
 
 def _opened(

@@ -283,8 +283,12 @@ def _decoding(request: ProductRequest, cut: ProductCut, direct: tuple[bool, bool
     found = [0]
     for one, directly in zip((request.left, request.right), direct, strict=False):
         chunks = dict(zip(one.own, one.chunks, strict=False))
-        reach = reach_of(one.order, chunks, sizes, np.dtype(one.dtype).itemsize)
-        found += [] if directly else [chunked(request.opened, one.name).bytes(reach)]
+        item = np.dtype(one.dtype).itemsize
+        if directly:  # files of chunks are mapped
+            found.append(math.prod(one.chunks) * item)
+        else:
+            reach = reach_of(one.order, chunks, sizes, item)
+            found.append(chunked(request.opened, one.name).bytes(reach))
     return max(found)
 
 
