@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.device.cupy_types import cupy
-from halocline_engine.distribute.pipeline.resources import Belt, open_belt
+from halocline_engine.distribute.pipeline.resources import PipelineResources, open_resources
 from halocline_engine.distribute.tasks.events import Event, Finished, PassFinished
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
@@ -53,27 +53,27 @@ class MemoryFigure:
     whole_run: float = 0.0
 
 
-def pinned_rate(belt: Belt) -> float:
+def pinned_rate(resources: PipelineResources) -> float:
     """Return the bytes per second of one large page-locked copy to the device, the best of five."""
-    host = belt.lanes.buffer(512 << 20).view(np.float32).reshape((-1, 1, 1), order="F")
-    if type(belt.lanes).__name__ == "HostLanes":
+    host = resources.queues.buffer(512 << 20).view(np.float32).reshape((-1, 1, 1), order="F")
+    if type(resources.queues).__name__ == "HostQueues":
         into: Any = np.empty_like(host)
     else:
         into = cast(Any, cupy()).empty(host.shape, np.float32, order="F")
     best = 0.0
     for _ in range(5):
         begun = time.perf_counter()
-        belt.lanes.sending.put(lambda: belt.lanes.send(host, into))
-        belt.lanes.settle()
+        resources.queues.sending.put(lambda: resources.queues.send(host, into))
+        resources.queues.settle()
         best = max(best, host.nbytes / (time.perf_counter() - begun))
     return best
 
 
-def duplex_rate(belt: Belt) -> float:
+def duplex_rate(resources: PipelineResources) -> float:
     """Return the bytes per second of page-locked copies to the device beside some from it."""
-    lanes = belt.lanes
-    host = [lanes.buffer(512 << 20).view(np.float32).reshape((-1, 1, 1), order="F") for _ in "io"]
-    if type(lanes).__name__ == "HostLanes":
+    queues = resources.queues
+    host = [queues.buffer(512 << 20).view(np.float32).reshape((-1, 1, 1), order="F") for _ in "io"]
+    if type(queues).__name__ == "HostQueues":
         device: list[Any] = [np.empty_like(one) for one in host]
     else:
         device = [cast(Any, cupy()).empty(one.shape, np.float32, order="F") for one in host]
@@ -81,9 +81,9 @@ def duplex_rate(belt: Belt) -> float:
     for _ in range(3):
         begun = time.perf_counter()
         for _ in range(4):
-            lanes.sending.put(lambda: lanes.send(host[0], device[0]))
-            lanes.fetching.put(lambda: lanes.fetch(device[1], host[1]))
-        lanes.settle()
+            queues.sending.put(lambda: queues.send(host[0], device[0]))
+            queues.fetching.put(lambda: queues.fetch(device[1], host[1]))
+        queues.settle()
         best = max(best, 4 * host[0].nbytes / (time.perf_counter() - begun))
     return best
 
@@ -102,8 +102,8 @@ def in_memory(gib: float, grant: int, target: str, inputs: int = 1) -> MemoryFig
         list(threads.map(fill, range(0, rows, CHUNK)))
     arrays = {"u": values, "c": values.copy()} if inputs > 1 else {"u": values}
     figure = MemoryFigure(sum(array.nbytes for array in arrays.values()), grant)
-    with open_belt(target) as belt:
-        figure.pinned_rate, figure.duplex_rate = pinned_rate(belt), duplex_rate(belt)
+    with open_resources(target) as resources:
+        figure.pinned_rate, figure.duplex_rate = pinned_rate(resources), duplex_rate(resources)
     if target == "cuda":
         cast(Any, cupy()).get_default_memory_pool().free_all_blocks()
 
@@ -111,7 +111,7 @@ def in_memory(gib: float, grant: int, target: str, inputs: int = 1) -> MemoryFig
         if isinstance(event, PassFinished):
             figure.passes.append(event.seconds)
         if isinstance(event, Finished):
-            figure.lent = event.bytes_lent / (event.bytes_read + event.bytes_written)
+            figure.lent = event.bytes_zero_copy / (event.bytes_read + event.bytes_written)
 
     begun = time.perf_counter()
     run(
@@ -124,7 +124,7 @@ def in_memory(gib: float, grant: int, target: str, inputs: int = 1) -> MemoryFig
         chunks={"y": ROWS, "x": WIDTH},
         target=target,
         on_event=tell,
-        options=Options(steps_per_pass=1, slots=3, device_memory=grant),
+        options=Options(steps_per_pass=1, pipeline_depth=3, device_memory=grant),
     )
     figure.whole_run = time.perf_counter() - begun
     best = figure.dataset / min(figure.passes)

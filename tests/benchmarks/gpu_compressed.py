@@ -55,7 +55,7 @@ class Figure:
     codec: str
     chunk: int
     ratio: float
-    unpacked: bool
+    device_decoding: bool
     compressed: bool
     dataset: int
     seconds: float
@@ -108,7 +108,7 @@ def packed_store(
 
 
 def measured(
-    array: PackedArray, folder: Path, target: str, *, unpacked: bool, compressed: bool
+    array: PackedArray, folder: Path, target: str, *, device_decoding: bool, compressed: bool
 ) -> tuple[Finished, NDArray[np.float32]]:
     """Run once to compile and to make pages, and once more; return the second run and some rows."""
     output = folder / "out.zarr"
@@ -125,7 +125,9 @@ def measured(
             target=target,
             output=output,
             on_event=events.append,
-            options=Options(slots=3, compressed=compressed, unpacked=unpacked),
+            options=Options(
+                pipeline_depth=3, compressed=compressed, device_decoding=device_decoding
+            ),
         )
     middle = array.stored.sizes[0] // 2
     rows = np.asarray(ZARR.open_array(str(output), path="v", mode="r")[middle - 3 : middle + 3])
@@ -153,20 +155,22 @@ def figures(rows: int, folder: Path, target: str, end: float) -> Iterator[Figure
                 return
             array, ratio = packed_store(folder / f"{number}.zarr", case, rows, threads)
             wanted: NDArray[np.float32] | None = None
-            for unpacked in (False, True):
-                last, got = measured(array, folder, target, unpacked=unpacked, compressed=case[4])
+            for device_decoding in (False, True):
+                last, got = measured(
+                    array, folder, target, device_decoding=device_decoding, compressed=case[4]
+                )
                 wanted = got if wanted is None else wanted
                 np.testing.assert_array_equal(got, wanted)
                 yield Figure(
                     codec=case[0],
                     chunk=array.chunk_bytes,
                     ratio=ratio,
-                    unpacked=unpacked,
+                    device_decoding=device_decoding,
                     compressed=case[4],
                     dataset=rows * WIDTH * 4,
                     seconds=last.seconds,
                     fetches=last.fetches,
-                    unpacked_bytes=last.bytes_filed,
+                    unpacked_bytes=last.bytes_direct_io,
                 )
             shutil.rmtree(array.path.parent)
 

@@ -85,7 +85,7 @@ class Bench:
             target=self.target,
             on_event=tell,
             cancelled=cancelled,
-            options=Options(steps_per_pass=each, slots=3, device_memory=self.grant),
+            options=Options(steps_per_pass=each, pipeline_depth=3, device_memory=self.grant),
         )
         return made["v"].values
 
@@ -135,7 +135,7 @@ def measured(bench: Bench, names: str, steps: int, each: int) -> Figure:
         projected=planned.projected_bytes,
         host_peak=watch.peak[0] - watch.before[0],
         device_peak=watch.peak[1] - watch.before[1],
-        lent=end.bytes_lent / (end.bytes_read + end.bytes_written),
+        lent=end.bytes_zero_copy / (end.bytes_read + end.bytes_written),
         seconds=seconds,
     )
 

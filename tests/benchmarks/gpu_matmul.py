@@ -37,10 +37,10 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.datasets.untyped import ZARR
-from halocline_engine.device.io.copy_threads import Crew
+from halocline_engine.device.io.copy_threads import CopyThreads
 from halocline_engine.device.launch.calls import system_calls
 from halocline_engine.device.machine import current_machine
-from halocline_engine.device.memory.zero_copy import Lent
+from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.distribute.products.tiling import order_width
 from halocline_engine.distribute.products.work import bench_threads
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
@@ -393,20 +393,20 @@ def _rates(bench: Bench, store: Path) -> dict[str, float]:
     parts = [(file, at) for file in files for at in range(0, file.stat().st_size, size)]
     found: dict[str, float] = {}
     for name, lents in (
-        ("read", [Lent(1, size, at, size, path=file) for file, at in parts]),
-        ("write", [Lent(1, size, 0, size, path=file, size=size) for file in made]),
+        ("read", [PinnedRows(1, size, at, size, path=file) for file, at in parts]),
+        ("write", [PinnedRows(1, size, 0, size, path=file, size=size) for file in made]),
     ):
-        crew = Crew(threads, system_calls(), out=name == "write", name=name)
+        copy_threads = CopyThreads(threads, system_calls(), out=name == "write", name=name)
         copies = [(lent, there, size) for lent in lents]
         for _ in range(_RATE_ROUNDS):
             for file in made:
                 file.unlink(missing_ok=True)
             started = time.perf_counter()
-            nbytes = crew.put(copies, stream, event).result(60)
+            nbytes = copy_threads.put(copies, stream, event).result(60)
             stream.synchronize()
             rate = nbytes / (time.perf_counter() - started)
             found[name] = max(rate, found.get(name, 0.0))
-        crew.close()
+        copy_threads.close()
     for file in made:
         file.unlink()
     buffer = bench.cupy.cuda.alloc_pinned_memory(size)

@@ -62,13 +62,18 @@ from halocline_engine.datasets.sink import ZarrSink
 from halocline_engine.device.cupy_types import cupy
 from halocline_engine.device.io import threaded_files
 from halocline_engine.device.io.files import kvikio_files
-from halocline_engine.device.io.threaded_files import CrewFiles
+from halocline_engine.device.io.threaded_files import ThreadedFiles
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.pipeline import resources as belts
 from halocline_engine.distribute.pipeline import schedule
-from halocline_engine.distribute.pipeline.resources import open_belt
+from halocline_engine.distribute.pipeline.resources import open_resources
 from halocline_engine.distribute.pipeline.schedule import Stage
-from halocline_engine.distribute.pipeline.stages import Conveyor, Item, PipelinedWork, items_of
+from halocline_engine.distribute.pipeline.stages import (
+    Item,
+    PipelinedWork,
+    PipelineStages,
+    items_of,
+)
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.model import Report
@@ -90,28 +95,28 @@ class Measured(PipelinedWork):
         # What is lent to be sent is known of the last items only, when all were read.
         last = [every[-self.slots :][n % min(self.slots, len(items))] for n in every]
         # The first use compiles, and touches all pages of the buffers and, once, of the result.
-        conveyor = Conveyor(self.work, items, self.slots, self.belt, cancelled)
+        stages = PipelineStages(self.work, items, self.slots, self.resources, cancelled)
         some = every if self.figure.first else every[: 2 * self.slots]
         for stage in Stage:
-            self._alone(conveyor, stage, last[: len(some)] if stage is Stage.SEND else some)
+            self._alone(stages, stage, last[: len(some)] if stage is Stage.SEND else some)
         # Stages that are timed begin with nothing recorded or locked, as the run does.
-        del conveyor
+        del stages
         self._unlock()
-        conveyor = Conveyor(self.work, items, self.slots, self.belt, cancelled)
-        here = [stage for stage in Stage if self.belt.files is None or stage not in OWN]
+        stages = PipelineStages(self.work, items, self.slots, self.resources, cancelled)
+        here = [stage for stage in Stage if self.resources.files is None or stage not in OWN]
         for stage in here:
             if stage is Stage.WRITE:
                 self._forget()
             numbers = last if stage is Stage.SEND else every
-            seconds = self._alone(conveyor, stage, numbers)
+            seconds = self._alone(stages, stage, numbers)
             if stage is Stage.SEND:
                 self.figure.sent = sum(map(_sent, items))
                 seconds *= self.figure.sent / sum(_sent(items[n]) for n in numbers)
             self.figure.alone[stage.name.lower()] = seconds
-        self.figure.locked = self.belt.pages.locked if self.belt.pages else 0
+        self.figure.locked = self.resources.pages.locked if self.resources.pages else 0
         self._forget()
         # Its arrays go back before others are made.
-        del conveyor
+        del stages
         for stage, count in zip(OWN, self.figure.threads, strict=True):
             if stage not in here:
                 self.figure.alone[stage.name.lower()] = self._with_threads(items, stage, count)
@@ -131,15 +136,15 @@ class Measured(PipelinedWork):
 
     def _note_threads(self) -> None:
         """Note how many threads read, and how many write."""
-        pools: Any = (self.belt.readers, self.belt.writers)
+        pools: Any = (self.resources.readers, self.resources.writers)
         self.figure.at_once = schedule.AT_ONCE
         self.figure.threads = tuple(getattr(pool, "_max_workers") for pool in pools)  # noqa: B009
-        if self.belt.files is not None:
+        if self.resources.files is not None:
             self.figure.threads = belts.turns(len(os.sched_getaffinity(0)))
 
     def _with_all_threads(self, items: Sequence[Item]) -> None:
         """Time the stages of the host again, each with the threads of both; not if brief."""
-        every = len(os.sched_getaffinity(0)) if self.belt.files else sum(self.figure.threads)
+        every = len(os.sched_getaffinity(0)) if self.resources.files else sum(self.figure.threads)
         for stage in () if self.brief else OWN:
             seconds = self._with_threads(items, stage, every)
             self.figure.alone_with_all_threads[stage.name.lower()] = seconds
@@ -149,23 +154,23 @@ class Measured(PipelinedWork):
         """Return the seconds of a stage of the host alone, with so many threads."""
         with ExitStack() as stack:
             threads = stack.enter_context(ThreadPoolExecutor(count))
-            belt = replace(self.belt, readers=threads, writers=threads)
-            if self.belt.files is not None:
+            resources = replace(self.resources, readers=threads, writers=threads)
+            if self.resources.files is not None:
                 files = WAYS[self.figure.way](*ONE_WAY[self.figure.way](count))
                 stack.callback(files.close)
-                belt.files = files
-            conveyor = Conveyor(self.work, items, self.slots, belt, None)
+                resources.files = files
+            stages = PipelineStages(self.work, items, self.slots, resources, None)
             every = range(len(items))
             if stage is Stage.WRITE:
                 # Notes what is moved for each block.
-                self._alone(conveyor, Stage.READ, every)
-            return self._alone(conveyor, stage, every)
+                self._alone(stages, Stage.READ, every)
+            return self._alone(stages, stage, every)
 
     def _unlock(self) -> float:
         """Unlock what is locked, and return how long it took."""
         begun = time.perf_counter()
-        if self.belt.pages is not None:
-            self.belt.pages.close()
+        if self.resources.pages is not None:
+            self.resources.pages.close()
         return time.perf_counter() - begun
 
     def _forget(self) -> None:
@@ -174,22 +179,22 @@ class Measured(PipelinedWork):
             for name, _ in self.work.saved:
                 remove(Path(self.work.sink.path) / name / "c")
 
-    def _alone(self, conveyor: Conveyor, stage: Stage, items: Sequence[int]) -> float:
+    def _alone(self, stages: PipelineStages, stage: Stage, items: Sequence[int]) -> float:
         """Return the seconds of one stage of some items, with nothing beside it."""
-        lanes = self.belt.lanes
-        work = getattr(conveyor, stage.name.lower())
-        lane = {Stage.SEND: lanes.sending, Stage.COMPUTE: lanes.computing}.get(stage)
-        lane = lanes.fetching if stage is Stage.FETCH else lane
+        queues = self.resources.queues
+        work = getattr(stages, stage.name.lower())
+        queue = {Stage.SEND: queues.sending, Stage.COMPUTE: queues.computing}.get(stage)
+        queue = queues.fetching if stage is Stage.FETCH else queue
         slots = [item % self.slots for item in items]
         begun = time.perf_counter()
-        if lane is None:
-            most = schedule.AT_ONCE if stage is Stage.WRITE else conveyor.read_at_once
+        if queue is None:
+            most = schedule.AT_ONCE if stage is Stage.WRITE else stages.read_at_once
             with ThreadPoolExecutor(min(self.slots, most)) as threads:
                 list(threads.map(work, items, slots))
         for item, slot in zip(items, slots, strict=True):
-            if lane is not None:
-                lane.put(lambda item=item, slot=slot: work(item, slot))
-        lanes.settle()
+            if queue is not None:
+                queue.put(lambda item=item, slot=slot: work(item, slot))
+        queues.settle()
         return time.perf_counter() - begun
 
 
@@ -198,7 +203,7 @@ TIMELINES: list[Timeline] = []
 #: Those of results, by their steps.
 CHECKSUMS: dict[int, int] = {}
 #: How each way is made, with so many threads that read, and that write.
-WAYS: dict[str, Any] = {CREW: CrewFiles, KVIKIO: partial(kvikio_files, direct=False)}
+WAYS: dict[str, Any] = {CREW: ThreadedFiles, KVIKIO: partial(kvikio_files, direct=False)}
 #: The same for so many threads that do one of both: those of a crew help each other.
 ONE_WAY: dict[str, Callable[[int], tuple[int, int]]] = {
     CREW: lambda count: (max(1, count - 1), 1),
@@ -285,15 +290,15 @@ def measured(
     assert isinstance(planned, Planned)
     assert isinstance(finished, Finished)
     figure.projected, figure.blocks = planned.projected_bytes, planned.blocks
-    figure.filed = finished.bytes_filed
-    figure.way = way if figure.filed else BUFFERS
+    figure.direct_io = finished.bytes_direct_io
+    figure.way = way if figure.direct_io else BUFFERS
     figure.host_peak = watch.peak[0] - watch.before[0]
     figure.device_peak = watch.peak[1] - watch.before[1]
     figure.slowest = max(figure.alone, key=lambda name: figure.alone[name])
     figure.wall_to_slowest = figure.wall / figure.alone[figure.slowest]
     every = figure.alone | figure.alone_with_all_threads
     figure.wall_to_slowest_with_all_threads = figure.wall / max(every.values())
-    sending = figure.alone["read" if figure.filed else "send"]
+    sending = figure.alone["read" if figure.direct_io else "send"]
     figure.send_to_pinned = figure.sent / sending / figure.pinned_rate
     figure.achieved_to_pinned = figure.sent / figure.wall / figure.pinned_rate
     return figure
@@ -322,10 +327,10 @@ def stencil(
         on_event=tell,
         options=Options(
             steps_per_pass=steps,
-            slots=slots,
+            pipeline_depth=slots,
             device_memory=grant,
             compressed=False,
-            filed=way != BUFFERS,
+            direct_io=way != BUFFERS,
         ),
     )
 
@@ -442,8 +447,8 @@ def main() -> None:
             os.sync()
             chunks = f"{rows // arguments.chunk} chunks of {arguments.chunk} x {WIDTH} float32"
             print(f"{chunks} in {folder}, {found['place']}", flush=True)
-            with open_belt(arguments.target) as belt:
-                rate = pinned_rate(belt)
+            with open_resources(arguments.target) as resources:
+                rate = pinned_rate(resources)
             print(HEAD + "\n|" + "---|" * (HEAD.count("|") - 1), flush=True)
             # Compiles, and makes memory for files, which no case shall pay for.
             measured(folder, source, CASES[0], grant, arguments.target, rate)

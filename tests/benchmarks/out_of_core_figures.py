@@ -24,7 +24,7 @@ class Figure:
     way: str = "buffers"
     threads: tuple[int, int] = (0, 0)
     at_once: int = 0
-    filed: int = 0
+    direct_io: int = 0
     first: bool = False
     alone: dict[str, float] = field(default_factory=dict[str, float])
     alone_with_all_threads: dict[str, float] = field(default_factory=dict[str, float])

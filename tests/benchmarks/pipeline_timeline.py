@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from halocline_engine.distribute.pipeline import stages as conveyor
+from halocline_engine.distribute.pipeline import stages as pipeline_stages
 from halocline_engine.distribute.pipeline.schedule import Stage
-from halocline_engine.distribute.pipeline.stages import Conveyor
+from halocline_engine.distribute.pipeline.stages import PipelineStages
 
 
 @dataclass
@@ -69,10 +69,10 @@ class Timeline:
 @contextmanager
 def watched(timeline: Timeline) -> Generator[None]:
     """Let the pipelines that begin meanwhile note when their stages do."""
-    known: Any = conveyor
-    plain = known.Conveyor
+    known: Any = pipeline_stages
+    plain = known.PipelineStages
 
-    class Timed(Conveyor):
+    class Timed(PipelineStages):
         def __init__(self, *arguments: Any) -> None:
             timeline.mark("cut into items")
             super().__init__(*arguments)
@@ -98,8 +98,8 @@ def watched(timeline: Timeline) -> Generator[None]:
             super().close()
             timeline.mark("closed")
 
-    known.Conveyor = Timed
+    known.PipelineStages = Timed
     try:
         yield
     finally:
-        known.Conveyor = plain
+        known.PipelineStages = plain

@@ -173,8 +173,8 @@ def ragged_trees(bench: TreeTimer) -> Iterator[Figure]:
         marks = solver.marked(forest, system[0].dtype, target if stride > 1 else None)
         tables = (bases, sizes, marks.words, *arrays)
         solution, figures = _on_device(bench, solver, stride, marks.slots, tables)
-        unpacked = target.unpack(layout, solution) if stride > 1 else solution
-        if not np.array_equal(unpacked, found):
+        device_decoding = target.unpack(layout, solution) if stride > 1 else solution
+        if not np.array_equal(device_decoding, found):
             raise AssertionError(f"The bits of the layout '{how}' are others.")
         name = f"{how}, share of copy (32 bytes a node)"
         yield Figure("ragged", case, name, *figures)

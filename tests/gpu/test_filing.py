@@ -34,9 +34,9 @@ def smooth(u: Field[np.float32], m: Field[IJ, bool], v: Field[np.float32], w: np
 def files(request: pytest.FixtureRequest, machine: CudaMachine) -> Iterator[Files]:
     """Give each way that there is; the device is looked for first."""
     assert machine is not None
-    from halocline_engine.device.io.threaded_files import CrewFiles
+    from halocline_engine.device.io.threaded_files import ThreadedFiles
 
-    found = CrewFiles(3, 5) if request.param == "crew" else kvikio_files(3, 5, direct=False)
+    found = ThreadedFiles(3, 5) if request.param == "crew" else kvikio_files(3, 5, direct=False)
     if found is None:
         pytest.skip("kvikio is not installed beside this CUDA device")
     yield found
@@ -111,10 +111,10 @@ def test_bytes_are_those_of_buffers_of_the_host(
     monkeypatch.setattr(direct_file, "room_bytes", (9).__mul__)
     monkeypatch.setattr(threaded_files, "device_files", Mock(return_value=Borrowed(files)))
     store = stored(tmp_path / "in.zarr", dims, chunks)
-    plain = smoothed(store, tmp_path / "plain.zarr", slots=slots, filed=False)
-    found = smoothed(store, tmp_path / "out.zarr", slots=slots, filed=True)
-    assert plain.bytes_filed == 0
-    assert found.bytes_filed > 2 * 3 * 403 * 517 * 4
+    plain = smoothed(store, tmp_path / "plain.zarr", pipeline_depth=slots, direct_io=False)
+    found = smoothed(store, tmp_path / "out.zarr", pipeline_depth=slots, direct_io=True)
+    assert plain.bytes_direct_io == 0
+    assert found.bytes_direct_io > 2 * 3 * 403 * 517 * 4
     made = [tmp_path / name / "v" / "c" for name in ("plain.zarr", "out.zarr")]
     names = [sorted(str(f.relative_to(of)) for f in of.rglob("*") if f.is_file()) for of in made]
     assert names[0] == names[1]

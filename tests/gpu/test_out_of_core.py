@@ -11,7 +11,7 @@ import xarray as xr
 import zarr
 
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.device.queues import DeviceLanes
+from halocline_engine.device.queues import DeviceQueues
 from halocline_engine.distribute.executors.dask import start
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
@@ -82,8 +82,8 @@ def smoothed(
 def test_bytes_are_those_of_the_plain_path(
     machine: CudaMachine, store: Path, tmp_path: Path, slots: int
 ) -> None:
-    plain, _ = smoothed(store, None, slots=0)
-    got, events = smoothed(store, tmp_path / "out.zarr", slots=slots)
+    plain, _ = smoothed(store, None, pipeline_depth=0)
+    got, events = smoothed(store, tmp_path / "out.zarr", pipeline_depth=slots)
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
     planned, finished = events[0], events[-1]
     assert isinstance(planned, Planned)
@@ -96,7 +96,7 @@ def test_bytes_are_those_of_the_plain_path(
 def test_a_worker_has_a_pipeline_of_its_own(
     machine: CudaMachine, store: Path, tmp_path: Path
 ) -> None:
-    plain, _ = smoothed(store, None, slots=0)
+    plain, _ = smoothed(store, None, pipeline_depth=0)
     with start(1, "cuda") as pool:
         got, events = smoothed(store, tmp_path / "out.zarr", cluster=pool.client)
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
@@ -113,9 +113,9 @@ def test_a_device_memory_that_is_granted_is_kept_to(
     pool = cupy.get_default_memory_pool()
     pool.free_all_blocks()
     before = pool.total_bytes()
-    plain, _ = smoothed(store, None, slots=0)
+    plain, _ = smoothed(store, None, pipeline_depth=0)
     pool.free_all_blocks()
-    got, events = smoothed(store, None, slots=3, device_memory=granted)
+    got, events = smoothed(store, None, pipeline_depth=3, device_memory=granted)
     assert got["v"].identical(plain["v"])
     assert pool.total_bytes() - before <= granted
     assert isinstance(events[0], Planned)
@@ -124,18 +124,18 @@ def test_a_device_memory_that_is_granted_is_kept_to(
 
 def test_page_locked_memory_goes_to_the_device_and_back(machine: CudaMachine, cupy: Any) -> None:
     values = np.random.default_rng(0).normal(size=(33, 7, 5)).astype("float32")
-    with DeviceLanes() as lanes:
+    with DeviceQueues() as queues:
         there, back = (
-            lanes.buffer(values.nbytes).view("float32").reshape(values.shape, order="F")
+            queues.buffer(values.nbytes).view("float32").reshape(values.shape, order="F")
             for _ in range(2)
         )
         there[...] = values
         back[...] = np.nan
         array = cupy.full((40, 9, 5), np.nan, "float32", order="F")[4:37, 1:8]
-        lanes.sending.put(lambda: lanes.send(there, array))
-        lanes.computing.after(lanes.sending.mark())
-        lanes.computing.put(lambda: array.__imul__(2.0))
-        lanes.fetching.after(lanes.computing.mark())
-        lanes.fetching.put(lambda: lanes.fetch(array, back))
-        lanes.fetching.mark().wait()
+        queues.sending.put(lambda: queues.send(there, array))
+        queues.computing.after(queues.sending.mark())
+        queues.computing.put(lambda: array.__imul__(2.0))
+        queues.fetching.after(queues.computing.mark())
+        queues.fetching.put(lambda: queues.fetch(array, back))
+        queues.fetching.mark().wait()
         np.testing.assert_array_equal(back, 2 * values)

@@ -17,13 +17,13 @@ from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.match import FieldUse
 from halocline_engine.datasets.source import ArrayStore
 from halocline_engine.device.decode.codecs import find_nvcomp
-from halocline_engine.device.decode.device_decoder import DeviceDesk, open_desk
+from halocline_engine.device.decode.device_decoder import NvcompDevice, open_nvcomp
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.distribute.grid.regions import read_box
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.distribute.transports.device_decode import Unpacker
+from halocline_engine.distribute.transports.device_decode import DeviceDecoding
 from halocline_engine.distribute.transports.staging import box_bytes, shape_of
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.machine import Library
@@ -39,10 +39,10 @@ def five(u: Field[np.float32], v: Field[np.float32], w: np.float32):
 
 
 @pytest.fixture(scope="module")
-def desk(machine: CudaMachine) -> DeviceDesk:
+def device(machine: CudaMachine) -> NvcompDevice:
     """Return what there is beside a device, which is looked for first."""
     assert machine is not None
-    found = open_desk()
+    found = open_nvcomp()
     assert (found is None) == (find_nvcomp() is None)
     if found is None:
         pytest.skip("nvCOMP is not installed beside this CUDA device")
@@ -55,7 +55,7 @@ def threads() -> Iterator[Executor]:
         yield executor
 
 
-def filled(read: Unpacker, use: FieldUse, block: Block, box: Box, cupy: Any) -> NDArray[Any]:
+def filled(read: DeviceDecoding, use: FieldUse, block: Block, box: Box, cupy: Any) -> NDArray[Any]:
     """Return what a reader fills an array of the device with, by way of a room."""
     room = cupy.full(box_bytes(use, box) + 8, 0xA5, "uint8")
     into = cupy.zeros(shape_of(box), use.dtype)
@@ -79,7 +79,7 @@ def filled(read: Unpacker, use: FieldUse, block: Block, box: Box, cupy: Any) -> 
 )
 def test_boxes_are_those_of_zarr(
     machine: CudaMachine,
-    desk: DeviceDesk,
+    device: NvcompDevice,
     threads: Executor,
     cupy: Any,
     tmp_path: Path,
@@ -87,14 +87,14 @@ def test_boxes_are_those_of_zarr(
     dtype: str,
 ) -> None:
     compressed(tmp_path, codec, dtype)
-    read, use = unpacker(tmp_path, dtype, desk, Library(machine), threads, 3 * 16 * 3 * 40 * 8)
+    read, use = unpacker(tmp_path, dtype, device, Library(machine), threads, 3 * 16 * 3 * 40 * 8)
     for block, box in boxes():
         wanted = read_box(ArrayStore(str(tmp_path)), "u", use, GRID, block, box)[0]
         np.testing.assert_array_equal(filled(read, use, block, box, cupy), wanted)
 
 
 def test_damaged_chunks_have_the_values_and_the_errors_of_the_host(
-    machine: CudaMachine, desk: DeviceDesk, threads: Executor, cupy: Any, tmp_path: Path
+    machine: CudaMachine, device: NvcompDevice, threads: Executor, cupy: Any, tmp_path: Path
 ) -> None:
     """Of bits that are flipped, many are values: those are the host's; and no other is let pass."""
     compressed(tmp_path, "lz4", "float32")
@@ -109,7 +109,7 @@ def test_damaged_chunks_have_the_values_and_the_errors_of_the_host(
         data = bytearray(whole)
         data[rng.integers(4, len(data))] ^= 1 << int(rng.integers(0, 8))
         file.write_bytes(data)
-        read, use = unpacker(tmp_path, "float32", desk, library, threads)
+        read, use = unpacker(tmp_path, "float32", device, library, threads)
         try:
             wanted = read_box(ArrayStore(str(tmp_path)), "u", use, GRID, use_block, box)[0]
         except DatasetError:
@@ -122,20 +122,20 @@ def test_damaged_chunks_have_the_values_and_the_errors_of_the_host(
     assert 0 < errors < 120
 
 
-@pytest.mark.parametrize("unpacked", [True, None])
+@pytest.mark.parametrize("device_decoding", [True, None])
 def test_a_run_has_the_bits_of_the_host(
-    machine: CudaMachine, tmp_path: Path, unpacked: bool | None
+    machine: CudaMachine, tmp_path: Path, device_decoding: bool | None
 ) -> None:
     """Chunks of LZ4 are decoded on the device unasked; without nvCOMP the host decodes all."""
     store = tmp_path / "in.zarr"
     steps = np.random.default_rng(3).integers(-2, 3, (512, 700))
     data = xr.Dataset({"u": (("y", "x"), np.cumsum(steps, axis=1).astype("float32"))})
     options = {"u": {"chunks": (100, 256), "compressors": COMPRESSORS["blosc-lz4"]}}
-    if unpacked:
+    if device_decoding:
         options["u"]["compressors"] = COMPRESSORS["zstd"]
     cast(Any, data).to_zarr(store, zarr_format=2, encoding=options, consolidated=False)
     found: list[bytes] = []
-    for way in (unpacked, False):
+    for way in (device_decoding, False):
         events: list[Event] = []
         result = run(
             FIVE,
@@ -146,12 +146,12 @@ def test_a_run_has_the_bits_of_the_host(
             target="cuda",
             output=tmp_path / f"{way}.zarr",
             on_event=events.append,
-            options=Options(slots=3, unpacked=way),
+            options=Options(pipeline_depth=3, device_decoding=way),
         )
         found.append(result["v"].values.tobytes())
         planned, finished = events[0], events[-1]
         assert isinstance(planned, Planned)
         assert isinstance(finished, Finished)
         assert finished.fetches == planned.predicted_fetches
-        assert (finished.bytes_filed > 0) == (way is not False and find_nvcomp() is not None)
+        assert (finished.bytes_direct_io > 0) == (way is not False and find_nvcomp() is not None)
     assert found[0] == found[1]

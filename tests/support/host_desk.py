@@ -1,4 +1,4 @@
-"""A `Desk` of `transports.device_decode` on the host, where numcodecs decodes."""
+"""A `DecodingDevice` of `transports.device_decode` on the host, where numcodecs decodes."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class HostDesk:
     def decode(self, codec: str, table: Table, room: tuple[int, int]) -> None:
         assert room[1] == 8
         numbers = (table.sources, table.sizes, table.rooms, table.places)
-        lanes = zip(*(_at(one, table.count, np.uint64) for one in numbers), strict=True)
+        queues = zip(*(_at(one, table.count, np.uint64) for one in numbers), strict=True)
         made, status = (
             _at(table.made, table.count, np.uint64),
             _at(table.statuses, table.count, "i4"),
         )
-        for at, (source, size, wide, place) in enumerate(lanes):
+        for at, (source, size, wide, place) in enumerate(queues):
             data = ctypes.string_at(int(source), int(size))
             try:
                 if codec == "lz4":

@@ -15,7 +15,7 @@ from halocline_engine.datasets.match import FieldUse, Grid, Role
 from halocline_engine.datasets.packed import ALL, packed_array
 from halocline_engine.datasets.source import ArrayStore
 from halocline_engine.distribute.grid.partition import Block, Box, Span
-from halocline_engine.distribute.transports.device_decode import Desk, Unpacker
+from halocline_engine.distribute.transports.device_decode import DecodingDevice, DeviceDecoding
 from halocline_engine.ir.types import Axis
 from halocline_engine.kernels.machine import Library
 
@@ -49,14 +49,21 @@ def compressed(path: Path, codec: str, dtype: str) -> NDArray[Any]:
 
 
 def unpacker(
-    path: Path, dtype: str, desk: Desk, library: Library, threads: Executor, limit: int = 0
-) -> tuple[Unpacker, FieldUse]:
+    path: Path,
+    dtype: str,
+    device: DecodingDevice,
+    library: Library,
+    threads: Executor,
+    limit: int = 0,
+) -> tuple[DeviceDecoding, FieldUse]:
     use = FieldUse("u", "u", tuple(Axis), dtype, DIMS, Role.INPUT, CHUNKS)
     array = packed_array(str(path), "u", dtype)
     assert array is not None
     assert array.decodes(ALL)
     source = ArrayStore(str(path))
-    return Unpacker(array, use, GRID, desk, library, threads, source, limit, codecs=ALL), use
+    return DeviceDecoding(
+        array, use, GRID, device, library, threads, source, limit, codecs=ALL
+    ), use
 
 
 def boxes() -> list[tuple[Block, Box]]:

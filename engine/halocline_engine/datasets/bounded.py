@@ -65,14 +65,14 @@ class BoundedPipeline(CODEC_PIPELINE):
         for left, (codec, stage_specs) in zip(range(len(packed))[::-1], packed[::-1], strict=True):
             exact = left == 0 and _name(last) == "bytes"
             most = [_most(spec, exact=exact) for spec in specs]
-            batch = await _unpacked(codec, list(zip(batch, stage_specs, most, strict=True)))
+            batch = await _device_decoding(codec, list(zip(batch, stage_specs, most, strict=True)))
         batch = await last.decode(zip(batch, specs, strict=True))
         for codec, stage_specs in arrays[::-1]:
             batch = await codec.decode(zip(batch, stage_specs, strict=True))
         return batch
 
 
-async def _unpacked(codec: Any, chunks: list[tuple[Any, Any, int]]) -> list[Any]:
+async def _device_decoding(codec: Any, chunks: list[tuple[Any, Any, int]]) -> list[Any]:
     """Undo one codec of bytes."""
     name = _name(codec)
     ready: dict[int, Any] = {}

@@ -28,10 +28,10 @@ from halocline_engine.device.cupy_types import (
     cupy,
 )
 from halocline_engine.device.memory.staging import reserve
-from halocline_engine.device.memory.zero_copy import Lent
+from halocline_engine.device.memory.zero_copy import PinnedRows
 
 if TYPE_CHECKING:
-    from halocline_engine.device.io.copy_threads import Batch, Crew
+    from halocline_engine.device.io.copy_threads import Batch, CopyThreads
 
 __all__ = ["DeviceBench", "Part", "Place", "ProductShape"]
 
@@ -151,11 +151,11 @@ class DeviceBench:
         self._piece = piece
         self._lock = threading.Lock()
         self._threads = threads
-        self._senders = _crew(threads, out=False) if lends else None
-        self._fetchers: Crew | None = None
+        self._senders = _copy_threads(threads, out=False) if lends else None
+        self._fetchers: CopyThreads | None = None
 
     @property
-    def lending(self) -> DeviceBench | None:
+    def row_copies(self) -> DeviceBench | None:
         """The bench itself, if `send`, `fetch` and `split` may be called."""
         return None if self._senders is None else self
 
@@ -166,24 +166,24 @@ class DeviceBench:
         written, read = _event(block=total), _event(block=not total)
         return Place(reserve(nbytes), nbytes, written, read)
 
-    def send(self, place: Place, parts: Sequence[tuple[Part, Lent]]) -> Batch:
+    def send(self, place: Place, parts: Sequence[tuple[Part, PinnedRows]]) -> Batch:
         """Let rows be sent to parts of a place, when all that reads it is done."""
         assert self._senders is not None
-        copies = [(lent, *self._ends(place, where, lent)) for where, lent in parts]
+        copies = [(rows, *self._ends(place, where, rows)) for where, rows in parts]
         return self._senders.put(copies, self._up, place.read, place.written)
 
-    def fetch(self, total: Place, parts: Sequence[tuple[Part, Lent]]) -> Batch:
+    def fetch(self, total: Place, parts: Sequence[tuple[Part, PinnedRows]]) -> Batch:
         """Let parts of a place be copied to rows, when all that writes it is done."""
         if self._fetchers is None:
-            self._fetchers = _crew(self._threads, out=True)
-        copies = [(lent, *self._ends(total, where, lent)) for where, lent in parts]
+            self._fetchers = _copy_threads(self._threads, out=True)
+        copies = [(rows, *self._ends(total, where, rows)) for where, rows in parts]
         return self._fetchers.put(copies, self._down, total.written)
 
     def finish(self, *, out: bool) -> None:
         """Let threads that fetch, if `out`, or send end when they have done what was asked."""
-        crew = self._fetchers if out else self._senders
-        if crew is not None:
-            crew.finish()
+        copy_threads = self._fetchers if out else self._senders
+        if copy_threads is not None:
+            copy_threads.finish()
 
     def split(self, total: Place, elements: int) -> list[Place]:
         """Return places for tiles of operands in one of the product that is used no more."""
@@ -194,12 +194,12 @@ class DeviceBench:
             for start in range(0, total.nbytes - size + 1, step)
         ]
 
-    def _ends(self, place: Place, where: Part, lent: Lent) -> tuple[int, int]:
+    def _ends(self, place: Place, where: Part, rows: PinnedRows) -> tuple[int, int]:
         """Return where the rows begin on the device, and how many bytes they are apart."""
         item = self._dtype.itemsize
-        assert lent.rows * lent.width == where.rows * where.width * item
-        assert where.rows in (1, lent.rows)
-        far = lent.width if where.rows == 1 else where.pitch * item
+        assert rows.rows * rows.width == where.rows * where.width * item
+        assert where.rows in (1, rows.rows)
+        far = rows.width if where.rows == 1 else where.pitch * item
         return place.memory.ptr + where.offset * item, far
 
     def load(self, place: Place, where: Part, fill: Callable[[NDArray[Any]], None]) -> None:
@@ -279,9 +279,9 @@ class DeviceBench:
 
     def close(self) -> None:
         """Wait until the device has done everything."""
-        for crew in (self._senders, self._fetchers):
-            if crew is not None:
-                crew.close()
+        for copy_threads in (self._senders, self._fetchers):
+            if copy_threads is not None:
+                copy_threads.close()
         for stream in (self._up, self._work, self._down):
             stream.synchronize()
 
@@ -313,18 +313,18 @@ class DeviceBench:
         runtime.memcpy2DAsync(*ends, width, where.rows, kind, stream.ptr)
 
 
-def _crew(threads: int, *, out: bool) -> Crew:
+def _copy_threads(threads: int, *, out: bool) -> CopyThreads:
     """Return threads that fetch, or send; importing what they do takes a moment.
 
     A few threads are enough to send at the device's rate, and more of them take the cores from
     those that write.
     """
-    from halocline_engine.device.io.copy_threads import Crew
+    from halocline_engine.device.io.copy_threads import CopyThreads
     from halocline_engine.device.launch.calls import system_calls
 
     if out:
-        return Crew(max(2, threads), system_calls(), out=True, name="halocline-fetch")
-    return Crew(max(2, threads // 2), system_calls(), out=False, name="halocline-send")
+        return CopyThreads(max(2, threads), system_calls(), out=True, name="halocline-fetch")
+    return CopyThreads(max(2, threads // 2), system_calls(), out=False, name="halocline-send")
 
 
 def _event(*, block: bool = False) -> Event:

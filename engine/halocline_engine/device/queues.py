@@ -16,7 +16,7 @@ from halocline_engine.device.memory.locking import DeviceLocking, Locking
 from halocline_engine.device.memory.staging import copy_rows, page_locked, reserve
 from halocline_engine.errors import CapacityError
 
-__all__ = ["DeviceLane", "DeviceLanes"]
+__all__ = ["DeviceQueue", "DeviceQueues"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class _Memory:
         return found
 
 
-class DeviceLane:
+class DeviceQueue:
     """A stream, and memory for what is made there on the way; any thread may use it."""
 
     def __init__(self, device: int) -> None:
@@ -83,16 +83,16 @@ class DeviceLane:
         self._stream.synchronize()
 
 
-class DeviceLanes:
+class DeviceQueues:
     """Three streams of the device that is current where this is made."""
 
     def __init__(self) -> None:
         device = cupy().cuda.runtime.getDevice()
-        self.sending = DeviceLane(device)
-        self.computing = DeviceLane(device)
-        self.fetching = DeviceLane(device)
+        self.sending = DeviceQueue(device)
+        self.computing = DeviceQueue(device)
+        self.fetching = DeviceQueue(device)
 
-    def __enter__(self) -> DeviceLanes:
+    def __enter__(self) -> DeviceQueues:
         """Begin."""
         return self
 
@@ -103,9 +103,9 @@ class DeviceLanes:
     def settle(self) -> None:
         """Wait until nothing is under way any more; what failed was told before."""
         failure = cupy().cuda.runtime.CUDARuntimeError
-        for lane in (self.sending, self.computing, self.fetching):
+        for queue in (self.sending, self.computing, self.fetching):
             try:
-                lane.settle()
+                queue.settle()
             except failure:
                 continue
 

@@ -16,7 +16,7 @@ import pytest
 
 from halocline_engine.device.io import copy_threads, files, threaded_files
 from halocline_engine.device.io.files import Span
-from halocline_engine.device.io.threaded_files import CrewFiles
+from halocline_engine.device.io.threaded_files import ThreadedFiles
 from halocline_engine.device.launch.calls import calls_with
 from halocline_engine.errors import DeviceError
 
@@ -100,7 +100,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
 
 
 def test_bytes_go_to_files_of_their_size_and_back(driver: Driver, tmp_path: Path) -> None:
-    device = CrewFiles(2, 3)
+    device = ThreadedFiles(2, 3)
     values = np.random.default_rng(1).integers(0, 255, 900_000, np.uint8)
     paths = [tmp_path / str(n) for n in range(4)]
     places = [slice(200_000 * n, 200_000 * n + 100_001) for n in range(4)]
@@ -120,7 +120,7 @@ def test_bytes_go_to_files_of_their_size_and_back(driver: Driver, tmp_path: Path
 
 def test_threads_that_have_nothing_to_do_help_the_others(driver: Driver, tmp_path: Path) -> None:
     """Each copy waits for another one that is made at the same time: one way has one thread."""
-    device, values = CrewFiles(1, 1), np.arange(4, dtype=np.uint8)
+    device, values = ThreadedFiles(1, 1), np.arange(4, dtype=np.uint8)
     driver.together = threading.Barrier(2)
     paths = [tmp_path / str(n) for n in range(4)]
     ends = [slice(n, n + 1) for n in range(4)]
@@ -135,7 +135,7 @@ def test_a_buffer_is_filled_by_the_device_when_what_it_sent_is_sent(
     driver: Driver, tmp_path: Path
 ) -> None:
     """Whoever helps uses the same buffers both ways."""
-    device, values = CrewFiles(1, 1), np.arange(8, dtype=np.uint8)
+    device, values = ThreadedFiles(1, 1), np.arange(8, dtype=np.uint8)
     driver.together = threading.Barrier(2)
     paths = [tmp_path / str(n) for n in range(2)]
     for path in paths:
@@ -155,7 +155,7 @@ def test_a_buffer_is_filled_by_the_device_when_what_it_sent_is_sent(
 
 
 def test_what_is_not_there_or_too_short_is_not_read(driver: Driver, tmp_path: Path) -> None:
-    device, path, into = CrewFiles(2, 2), tmp_path / "chunk", Bytes(np.zeros(6, np.uint8))
+    device, path, into = ThreadedFiles(2, 2), tmp_path / "chunk", Bytes(np.zeros(6, np.uint8))
     assert not device.read([Span(path, 0, into)])
     path.write_bytes(bytes(8))
     assert device.read([Span(path, 2, into)])
@@ -166,7 +166,7 @@ def test_what_is_not_there_or_too_short_is_not_read(driver: Driver, tmp_path: Pa
 
 
 def test_what_the_system_says_is_said(driver: Driver, tmp_path: Path) -> None:
-    device, values = CrewFiles(1, 2), Bytes(np.zeros(6, np.uint8))
+    device, values = ThreadedFiles(1, 2), Bytes(np.zeros(6, np.uint8))
     with pytest.raises(FileNotFoundError, match="chunk"):
         device.write([Span(tmp_path / "no" / "chunk", 0, values)], 6)
     if Path("/dev/full").exists():
@@ -177,7 +177,7 @@ def test_what_the_system_says_is_said(driver: Driver, tmp_path: Path) -> None:
 
 
 def test_what_the_driver_refuses_is_an_error_of_the_device(driver: Driver, tmp_path: Path) -> None:
-    device, path = CrewFiles(2, 2), tmp_path / "chunk"
+    device, path = ThreadedFiles(2, 2), tmp_path / "chunk"
     path.write_bytes(bytes(300_000))
     values = Bytes(np.zeros(300_000, np.uint8))
     driver.refuses = 1
@@ -198,7 +198,7 @@ def test_kvikio_is_used_where_it_goes_without_the_host(
     monkeypatch.setitem(sys.modules, "kvikio", cast(Any, kvikio))
     monkeypatch.setitem(sys.modules, "kvikio.defaults", cast(Any, kvikio and defaults))
     with (
-        patch.object(threaded_files, "CrewFiles") as crewed,
+        patch.object(threaded_files, "ThreadedFiles") as crewed,
         patch.object(files, "KvikioFiles") as direct,
     ):
         found = threaded_files.device_files(6, 10)

@@ -51,9 +51,9 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[int], Any]]:
 def test_what_recorded_work_uses_again_is_never_given_away(
     used: list[Callable[[int], Any]],
 ) -> None:
-    lane = queues.DeviceLane(0)
-    lane.put(lambda: None)
-    lane.put(lambda: None)
+    queue = queues.DeviceQueue(0)
+    queue.put(lambda: None)
+    queue.put(lambda: None)
     assert used[0] == used[1]
     assert [used[0](60), used[0](40)] == [60, 40]
     with pytest.raises(CapacityError) as caught:

@@ -250,12 +250,12 @@ def lent(device: Queues, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lending]:
     driver = device.driver()
     calls = calls_with(driver)
 
-    def a_crew(threads: int, *, out: bool) -> copy_threads.Crew:
-        return copy_threads.Crew(2, calls, 200, out=out, name=f"{threads} threads")
+    def a_crew(threads: int, *, out: bool) -> copy_threads.CopyThreads:
+        return copy_threads.CopyThreads(2, calls, 200, out=out, name=f"{threads} threads")
 
     monkeypatch.setattr(copy_threads, "cupy", lambda: device)
     monkeypatch.setattr(copy_threads, "_ROOM", 3)
-    monkeypatch.setattr(panels, "_crew", a_crew)
+    monkeypatch.setattr(panels, "_copy_threads", a_crew)
     monkeypatch.setattr(job, "_LARGE", 0)
     monkeypatch.setattr(matmul_rows, "_SHORT", 1)
     yield Lending(device, calls)
@@ -333,17 +333,17 @@ def test_loops_give_the_same_bits(names: str, lent: Lending, tmp_path: Path) -> 
 def test_threads_end_by_themselves_when_nothing_more_is_to_be_copied(
     lent: Lending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crews: list[copy_threads.Crew] = []
-    closed = copy_threads.Crew.close
+    crews: list[copy_threads.CopyThreads] = []
+    closed = copy_threads.CopyThreads.close
 
-    def close(one: copy_threads.Crew) -> None:
+    def close(one: copy_threads.CopyThreads) -> None:
         for thread in one.threads:
             thread.join(10)
         crews.append(one)
         assert not any(thread.is_alive() for thread in one.threads)
         closed(one)
 
-    monkeypatch.setattr(copy_threads.Crew, "close", close)
+    monkeypatch.setattr(copy_threads.CopyThreads, "close", close)
     dataset = drawn()[["a", "b"]]
     wanted = cast("Any", xr).dot(dataset["a"], dataset["b"], dim="k").values
     found = multiplied(dataset, "a", "b", options=Options(device_memory=30_000))
@@ -434,7 +434,7 @@ def test_less_than_a_tile_of_each_is_refused(device: Queues) -> None:
         multiplied(drawn(), "a", "b", options=Options(device_memory=5000))
     # The result of this process takes its part.
     held = 50 * 45 * 8
-    with pytest.raises(CapacityError, match="on their way, but 100 are free"):
+    with pytest.raises(CapacityError, match="need 24576 bytes of memory, but 100 are free"):
         multiplied(drawn(), "a", "b", options=Options(memory=held + 100))
 
 

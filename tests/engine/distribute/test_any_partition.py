@@ -197,7 +197,7 @@ def test_blocks_and_steps_do_not_change_a_bit(case: Case) -> None:
         target="reference",
         chunks=case.chunks,
         order=case.order,
-        options=Options(steps_per_pass=case.per_pass, slots=case.slots),
+        options=Options(steps_per_pass=case.per_pass, pipeline_depth=case.slots),
     )
     got = result["out"].transpose("member", "x", "y", "z").values
     np.testing.assert_array_equal(got, expected(ds, case))

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from halocline_engine.distribute.pipeline.resources import cores_of, open_belt, turns
+from halocline_engine.distribute.pipeline.resources import cores_of, open_resources, turns
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def thawed() -> Iterator[None]:
 
 @pytest.mark.usefixtures("thawed")
 def test_the_collector_passes_over_what_was_there_before_a_run() -> None:
-    with open_belt("cpu"):
+    with open_resources("cpu"):
         assert gc.get_freeze_count() > 1000
     assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.usefixtures("thawed")
 def test_the_collector_is_as_before_when_a_run_fails() -> None:
-    with pytest.raises(RuntimeError), open_belt("cpu"):
+    with pytest.raises(RuntimeError), open_resources("cpu"):
         raise RuntimeError
     assert gc.get_freeze_count() == 0
 
@@ -37,7 +37,7 @@ def test_the_collector_is_as_before_when_a_run_fails() -> None:
 def test_what_the_caller_told_the_collector_stays() -> None:
     gc.freeze()
     count = gc.get_freeze_count()
-    with open_belt("cpu"), open_belt("cpu"):
+    with open_resources("cpu"), open_resources("cpu"):
         assert gc.get_freeze_count() == pytest.approx(count, rel=0.01)
     assert gc.get_freeze_count() == pytest.approx(count, rel=0.01)
 

@@ -17,7 +17,7 @@ import zarr
 
 from halocline_engine.datasets import raw
 from halocline_engine.device.io.files import Span, kvikio_files
-from halocline_engine.distribute.pipeline.host_queues import HostLanes
+from halocline_engine.distribute.pipeline.host_queues import HostQueues
 from halocline_engine.distribute.stencils import run as launch
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
@@ -73,7 +73,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostFiles]:
     monkeypatch.setattr(direct_file, "_CALL", 0)
     monkeypatch.setattr(direct_file, "room_bytes", (9).__mul__)
     monkeypatch.setattr(raw, "_CALL", 100)
-    with patch.object(HostLanes, "files", return_value=found):
+    with patch.object(HostQueues, "files", return_value=found):
         yield found
 
 
@@ -100,7 +100,12 @@ def starred(
     store: Path, output: Path, cancelled: Any = None, **options: Any
 ) -> tuple[xr.Dataset, Planned, Finished]:
     events: list[Event] = []
-    chosen: dict[str, Any] = {"steps_per_pass": 2, "slots": 3, "compressed": False, **options}
+    chosen: dict[str, Any] = {
+        "steps_per_pass": 2,
+        "pipeline_depth": 3,
+        "compressed": False,
+        **options,
+    }
     result = run(
         STAR,
         store,
@@ -143,12 +148,14 @@ def test_bytes_are_those_of_buffers_of_the_host(
 ) -> None:
     """Any order of dimensions, chunks with cells behind the data's end, halos from both ends."""
     store = stored(tmp_path / "in.zarr", dims, chunks)
-    plain, _, before = starred(store, tmp_path / "plain.zarr", slots=slots, filed=False)
-    assert (before.bytes_filed, files.read_bytes, files.written_bytes) == (0, 0, 0)
-    got, _, finished = starred(store, tmp_path / "out.zarr", slots=slots, filed=True)
+    plain, _, before = starred(
+        store, tmp_path / "plain.zarr", pipeline_depth=slots, direct_io=False
+    )
+    assert (before.bytes_direct_io, files.read_bytes, files.written_bytes) == (0, 0, 0)
+    got, _, finished = starred(store, tmp_path / "out.zarr", pipeline_depth=slots, direct_io=True)
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
     assert contents(tmp_path / "out.zarr") == contents(tmp_path / "plain.zarr")
-    assert finished.bytes_filed > 2 * got["v"].nbytes
+    assert finished.bytes_direct_io > 2 * got["v"].nbytes
     assert files.read_bytes > got["v"].nbytes
     assert files.written_bytes >= got["v"].nbytes
     assert finished.fetches == before.fetches
@@ -159,13 +166,13 @@ def test_chunks_that_are_not_there_are_read_otherwise(tmp_path: Path, files: Hos
     """One that was never written, and one that is cut off, which Zarr tells of."""
     store = stored(tmp_path / "in.zarr", ("time", "z", "y", "x"), {"z": 2, "y": 5, "x": 24})
     (store / "u" / "c" / "1" / "0" / "4" / "0").unlink()
-    plain, _, _ = starred(store, tmp_path / "plain.zarr", filed=False)
-    got, _, finished = starred(store, tmp_path / "out.zarr", filed=True)
+    plain, _, _ = starred(store, tmp_path / "plain.zarr", direct_io=False)
+    got, _, finished = starred(store, tmp_path / "out.zarr", direct_io=True)
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
-    assert 0 < finished.bytes_filed < finished.bytes_read + finished.bytes_written
+    assert 0 < finished.bytes_direct_io < finished.bytes_read + finished.bytes_written
     (store / "u" / "c" / "1" / "0" / "3" / "0").write_bytes(b"short")
     with pytest.raises(DatasetError, match=r"^Chunk \(1, 0, 3, 0\) of variable 'u'"):
-        starred(store, tmp_path / "broken.zarr", filed=True)
+        starred(store, tmp_path / "broken.zarr", direct_io=True)
     assert not (tmp_path / "broken.zarr").exists()
 
 
@@ -174,10 +181,10 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, files: HostFiles
     full = HostFiles(full=True)
     before = threading.active_count()
     with (
-        patch.object(HostLanes, "files", return_value=full),
+        patch.object(HostQueues, "files", return_value=full),
         pytest.raises(OutputError, match=r"^Writing to '.*v' stopped because the disk is full\."),
     ):
-        starred(store, tmp_path / "out.zarr", filed=True)
+        starred(store, tmp_path / "out.zarr", direct_io=True)
     assert threading.active_count() == before
     assert not (tmp_path / "out.zarr").exists()
 
@@ -186,21 +193,21 @@ def test_a_run_that_is_cancelled_ends(tmp_path: Path, files: HostFiles) -> None:
     store = stored(tmp_path / "in.zarr", ("time", "z", "y", "x"), {"z": 2, "y": 5, "x": 24})
     before = threading.active_count()
     with pytest.raises(CancelledError):
-        starred(store, tmp_path / "out.zarr", lambda: files.written_bytes > 0, filed=True)
+        starred(store, tmp_path / "out.zarr", lambda: files.written_bytes > 0, direct_io=True)
     assert threading.active_count() == before
     assert not (tmp_path / "out.zarr").exists()
 
 
 def test_rooms_for_files_are_projected_but_never_refused(tmp_path: Path, files: HostFiles) -> None:
     store = stored(tmp_path / "in.zarr", ("time", "z", "y", "x"), {"z": 2, "y": 5, "x": 24})
-    _, plain, _ = starred(store, tmp_path / "plain.zarr", filed=False)
-    _, planned, finished = starred(store, tmp_path / "out.zarr", filed=True)
+    _, plain, _ = starred(store, tmp_path / "plain.zarr", direct_io=False)
+    _, planned, finished = starred(store, tmp_path / "out.zarr", direct_io=True)
     assert planned.projected_bytes > plain.projected_bytes
-    assert finished.bytes_filed > 0
+    assert finished.bytes_direct_io > 0
     scarce = plain.projected_bytes
-    _, again, buffered = starred(store, tmp_path / "again.zarr", filed=True, memory=scarce)
+    _, again, buffered = starred(store, tmp_path / "again.zarr", direct_io=True, memory=scarce)
     assert again.projected_bytes == scarce
-    assert buffered.bytes_filed == 0
+    assert buffered.bytes_direct_io == 0
 
 
 def test_two_blocks_overlap_where_three_leave_no_room_for_files(
@@ -208,31 +215,33 @@ def test_two_blocks_overlap_where_three_leave_no_room_for_files(
 ) -> None:
     """If nobody said how many; the bytes are the same."""
     store = stored(tmp_path / "in.zarr", ("time", "z", "y", "x"), {"z": 2, "y": 5, "x": 24})
-    plain, _, _ = starred(store, tmp_path / "plain.zarr", filed=False)
+    plain, _, _ = starred(store, tmp_path / "plain.zarr", direct_io=False)
     three, two = (
-        starred(store, tmp_path / f"{slots}.zarr", filed=True, slots=slots)[1].projected_bytes
+        starred(store, tmp_path / f"{slots}.zarr", direct_io=True, pipeline_depth=slots)[
+            1
+        ].projected_bytes
         for slots in (3, 2)
     )
 
     def usual(_checked: object, options: Options) -> int:
-        return options.slots or 3
+        return options.pipeline_depth or 3
 
     monkeypatch.setattr(launch, "_slots", usual)
-    scarce: dict[str, Any] = {"filed": True, "memory": three - 1}
-    got, planned, finished = starred(store, tmp_path / "out.zarr", slots=None, **scarce)
+    scarce: dict[str, Any] = {"direct_io": True, "memory": three - 1}
+    got, planned, finished = starred(store, tmp_path / "out.zarr", pipeline_depth=None, **scarce)
     assert planned.projected_bytes == two < three
-    assert finished.bytes_filed > 0
+    assert finished.bytes_direct_io > 0
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
-    _, _, asked = starred(store, tmp_path / "asked.zarr", slots=3, **scarce)
-    assert asked.bytes_filed == 0
+    _, _, asked = starred(store, tmp_path / "asked.zarr", pipeline_depth=3, **scarce)
+    assert asked.bytes_direct_io == 0
 
 
 def test_small_pieces_go_through_buffers(tmp_path: Path) -> None:
     store = stored(tmp_path / "in.zarr", ("time", "z", "y", "x"), {"z": 2, "y": 5, "x": 24})
     found = HostFiles()
-    with patch.object(HostLanes, "files", return_value=found):
-        _, _, finished = starred(store, tmp_path / "out.zarr", filed=True)
-    assert (finished.bytes_filed, found.read_bytes, found.written_bytes) == (0, 0, 0)
+    with patch.object(HostQueues, "files", return_value=found):
+        _, _, finished = starred(store, tmp_path / "out.zarr", direct_io=True)
+    assert (finished.bytes_direct_io, found.read_bytes, found.written_bytes) == (0, 0, 0)
 
 
 def test_without_kvikio_there_is_nothing_of_it() -> None:

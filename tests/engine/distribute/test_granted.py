@@ -75,7 +75,10 @@ def test_blocks_are_cut_for_the_memory_that_is_granted(make: Any) -> None:
             "Option 'device_memory' must be a whole number from 1, got 1000000000.0. Leave it out.",
         ),
         ({"cache": -1}, "Option 'cache' must be a whole number from 0, got -1. Leave it out."),
-        ({"slots": True}, "Option 'slots' must be a whole number from 0, got True. Leave it out."),
+        (
+            {"pipeline_depth": True},
+            "Option 'pipeline_depth' must be a whole number from 0, got True. Leave it out.",
+        ),
     ],
 )
 def test_options_without_sense_are_refused(options: dict[str, Any], message: str) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import halocline_engine as he
 from halocline_engine.datasets.sink import create_arrays
-from halocline_engine.distribute.pipeline.stages import Conveyor
+from halocline_engine.distribute.pipeline.stages import PipelineStages
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.distribute.tasks.options import Options
 
@@ -91,18 +91,18 @@ def test_results_of_other_functions_are_projected(tmp_path: Path) -> None:
 
 def test_a_pass_that_is_over_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slots and buffers of a pass go back before the next one begins, without a look for cycles."""
-    made: list[weakref.ref[Conveyor]] = []
-    begin = Conveyor.__init__
+    made: list[weakref.ref[PipelineStages]] = []
+    begin = PipelineStages.__init__
 
-    def noted(self: Conveyor, *arguments: Any) -> None:
+    def noted(self: PipelineStages, *arguments: Any) -> None:
         assert not any(one() for one in made)
         made.append(weakref.ref(self))
         begin(self, *arguments)
 
-    monkeypatch.setattr(Conveyor, "__init__", noted)
+    monkeypatch.setattr(PipelineStages, "__init__", noted)
     gc.disable()
     try:
-        planned(4, Options(steps_per_pass=1, slots=3))
+        planned(4, Options(steps_per_pass=1, pipeline_depth=3))
     finally:
         gc.enable()
     assert len(made) == 4

@@ -17,7 +17,7 @@ from halocline_engine.datasets.match import FieldUse, Grid, Role
 from halocline_engine.device.memory import locking as pages
 from halocline_engine.device.memory.locking import HostLocking, LockError
 from halocline_engine.distribute.grid.partition import Block, Box, Span
-from halocline_engine.distribute.pipeline.host_queues import HostLanes
+from halocline_engine.distribute.pipeline.host_queues import HostQueues
 from halocline_engine.distribute.tasks.events import Event, Finished
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports import zero_copy
@@ -58,10 +58,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Generator[Counted]:
     """Let pipelines of the host lend, with small pages."""
     found = Counted()
 
-    def locking(_lanes: HostLanes) -> Counted:
+    def locking(_queues: HostQueues) -> Counted:
         return found
 
-    monkeypatch.setattr(HostLanes, "locking", locking)
+    monkeypatch.setattr(HostQueues, "locking", locking)
     monkeypatch.setattr(zero_copy, "_SMALL", 1)
     monkeypatch.setattr(pages, "_PAGE", 64)
     yield found
@@ -83,7 +83,7 @@ def starred(data: xr.Dataset, slots: int, **arguments: Any) -> tuple[bytes, Fini
     how: dict[str, Any] = {"steps": 5, "feedback": {"v": "u"}, "target": "reference"}
     how |= {"boundary": {"x": "periodic", "y": "periodic"}, "chunks": {"y": 7}}
     how |= {"axes": {"I": "x", "J": "y", "K": "z"}}
-    how |= {"options": Options(slots=slots, steps_per_pass=2)}
+    how |= {"options": Options(pipeline_depth=slots, steps_per_pass=2)}
     got = run(STAR, data, on_event=events.append, **{**how, **arguments})
     finished = events[-1]
     assert isinstance(finished, Finished)
@@ -101,12 +101,12 @@ def test_arrays_are_sent_from_and_fetched_to_where_they_lie(
     expected, plain = starred(data, 0)
     got, finished = starred(data, slots)
     assert got == expected
-    assert plain.bytes_lent == 0
+    assert plain.bytes_zero_copy == 0
     if order[-1] == "x":
-        assert finished.bytes_lent == finished.bytes_read + finished.bytes_written
+        assert finished.bytes_zero_copy == finished.bytes_read + finished.bytes_written
     else:
         # Only the mask is.
-        assert 0 < finished.bytes_lent < data["u"].nbytes
+        assert 0 < finished.bytes_zero_copy < data["u"].nbytes
     assert (counted.writes > 0) == (order[-1] == "x")
     assert data.identical(before)
 
@@ -119,8 +119,8 @@ def test_where_locking_is_refused_values_go_through_buffers(lasts: int, counted:
     got, finished = starred(data, 3)
     assert got == expected
     assert counted.calls == lasts + 1
-    assert (finished.bytes_lent > 0) == (lasts > 1)
-    assert finished.bytes_lent < finished.bytes_read
+    assert (finished.bytes_zero_copy > 0) == (lasts > 1)
+    assert finished.bytes_zero_copy < finished.bytes_read
 
 
 @pytest.mark.parametrize("fails", ["send", "fetch"])
@@ -128,15 +128,15 @@ def test_what_fails_leaves_nothing_locked(
     fails: str, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = [0]
-    plain = getattr(HostLanes, fails)
+    plain = getattr(HostQueues, fails)
 
-    def failing(self: HostLanes, one: HostArray, other: HostArray) -> None:
+    def failing(self: HostQueues, one: HostArray, other: HostArray) -> None:
         calls[0] += 1
         if calls[0] == 15:
             raise ValueError("The copy failed.")
         plain(self, one, other)
 
-    monkeypatch.setattr(HostLanes, fails, failing)
+    monkeypatch.setattr(HostQueues, fails, failing)
     with pytest.raises(ValueError, match=r"^The copy failed\.$"):
         starred(made("time", "z", "y", "x"), 3)
     assert counted.calls > 0
@@ -167,16 +167,16 @@ def test_no_part_goes_beyond_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
             def lock(self, values: Any, *, writes: bool = False) -> tuple[int, ...]:
                 return tuple(cuts)  # noqa: B023 - used before the next round
 
-        lend = zero_copy.lender(values, use, grid, Cutting(HostLocking()), writes=False)
-        lent = lend(Block(0, box, ()), box)
+        pin = zero_copy.pin_parts(values, use, grid, Cutting(HostLocking()), writes=False)
+        pinned = pin(Block(0, box, ()), box)
         i, j, k = (span.size for span in box)
         got = np.full((i, j, k), np.nan, np.float32)
-        for part in lent or ():
+        for part in pinned or ():
             first, last = byte_bounds(part.values)
             assert not any(first < cut < last for cut in cuts)
             assert np.isnan(got[part.there]).all()
             got[part.there] = part.values
         columns = np.arange(-2, 6) % 7
         expected = values.T[columns, box[1].start : box[1].stop, box[2].start :]
-        assert (got.tobytes() == expected.astype(np.float32).tobytes("C")) or lent is None
-        assert lent is not None
+        assert (got.tobytes() == expected.astype(np.float32).tobytes("C")) or pinned is None
+        assert pinned is not None

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import halocline_engine as he
-from halocline_engine.device.memory.zero_copy import Lent
+from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.distribute.grid.partition import Span
 from halocline_engine.distribute.products import job
 from halocline_engine.distribute.products import rows as matmul_rows
@@ -182,8 +182,11 @@ def places(piece: Piece) -> Any:
     return (rows[:, None] + np.arange(piece.width)).reshape(-1)
 
 
-def read_rows(lent: Lent) -> Any:
-    found = [ctypes.string_at(lent.start + at * lent.pitch, lent.width) for at in range(lent.rows)]
+def read_rows(pinned: PinnedRows) -> Any:
+    found = [
+        ctypes.string_at(pinned.start + at * pinned.pitch, pinned.width)
+        for at in range(pinned.rows)
+    ]
     return np.frombuffer(b"".join(found))
 
 
@@ -210,10 +213,10 @@ def test_views_are_lent_as_rows(
 ) -> None:
     monkeypatch.setattr(matmul_rows, "_SHORT", 8)
     values = np.arange(80.0).reshape(4, 4, 5)[view]
-    lent = rows_of(values, "float64", count)
-    assert (lent.rows if lent else None) == rows
-    if lent is not None:
-        np.testing.assert_array_equal(read_rows(lent), values.reshape(-1))
+    pinned = rows_of(values, "float64", count)
+    assert (pinned.rows if pinned else None) == rows
+    if pinned is not None:
+        np.testing.assert_array_equal(read_rows(pinned), values.reshape(-1))
     assert rows_of(values, "float32", count) is None
     assert rows_of(values.astype(">f8"), "float64", count) is None
     monkeypatch.setattr(matmul_rows, "_SHORT", 1000)

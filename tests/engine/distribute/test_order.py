@@ -293,7 +293,7 @@ def test_pipelines_are_foretold_where_blocks_compute_nothing(store: Path, cache:
     expected, _, _ = watched(store)
     found: list[int] = []
     for rows in (1, 2):
-        chunks, options = {"y": rows, "x": 40}, Options(cache=cache, slots=2)
+        chunks, options = {"y": rows, "x": 40}, Options(cache=cache, pipeline_depth=2)
         got, planned, finished = watched(store, chunks=chunks, options=options)
         assert got["out"].identical(expected["out"])
         assert finished.fetches == planned.predicted_fetches

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from halocline_engine.datasets.raw import RawArray
 from halocline_engine.distribute.grid.overlap import share
 from halocline_engine.distribute.grid.partition import Box, Span
-from halocline_engine.distribute.pipeline.host_queues import HostLanes
+from halocline_engine.distribute.pipeline.host_queues import HostQueues
 from halocline_engine.distribute.pipeline.schedule import Stage, Step, needs, run_pipeline
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
@@ -106,10 +106,10 @@ class Recorded:
 
 
 @contextmanager
-def lanes() -> Generator[HostLanes]:
+def queues() -> Generator[HostQueues]:
     """Give a device of threads, of which none is left over."""
     before = threading.active_count()
-    with HostLanes() as found:
+    with HostQueues() as found:
         yield found
         assert threading.active_count() == before + 3
     assert threading.active_count() == before
@@ -135,7 +135,7 @@ def assert_kept(log: list[tuple[str, Step, int]], slots: int, reading: int = 1) 
 @pytest.mark.parametrize("slots", [1, 2, 3, 4])
 def test_stages_keep_to_the_schedule(slots: int, reading: int) -> None:
     stages = Recorded(pause=0.004)
-    with lanes() as device:
+    with queues() as device:
         assert list(run_pipeline(stages, device, 12, slots, None, reading)) == list(range(12))
     assert_kept(stages.log, slots, reading)
     assert len(stages.log) == 2 * 5 * 12
@@ -151,7 +151,7 @@ def test_stages_overlap() -> None:
             most[0] = max(most[0], len(inside))
 
     stages = Recorded(pause=0.04, around=around)
-    with lanes() as device:
+    with queues() as device:
         assert len(list(run_pipeline(stages, device, 8, 3, None))) == 8
     assert most[0] >= 4
 
@@ -159,7 +159,7 @@ def test_stages_overlap() -> None:
 @pytest.mark.parametrize(("stage", "item"), list(product(Stage, (0, 4, 9))))
 def test_what_fails_is_told_once_and_leaves_nothing_running(stage: Stage, item: int) -> None:
     stages = Recorded(fails=(stage, item), pause=0.001)
-    with lanes() as device:
+    with queues() as device:
         got: list[int] = []
         with pytest.raises(ValueError, match=f"^{stage.name} of {item} failed.$"):
             got.extend(run_pipeline(stages, device, 10, 3, None))
@@ -176,7 +176,7 @@ def test_what_fails_is_told_once_and_leaves_nothing_running(stage: Stage, item: 
 def test_a_run_that_is_cancelled_ends() -> None:
     stages = Recorded(pause=0.002)
     written: list[int] = []
-    with lanes() as device:
+    with queues() as device:
         with pytest.raises(CancelledError):
             written.extend(run_pipeline(stages, device, 50, 3, lambda: len(seen(stages)) >= 5))
         size = len(stages.log)
@@ -192,7 +192,7 @@ def seen(stages: Recorded) -> list[int]:
 
 def test_who_wants_no_more_ends_a_run() -> None:
     stages = Recorded()
-    with lanes() as device:
+    with queues() as device:
         for item in run_pipeline(stages, device, 50, 2, None):
             if item == 2:
                 break
@@ -283,10 +283,12 @@ def test_stores_go_through_with_the_bytes_of_the_plain_path(
     """Raw chunks as files, and compressed ones through the cache; into stores of both kinds."""
     store = stored(tmp_path / "in.zarr", compressors)
     sides = {"boundary": {"x": "periodic", "y": side}, "chunks": {"y": 10}}
-    expected, _, plain = starred(store, **sides, options=Options(slots=0, steps_per_pass=2))
+    expected, _, plain = starred(
+        store, **sides, options=Options(pipeline_depth=0, steps_per_pass=2)
+    )
     for slots, order in ((1, "row"), (3, "auto")):
         output = tmp_path / f"out-{slots}.zarr"
-        options = Options(slots=slots, steps_per_pass=2, compressed=slots == 1)
+        options = Options(pipeline_depth=slots, steps_per_pass=2, compressed=slots == 1)
         got, planned, finished = starred(
             store, **sides, order=order, output=output, options=options
         )
@@ -311,9 +313,9 @@ def test_blocks_that_are_alike_are_queued_at_once(tmp_path: Path, side: str) -> 
         )
         array[...] = part
     arguments: dict[str, Any] = {"boundary": {"x": "periodic", "y": side}, "chunks": {"y": 8}}
-    plain, _, _ = starred(store, **arguments, options=Options(slots=0, steps_per_pass=5))
-    with patch.object(HostLanes, "record", autospec=True, side_effect=HostLanes.record) as record:
-        got, _, _ = starred(store, **arguments, options=Options(slots=3, steps_per_pass=5))
+    plain, _, _ = starred(store, **arguments, options=Options(pipeline_depth=0, steps_per_pass=5))
+    with patch.object(HostQueues, "record", autospec=True, side_effect=HostQueues.record) as record:
+        got, _, _ = starred(store, **arguments, options=Options(pipeline_depth=3, steps_per_pass=5))
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
     # The first one has nothing before it, and the last one hands nothing on.
     assert record.call_count == 3
@@ -326,7 +328,7 @@ def test_many_steps_on_the_same_cells_are_repeated() -> None:
     arguments: dict[str, Any] = {"boundary": {"x": "periodic", "y": "edge"}, "steps": 41}
     arguments |= {"feedback": {"v": "u"}, "target": "reference"}
     results = [
-        run(STAR, data, **arguments, options=Options(slots=slots, steps_per_pass=41))
+        run(STAR, data, **arguments, options=Options(pipeline_depth=slots, steps_per_pass=41))
         for slots in (0, 2)
     ]
     assert results[0]["v"].values.tobytes() == results[1]["v"].values.tobytes()
@@ -342,9 +344,9 @@ def test_passes_in_memory_are_copied_in_pieces(piece: int, monkeypatch: pytest.M
     axes = {"I": "x", "J": "y", "K": "z"}
     arguments: dict[str, Any] = {"boundary": {"x": "periodic", "y": "edge"}, "steps": 5}
     arguments |= {"feedback": {"v": "u"}, "target": "reference", "axes": axes, "chunks": {"x": 7}}
-    plain = run(STAR, data, **arguments, options=Options(slots=0, steps_per_pass=2))
+    plain = run(STAR, data, **arguments, options=Options(pipeline_depth=0, steps_per_pass=2))
     with patch.object(choose, "_copy", side_effect=getattr(choose, "_copy")) as copy:  # noqa: B009
-        got = run(STAR, data, **arguments, options=Options(slots=2, steps_per_pass=2))
+        got = run(STAR, data, **arguments, options=Options(pipeline_depth=2, steps_per_pass=2))
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
     assert copy.call_count > 0
 
@@ -359,12 +361,12 @@ def test_datasets_without_levels_are_read_as_files_too(tmp_path: Path) -> None:
             name, shape=part.shape, chunks=(5, 20), dtype=part.dtype, **plain_chunks
         )
         array[...] = part
-    plain, _, _ = starred(store, chunks={"y": 6}, options=Options(slots=0))
+    plain, _, _ = starred(store, chunks={"y": 6}, options=Options(pipeline_depth=0))
     with (
         patch.object(RawArray, "read_into", autospec=True, side_effect=RawArray.read_into) as read,
         patch.object(RawArray, "write", autospec=True, side_effect=RawArray.write) as write,
     ):
-        options = Options(slots=2, steps_per_pass=5, compressed=False)
+        options = Options(pipeline_depth=2, steps_per_pass=5, compressed=False)
         output = tmp_path / "out.zarr"
         got, _, _ = starred(store, chunks={"y": 6}, output=output, options=options)
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
@@ -376,7 +378,9 @@ def test_a_block_that_fails_ends_the_run(tmp_path: Path) -> None:
     (store / "u" / "c" / "1" / "0" / "4" / "1").write_bytes(b"no chunk")
     before = set(threading.enumerate())
     with pytest.raises(DatasetError, match=r"Chunk \(1, 0, 4, 1\) of variable 'u' .*/4/1'"):
-        starred(store, chunks={"y": 10}, output=tmp_path / "out.zarr", options=Options(slots=3))
+        starred(
+            store, chunks={"y": 10}, output=tmp_path / "out.zarr", options=Options(pipeline_depth=3)
+        )
     names = ("read", "write", "sending", "computing", "fetching", "chunks", "Thread")
     left = set(threading.enumerate()) - before
     assert not [one for one in left if one.name.startswith(names)]
@@ -386,11 +390,11 @@ def test_a_block_that_fails_ends_the_run(tmp_path: Path) -> None:
 def test_a_pipeline_is_projected_and_refused() -> None:
     data = xr.Dataset({"u": (("y", "x"), np.ones((64, 64), "float32"))})
     data["m"] = (("y", "x"), np.ones((64, 64), bool))
-    _, planned, _ = starred_array(data, Options(slots=3, steps_per_pass=5))
-    _, plain, _ = starred_array(data, Options(slots=0, steps_per_pass=5))
+    _, planned, _ = starred_array(data, Options(pipeline_depth=3, steps_per_pass=5))
+    _, plain, _ = starred_array(data, Options(pipeline_depth=0, steps_per_pass=5))
     assert planned.projected_bytes > plain.projected_bytes > 0
     held = 3 * data["u"].nbytes
-    scarce = Options(slots=3, steps_per_pass=5, memory=planned.projected_bytes // 2 + held)
+    scarce = Options(pipeline_depth=3, steps_per_pass=5, memory=planned.projected_bytes // 2 + held)
     with pytest.raises(CapacityError, match=r"^The smallest block needs"):
         starred_array(data, scarce)
 

@@ -52,7 +52,11 @@ def starred(store: Path, **arguments: Any) -> tuple[xr.Dataset, Planned, Finishe
         if tell is not None:
             tell(event)
 
-    options: dict[str, Any] = {"slots": 3, "steps_per_pass": 2, **arguments.pop("options", {})}
+    options: dict[str, Any] = {
+        "pipeline_depth": 3,
+        "steps_per_pass": 2,
+        **arguments.pop("options", {}),
+    }
     result = run(
         STAR,
         store,
@@ -76,7 +80,7 @@ def test_runs_give_the_bytes_of_blocks_and_the_fetches_that_are_foretold(
     tmp_path: Path, two_workers: Any, compressors: Any
 ) -> None:
     store = made(tmp_path / "in.zarr", compressors)
-    expected, _, alone, _ = starred(store, options={"slots": 0})
+    expected, _, alone, _ = starred(store, options={"pipeline_depth": 0})
     got, planned, finished, events = starred(store, cluster=two_workers)
     assert got["v"].values.tobytes() == expected["v"].values.tobytes()
     assert (planned.workers, planned.blocks, planned.passes) == (2, 12, 3)
@@ -115,7 +119,7 @@ def threads(client: Any) -> list[str]:
 
 def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
     store = made(tmp_path / "in.zarr", None)
-    expected, _, _, _ = starred(store, options={"slots": 0})
+    expected, _, _, _ = starred(store, options={"pipeline_depth": 0})
 
     async def die() -> None:
         import os
@@ -147,11 +151,11 @@ def test_workers_of_a_machine_know_how_many_share_its_cores(tmp_path: Path) -> N
                 made(tmp_path / "in.zarr", None), output=tmp_path / "out.zarr", cluster=pool.client
             )
     assert made_runs.call_args.args[-1] == 2
-    belt = Mock(side_effect=KeyboardInterrupt)
+    resources = Mock(side_effect=KeyboardInterrupt)
     runs = PipelinedRuns(Mock(), 3, "reference", "alone", 1, beside=5)
     with (
-        patch("halocline_engine.distribute.pipeline.runs.open_belt", belt),
+        patch("halocline_engine.distribute.pipeline.runs.open_resources", resources),
         pytest.raises(KeyboardInterrupt),
     ):
         runs.together(())
-    assert belt.call_args.kwargs["beside"] == 5
+    assert resources.call_args.kwargs["beside"] == 5

@@ -26,7 +26,7 @@ from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports import device_decode
 from halocline_engine.distribute.transports.decoder import Decoder
-from halocline_engine.distribute.transports.device_decode import Unpacker
+from halocline_engine.distribute.transports.device_decode import DeviceDecoding
 from halocline_engine.distribute.transports.staging import box_bytes, shape_of
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.machine import Library
@@ -47,7 +47,7 @@ def library(emulation_folder: Path) -> Library:
 
 
 def filled(
-    read: Unpacker, use: FieldUse, block: Block, box: Box, tally: Tally | None = None
+    read: DeviceDecoding, use: FieldUse, block: Block, box: Box, tally: Tally | None = None
 ) -> NDArray[Any]:
     """Return what a reader fills an array of a device with, by way of a room."""
     shape = shape_of(box)
@@ -82,13 +82,13 @@ def test_boxes_are_those_of_zarr(
 ) -> None:
     monkeypatch.setattr(device_decode, "DECODED_AT_ONCE", batch)
     compressed(tmp_path, codec, dtype)
-    desk = HostDesk()
-    read, use = unpacker(tmp_path, dtype, desk, library, threads, limit=3 * 16 * 3 * 40 * 8)
+    device = HostDesk()
+    read, use = unpacker(tmp_path, dtype, device, library, threads, limit=3 * 16 * 3 * 40 * 8)
     source = ArrayStore(str(tmp_path))
     for block, box in boxes():
         wanted = read_box(source, "u", use, GRID, block, box)[0]
         np.testing.assert_array_equal(filled(read, use, block, box), wanted)
-    assert (desk.decoded > 0) == (codec != "blosc-bits")
+    assert (device.decoded > 0) == (codec != "blosc-bits")
 
 
 def test_fetches_are_those_of_the_cache_on_the_host(
@@ -114,15 +114,15 @@ def test_what_the_device_refuses_is_read_on_the_host(
     tmp_path: Path, threads: Executor, library: Library
 ) -> None:
     values = compressed(tmp_path, "zstd", "float32")
-    desk = HostDesk(refused=2)
-    read, use = unpacker(tmp_path, "float32", desk, library, threads)
+    device = HostDesk(refused=2)
+    read, use = unpacker(tmp_path, "float32", device, library, threads)
     (tmp_path / "u/0.1.0.1").unlink()
     block, _ = boxes()[0]
     into = filled(read, use, block, (Span(0, 90), Span(0, 70), Span(0, 3)))
     wanted = values[0].transpose(2, 0, 1).copy()
     wanted[40:80, 16:32] = np.nan
     np.testing.assert_array_equal(into, wanted)
-    assert desk.refused == 0
+    assert device.refused == 0
 
 
 @pytest.mark.parametrize(("codec", "cut"), [("zstd", 30), ("blosc-lz4", 100), ("lz4", 60)])
@@ -133,8 +133,8 @@ def test_a_broken_chunk_is_named(
     file = tmp_path / "u/0.2.0.1"
     whole = file.read_bytes()
     file.write_bytes(whole[:cut])
-    desk = HostDesk()
-    read, use = unpacker(tmp_path, "float32", desk, library, threads, limit=1 << 30)
+    device = HostDesk()
+    read, use = unpacker(tmp_path, "float32", device, library, threads, limit=1 << 30)
     block, _ = boxes()[0]
     box = (Span(0, 90), Span(0, 70), Span(0, 3))
     with pytest.raises(DatasetError) as caught:
@@ -177,34 +177,38 @@ def smoothed(store: Path, output: Path, **options: Any) -> tuple[Any, Planned, F
     return made["v"].values, planned, finished
 
 
-@pytest.mark.parametrize(("unpacked", "share"), [(True, 0.5), (None, 0.0), (False, 0.0)])
+@pytest.mark.parametrize(("device_decoding", "share"), [(True, 0.5), (None, 0.0), (False, 0.0)])
 def test_a_run_has_the_same_bits_however_chunks_are_decoded(
     tmp_path: Path,
     library: Library,
     monkeypatch: pytest.MonkeyPatch,
-    unpacked: bool | None,
+    device_decoding: bool | None,
     share: float,
 ) -> None:
     """The first of two passes reads chunks, and the second one plain files. nvCOMP is not here."""
     monkeypatch.setattr(device_decode, "DECODED_AT_ONCE", 1 << 16)
     monkeypatch.setattr(packed, "DECODED_AT_ONCE", 1 << 16)
-    desk = HostDesk()
+    device = HostDesk()
 
     def opened(target: str, codecs: tuple[str, ...]) -> Decoder:
         assert (target, codecs) == ("reference", ("lz4", "zstd"))
-        return Decoder(desk, library, codecs)
+        return Decoder(device, library, codecs)
 
     store = tmp_path / "in.zarr"
     values = np.cumsum(np.ones((70, 3, 90), "float32"), axis=2)
     data = xr.Dataset({"u": (("y", "z", "x"), values)})
     options = {"u": {"chunks": (16, 3, 40)}}
     cast(Any, data).to_zarr(store, zarr_format=3, encoding=options, consolidated=False)
-    plain, _, _ = smoothed(store, tmp_path / "plain.zarr", slots=0)
-    without, before, _ = smoothed(store, tmp_path / "without.zarr", slots=2, unpacked=unpacked)
+    plain, _, _ = smoothed(store, tmp_path / "plain.zarr", pipeline_depth=0)
+    without, before, _ = smoothed(
+        store, tmp_path / "without.zarr", pipeline_depth=2, device_decoding=device_decoding
+    )
     monkeypatch.setattr(resources, "open_decoder", opened)
-    got, planned, finished = smoothed(store, tmp_path / "out.zarr", slots=2, unpacked=unpacked)
+    got, planned, finished = smoothed(
+        store, tmp_path / "out.zarr", pipeline_depth=2, device_decoding=device_decoding
+    )
     assert without.tobytes() == got.tobytes() == plain.tobytes()
     assert planned.projected_bytes == before.projected_bytes
     assert finished.fetches == planned.predicted_fetches
-    assert round(2 * finished.bytes_filed / finished.bytes_read) == 2 * share
-    assert (desk.decoded > 0) == (share > 0)
+    assert round(2 * finished.bytes_direct_io / finished.bytes_read) == 2 * share
+    assert (device.decoded > 0) == (share > 0)

@@ -72,15 +72,14 @@ def test_what_is_refused(text: str, parts: tuple[int, ...], total: int, target: 
 
 
 def test_runs_are_refused_by_an_option() -> None:
-    data = xr.Dataset({name: (("z", "y", "x"), np.ones((3, 4, 6))) for name in ("a", "b", "out")})
+    values = (("z", "y", "x"), np.ones((3, 4, 6)))
+    data = xr.Dataset(dict.fromkeys(("a", "b", "out"), values), {"z_face": FACES})
     options = he.Options(program_size=100)
     with pytest.raises(he.CapacityError, match="at most 100 are allowed"):
         he.run(sweeps(1), data, target="cpu", options=options)
     he.run(sweeps(1), data, target="reference", options=options)  # it compiles nothing
     with pytest.raises(he.CapacityError, match="at most 100 are allowed"):
-        he.column(
-            "2.0 * a", data.assign_coords(z_face=FACES), axis="z", target="cpu", options=options
-        )
+        he.column("2.0 * a", data, axis="z", target="cpu", options=options)
 
 
 def mixed(shares: tuple[int, ...], size: int) -> str:

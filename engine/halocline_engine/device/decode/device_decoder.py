@@ -12,10 +12,10 @@ from halocline_engine.device.decode.codecs import Codecs, NvComp, Table, find_nv
 from halocline_engine.device.memory.staging import page_locked
 from halocline_engine.errors import CapacityError
 
-__all__ = ["DeviceDesk", "open_desk"]
+__all__ = ["NvcompDevice", "open_nvcomp"]
 
 
-class DeviceDesk:
+class NvcompDevice:
     """A stream, and memory of the device that is kept for the next chunk; for one thread."""
 
     def __init__(self, codecs: Codecs) -> None:
@@ -92,10 +92,10 @@ class DeviceDesk:
         runtime.memcpy2DAsync(into, size, source, size, size, 1, kind, self._stream.ptr)
 
 
-def open_desk() -> DeviceDesk | None:
-    """Return a desk of the current device where nvCOMP is installed."""
+def open_nvcomp() -> NvcompDevice | None:
+    """Return what decodes on the current device where nvCOMP is installed."""
     codecs: NvComp | None = find_nvcomp()
-    return None if codecs is None else DeviceDesk(codecs)
+    return None if codecs is None else NvcompDevice(codecs)
 
 
 def _address(host: NDArray[np.uint8]) -> int:

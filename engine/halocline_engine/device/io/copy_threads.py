@@ -27,10 +27,10 @@ from halocline_engine.device.launch.calls import (
     peek,
     poke,
 )
-from halocline_engine.device.memory.zero_copy import BUFFER, RING, Lent
+from halocline_engine.device.memory.zero_copy import BUFFER, RING, PinnedRows
 from halocline_engine.errors import DeviceError
 
-__all__ = ["Batch", "Crew"]
+__all__ = ["Batch", "CopyThreads"]
 
 #: Copies that are known at most, and words of a lock of the system, and of what is waited for.
 _ROOM, _WORDS = 4096, 16
@@ -74,7 +74,7 @@ class Batch:
     """Copies that are done, or not, together: like a future, whose result is their bytes."""
 
     table: _Table
-    lents: tuple[Lent, ...]
+    copies: tuple[PinnedRows, ...]
     states: _Numbers
     left: _Numbers
     keeps: tuple[object, ...]
@@ -91,16 +91,16 @@ class Batch:
         """
         if not self.done() and not _await(*self.table.all, self.left, int(timeout * _NANO)):
             raise TimeoutError
-        for lent, state in zip(self.lents, self.states.tolist(), strict=True):
+        for rows, state in zip(self.copies, self.states.tolist(), strict=True):
             if state < SHORT:
-                raise OSError(SHORT - state, os.strerror(SHORT - state), str(lent.path))
+                raise OSError(SHORT - state, os.strerror(SHORT - state), str(rows.path))
             if state > 0:
                 raise DeviceError(
-                    f"The driver refused a copy of {lent.rows * lent.width} bytes, error {state}.",
+                    f"The driver refused a copy of {rows.rows * rows.width} bytes, error {state}.",
                     hint="An error of what was queued before may be the cause.",
                 )
-        return sum(lent.rows * lent.width for lent in self.lents) - sum(
-            self.lents[at].rows * self.lents[at].width for at in self.missing
+        return sum(rows.rows * rows.width for rows in self.copies) - sum(
+            self.copies[at].rows * self.copies[at].width for at in self.missing
         )
 
     @property
@@ -109,11 +109,10 @@ class Batch:
         return tuple(int(at) for at in np.flatnonzero(self.states == SHORT))
 
 
-class Crew:
+class CopyThreads:
     """Threads that copy one way; the device is the one that is current where this is made.
 
-    Those `beside` another crew, and that crew's, help each other: whoever has nothing to do does
-    what the others have. They end together.
+    Threads that are `beside` each other steal work when idle, and end together.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class Crew:
         *,
         out: bool,
         name: str,
-        beside: Crew | None = None,
+        beside: CopyThreads | None = None,
     ) -> None:
         self._device = cupy().cuda.runtime.getDevice()
         self._out = out
@@ -132,7 +131,7 @@ class Crew:
         self._under_way: list[Batch] = []
         rings = [_ring(size) for _ in range(threads)]
         self.table.shared[_STOP] = _NOW
-        self._work(rings[0])  # compiles; nothing of a crew beside this has begun
+        self._work(rings[0])  # compiles; none of those beside these has begun
         self.table.shared[_STOP] = _NEVER
         self.threads = [
             threading.Thread(target=self._work, args=(ring,), name=name, daemon=True)
@@ -143,7 +142,7 @@ class Crew:
 
     def put(
         self,
-        copies: Sequence[tuple[Lent, int, int]],
+        copies: Sequence[tuple[PinnedRows, int, int]],
         stream: Stream,
         after: Event,
         then: Event | None = None,
@@ -154,21 +153,21 @@ class Crew:
         """
         count = len(copies)
         states, left = np.zeros(count, np.int64), np.array([count], np.int64)
-        names, paths = _names([lent.path for lent, _, _ in copies])
+        names, paths = _names([rows.path for rows, _, _ in copies])
         events = (after.ptr, then.ptr if then is not None else 0)
         status, remaining = _address(states), _address(left)
         jobs = np.array(
             [
                 (
-                    *(int(self._out), path, lent.size, lent.start, *_rows(lent, apart, device)),
+                    *(int(self._out), path, rows.size, rows.start, *_rows(rows, apart, device)),
                     *(stream.ptr, *events, status + 8 * at, remaining),
                 )
-                for at, ((lent, device, apart), path) in enumerate(zip(copies, paths, strict=True))
+                for at, ((rows, device, apart), path) in enumerate(zip(copies, paths, strict=True))
             ],
             np.int64,
         ).reshape(count, FIELDS)
         kept = (names, after, then, stream)
-        batch = Batch(self.table, tuple(lent for lent, _, _ in copies), states, left, kept)
+        batch = Batch(self.table, tuple(rows for rows, _, _ in copies), states, left, kept)
         with self._lock:
             # Threads use its memory, whoever else still does.
             self._under_way = [one for one in self._under_way if not one.done()]
@@ -239,12 +238,12 @@ def _ring(size: int) -> _Ring:
     )
 
 
-def _rows(lent: Lent, apart: int, device: int) -> tuple[int, int, int, int, int]:
+def _rows(rows: PinnedRows, apart: int, device: int) -> tuple[int, int, int, int, int]:
     """Return a copy's rows as `Field` has them, from `PITCH` to `FAR`; dense ones are one row."""
-    if lent.rows == 1 or lent.width == lent.pitch == apart:
-        width = lent.rows * lent.width
+    if rows.rows == 1 or rows.width == rows.pitch == apart:
+        width = rows.rows * rows.width
         return width, 1, width, device, width
-    return lent.pitch, lent.rows, lent.width, device, apart
+    return rows.pitch, rows.rows, rows.width, device, apart
 
 
 def _names(paths: Sequence[str | Path | None]) -> tuple[NDArray[np.uint8], list[int]]:

@@ -1,8 +1,8 @@
 """Files that are read into memory of a device, and written from there, by kvikio or `copy_threads`.
 
 kvikio goes from file to device without a stop in memory of the host, where the system has GPUDirect
-storage and kvikio is installed. Elsewhere it would copy through small buffers as a crew does, but
-all its threads share one queue, so that who asks has to wait for the interpreter between pieces.
+storage and kvikio is installed. Elsewhere it would copy through small buffers as copy threads do,
+but all its threads share one queue, and the caller waits for the interpreter between pieces.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from halocline_engine.device.cupy_types import Event, Stream, cupy
-from halocline_engine.device.io.copy_threads import Batch, Crew
+from halocline_engine.device.io.copy_threads import Batch, CopyThreads
 from halocline_engine.device.io.files import Files, Span, kvikio_files, parts_of
 from halocline_engine.device.launch.calls import system_calls
-from halocline_engine.device.memory.zero_copy import Lent
+from halocline_engine.device.memory.zero_copy import PinnedRows
 
-__all__ = ["CrewFiles", "device_files"]
+__all__ = ["ThreadedFiles", "device_files"]
 
 #: Seconds between two looks at whether copies are done, for which a thread waits without Python.
 _LOOK = 10.0
@@ -25,12 +25,12 @@ _LOOK = 10.0
 def device_files(reading: int, writing: int) -> Files:
     """Return what copies between files and the current device, with so many threads each way.
 
-    kvikio where it goes without a stop in memory of the host, and a crew everywhere else.
+    kvikio where it goes without a stop in memory of the host, and copy threads everywhere else.
     """
-    return kvikio_files(reading, writing) or CrewFiles(reading, writing)
+    return kvikio_files(reading, writing) or ThreadedFiles(reading, writing)
 
 
-class CrewFiles:
+class ThreadedFiles:
     """So many threads that read first, and so many that write first: `files.Files`.
 
     The device is the one that is current where this is made. Raises `DeviceError` where there is no
@@ -41,8 +41,10 @@ class CrewFiles:
         calls = system_calls()
         self._device = cupy().cuda.runtime.getDevice()
         self._sending, self._fetching = (cupy().cuda.Stream(non_blocking=True) for _ in "io")
-        self._readers = Crew(reading, calls, out=False, name="halocline-read")
-        self._writers = Crew(writing, calls, out=True, name="halocline-write", beside=self._readers)
+        self._readers = CopyThreads(reading, calls, out=False, name="halocline-read")
+        self._writers = CopyThreads(
+            writing, calls, out=True, name="halocline-write", beside=self._readers
+        )
 
     def read(self, spans: Sequence[Span]) -> bool:
         """Fill bytes of the device; see `Files`."""
@@ -72,11 +74,16 @@ class CrewFiles:
         self._writers.close()
 
     def _put(
-        self, crew: Crew, spans: Sequence[Span], stream: Stream, size: int, then: Event | None
+        self,
+        copy_threads: CopyThreads,
+        spans: Sequence[Span],
+        stream: Stream,
+        size: int,
+        then: Event | None,
     ) -> Batch:
         cupy().cuda.runtime.setDevice(self._device)
         copies = [(_lent(span, size), span.values.data.ptr, span.values.nbytes) for span in spans]
-        batch = crew.put(copies, stream, self._event(), then)
+        batch = copy_threads.put(copies, stream, self._event(), then)
         for one in (self._readers, self._writers):
             one.start()
         return batch
@@ -87,9 +94,9 @@ class CrewFiles:
         return cupy().cuda.Event(disable_timing=True)
 
 
-def _lent(span: Span, size: int) -> Lent:
+def _lent(span: Span, size: int) -> PinnedRows:
     width = span.values.nbytes
-    return Lent(1, width, span.offset, width, path=span.path, size=size)
+    return PinnedRows(1, width, span.offset, width, path=span.path, size=size)
 
 
 def _wait(batch: Batch) -> None:

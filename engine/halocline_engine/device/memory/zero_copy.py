@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BUFFER", "RING", "Lent", "ring_bytes"]
+__all__ = ["BUFFER", "RING", "PinnedRows", "ring_bytes"]
 
 #: Bytes of a page-locked buffer, and how many a copy has: small enough for the caches, large enough
 #: for the device.
@@ -13,7 +13,7 @@ BUFFER, RING = 2 << 20, 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lent:
+class PinnedRows:
     """Rows of bytes on the host: `pitch` bytes apart, the first one at `start`.
 
     They lie in the file `path`, and `start` is an offset, or else in memory at an address; `keeps`

@@ -20,7 +20,7 @@ from halocline_engine.distribute.tasks.model import BlockWork, Report
 
 __all__ = ["Passes"]
 
-_SUMMED = ("bytes_read", "bytes_written", "fetches", "bytes_lent", "bytes_filed")
+_SUMMED = ("bytes_read", "bytes_written", "fetches", "bytes_zero_copy", "bytes_direct_io")
 
 
 @dataclass(slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,31 +14,31 @@ from halocline_engine.device.io.files import Files
 from halocline_engine.device.memory.locking import Locking
 from halocline_engine.distribute.pipeline.schedule import Mark
 
-__all__ = ["HostLane", "HostLanes"]
+__all__ = ["HostQueue", "HostQueues"]
 
 
-class HostLanes:
+class HostQueues:
     """Three threads; as a context, they end with it."""
 
     def __init__(self) -> None:
-        self.sending = HostLane("sending")
-        self.computing = HostLane("computing")
-        self.fetching = HostLane("fetching")
+        self.sending = HostQueue("sending")
+        self.computing = HostQueue("computing")
+        self.fetching = HostQueue("fetching")
 
-    def __enter__(self) -> HostLanes:
+    def __enter__(self) -> HostQueues:
         """Begin."""
         return self
 
     def __exit__(self, *details: object) -> None:
         """End the threads when all is done."""
-        for lane in (self.sending, self.computing, self.fetching):
-            lane.close()
+        for queue in (self.sending, self.computing, self.fetching):
+            queue.close()
 
     def settle(self) -> None:
         """Wait until nothing is under way any more."""
-        for lane in (self.sending, self.computing, self.fetching):
-            lane.mark().reached.wait()
-            lane.renew()
+        for queue in (self.sending, self.computing, self.fetching):
+            queue.mark().reached.wait()
+            queue.renew()
 
     def buffer(self, size: int) -> NDArray[np.uint8]:
         """Return memory of the host that copies to and from the device are fast with."""
@@ -57,11 +57,11 @@ class HostLanes:
         return None
 
     def send(self, host: HostArray, into: Array) -> None:
-        """Copy to the device, in a lane."""
+        """Copy to the device, in a queue."""
         np.copyto(into, host)
 
     def fetch(self, array: Array, into: HostArray) -> None:
-        """Copy from the device, in a lane."""
+        """Copy from the device, in a queue."""
         np.copyto(into, array)
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
@@ -70,7 +70,7 @@ class HostLanes:
 
 
 class _Place:
-    """A place in a lane; `error` is what failed before it."""
+    """A place in a queue; `error` is what failed before it."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -83,11 +83,11 @@ class _Place:
             raise self.error
 
 
-class HostLane:
+class HostQueue:
     """A thread that does what is put, in that order, until something fails."""
 
     def __init__(self, name: str) -> None:
-        self._works: queue.SimpleQueue[Callable[[], None] | _Place | None] = queue.SimpleQueue()
+        self._works: SimpleQueue[Callable[[], None] | _Place | None] = SimpleQueue()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()

@@ -24,7 +24,7 @@ class Recorder(Protocol):
     """A device that can queue many things at once."""
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what queues, in the current lane, what `work` queues; it is not done yet."""
+        """Return what queues, in the current queue, what `work` queues; it is not done yet."""
         ...
 
 

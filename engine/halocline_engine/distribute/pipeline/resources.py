@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from halocline_engine.backends.base import Array, HostArray
 from halocline_engine.device.io.files import Files
 from halocline_engine.device.memory.locking import Locking, Pages
-from halocline_engine.distribute.pipeline.host_queues import HostLanes
-from halocline_engine.distribute.pipeline.schedule import Lanes
+from halocline_engine.distribute.pipeline.host_queues import HostQueues
+from halocline_engine.distribute.pipeline.schedule import Queues
 from halocline_engine.distribute.transports.decoder import Decoder, open_decoder
 
-__all__ = ["Belt", "Carrier", "cores_of", "open_belt", "turns"]
+__all__ = ["CopyQueues", "PipelineResources", "cores_of", "open_resources", "turns"]
 
 
-class Carrier(Lanes, Protocol):
+class CopyQueues(Queues, Protocol):
     """The queues of a device, and what copies to and from it."""
 
     def buffer(self, size: int) -> NDArray[np.uint8]:
@@ -46,23 +46,23 @@ class Carrier(Lanes, Protocol):
         ...
 
     def send(self, host: HostArray, into: Array) -> None:
-        """Queue the copy of an array [i, j, k] in locked memory in the current lane.
+        """Queue the copy of an array [i, j, k] in locked memory in the current queue.
 
         Points along I stand side by side.
         """
         ...
 
     def fetch(self, array: Array, into: HostArray) -> None:
-        """Queue the copy of a target's array to such an array, in the current lane."""
+        """Queue the copy of a target's array to such an array, in the current queue."""
         ...
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what queues in the current lane what `work` queues, which is not done yet."""
+        """Return what queues in the current queue what `work` queues, which is not done yet."""
         ...
 
 
 @dataclass(slots=True)
-class Belt:
+class PipelineResources:
     """A device and the buffers of its host, which are made once and kept for the next pass.
 
     `pages` lock what is sent and fetched where it lies; None where all goes through buffers.
@@ -70,7 +70,7 @@ class Belt:
     decodes chunks there; None where the host does.
     """
 
-    lanes: Carrier
+    queues: CopyQueues
     readers: Executor
     writers: Executor
     pages: Pages | None = None
@@ -86,7 +86,7 @@ class Belt:
         found = self._buffers.get((side, slot))
         if found is None or found.size < size:
             self._buffers.pop((side, slot), None)
-            found = self._buffers[side, slot] = self.lanes.buffer(size)
+            found = self._buffers[side, slot] = self.queues.buffer(size)
         return found
 
     def memory(self, side: str, slot: int, size: int) -> Array:
@@ -94,36 +94,36 @@ class Belt:
         found = self._memory.get((side, slot))
         if found is None or found.nbytes < size:
             self._memory.pop((side, slot), None)
-            found = self._memory[side, slot] = self.lanes.memory(size)
+            found = self._memory[side, slot] = self.queues.memory(size)
         return found
 
 
 @contextmanager
-def open_belt(
-    target: str, *, filed: bool = False, unpacked: tuple[str, ...] = (), beside: int = 1
-) -> Generator[Belt]:
+def open_resources(
+    target: str, *, direct_io: bool = False, device_decoding: tuple[str, ...] = (), beside: int = 1
+) -> Generator[PipelineResources]:
     """Open the device of a target for pipelines; at the end nothing is under way, or locked.
 
-    `filed` lets files go straight to and from memory of the device, where that is possible, and
-    chunks of the codecs `unpacked` are decoded there, if nvCOMP is there. So many processes
+    `direct_io` lets files go straight to and from memory of the device, where that is possible, and
+    chunks of the codecs `device_decoding` are decoded there, if nvCOMP is there. So many processes
     `beside` each other do the same on this machine, and have as many cores each.
     """
     with ExitStack() as stack:
         stack.enter_context(_settled())
-        lanes: Any = stack.enter_context(_lanes(target))
+        queues: Any = stack.enter_context(_queues(target))
         cores = cores_of(beside)
-        files: Files | None = lanes.files(*turns(cores)) if filed else None
+        files: Files | None = queues.files(*turns(cores)) if direct_io else None
         if files is not None:
             stack.callback(files.close)
         threads = max(2, cores // 2)
         readers = stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="read"))
         writers = stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="write"))
-        locking: Locking | None = lanes.locking()
+        locking: Locking | None = queues.locking()
         pages = Pages(locking) if locking is not None else None
         if pages is not None:
             stack.callback(pages.close)
-        decoder = open_decoder(target, unpacked) if unpacked else None
-        yield Belt(lanes, readers, writers, pages, files, decoder)
+        decoder = open_decoder(target, device_decoding) if device_decoding else None
+        yield PipelineResources(queues, readers, writers, pages, files, decoder)
 
 
 @contextmanager
@@ -160,9 +160,9 @@ def turns(cores: int) -> tuple[int, int]:
     return max(1, cores * 5 // 16), max(1, cores * 9 // 16)
 
 
-def _lanes(target: str) -> Any:
+def _queues(target: str) -> Any:
     if target != "cuda":
-        return HostLanes()
-    from halocline_engine.device.queues import DeviceLanes
+        return HostQueues()
+    from halocline_engine.device.queues import DeviceQueues
 
-    return DeviceLanes()
+    return DeviceQueues()

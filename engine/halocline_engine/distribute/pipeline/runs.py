@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from halocline_engine.datasets.chunks import CachedSource, clear_cache
 from halocline_engine.distribute.blocks.work import Work
 from halocline_engine.distribute.grid.partition import Block
-from halocline_engine.distribute.pipeline.resources import Belt, open_belt
+from halocline_engine.distribute.pipeline.resources import PipelineResources, open_resources
 from halocline_engine.distribute.pipeline.stages import PipelinedWork
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report
@@ -30,9 +30,9 @@ _JOBS = 4
 class PipelinedRuns:
     """The work of a pass, whose blocks go to workers in so many runs: `task.RunWork`.
 
-    `job` names what pipelines of several passes share in a process; `filed` says that plain files
-    go straight to its device, and chunks of the codecs `unpacked` are decoded there. So many
-    processes `beside` each other share the cores of a machine.
+    `job` names what pipelines of several passes share in a process; `direct_io` says that plain
+    files go straight to its device, and chunks of the codecs `device_decoding` are decoded there.
+    So many processes `beside` each other share the cores of a machine.
     """
 
     work: Work
@@ -40,8 +40,8 @@ class PipelinedRuns:
     target: str
     job: str
     runs: int
-    filed: bool = False
-    unpacked: tuple[str, ...] = ()
+    direct_io: bool = False
+    device_decoding: tuple[str, ...] = ()
     beside: int = 1
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
@@ -52,8 +52,10 @@ class PipelinedRuns:
         """Compute a run of blocks; a process has one at a time."""
         place = _place(self.job, self.target)
         with place.lock:
-            belt = place.belt(filed=self.filed, unpacked=self.unpacked, beside=self.beside)
-            work = PipelinedWork(self.work, self.slots, belt)
+            resources = place.resources(
+                direct_io=self.direct_io, device_decoding=self.device_decoding, beside=self.beside
+            )
+            work = PipelinedWork(self.work, self.slots, resources)
             try:
                 return tuple(work.stream(blocks, place.ended.is_set))
             finally:
@@ -81,20 +83,27 @@ class _Place:
         self.ended = threading.Event()
         self._target = target
         self._stack = ExitStack()
-        self._belt: Belt | None = None
+        self._resources: PipelineResources | None = None
 
-    def belt(self, *, filed: bool, unpacked: tuple[str, ...], beside: int) -> Belt:
+    def resources(
+        self, *, direct_io: bool, device_decoding: tuple[str, ...], beside: int
+    ) -> PipelineResources:
         """Return the device and its buffers; the lock is held."""
-        if self._belt is None:
-            self._belt = self._stack.enter_context(
-                open_belt(self._target, filed=filed, unpacked=unpacked, beside=beside)
+        if self._resources is None:
+            self._resources = self._stack.enter_context(
+                open_resources(
+                    self._target,
+                    direct_io=direct_io,
+                    device_decoding=device_decoding,
+                    beside=beside,
+                )
             )
-        return self._belt
+        return self._resources
 
     def close(self) -> None:
         """Give everything back when nothing is under way any more."""
         with self.lock:
-            self._belt = None
+            self._resources = None
             self._stack.close()
 
 

@@ -25,7 +25,7 @@ from typing import Protocol, TypeAlias
 
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 
-__all__ = ["AT_ONCE", "Lane", "Lanes", "Mark", "Stage", "Stages", "Step", "needs", "run_pipeline"]
+__all__ = ["AT_ONCE", "Mark", "Queue", "Queues", "Stage", "Stages", "Step", "needs", "run_pipeline"]
 
 #: Seconds between two looks at whether someone asked for the end.
 _POLL = 0.1
@@ -69,7 +69,7 @@ class Mark(Protocol):
         ...
 
 
-class Lane(Protocol):
+class Queue(Protocol):
     """A queue of a device: what is put there is done in that order."""
 
     def put(self, work: Callable[[], None]) -> None:
@@ -85,21 +85,21 @@ class Lane(Protocol):
         ...
 
 
-class Lanes(Protocol):
+class Queues(Protocol):
     """The three queues of a device."""
 
     @property
-    def sending(self) -> Lane:
+    def sending(self) -> Queue:
         """What copies to the device."""
         ...
 
     @property
-    def computing(self) -> Lane:
+    def computing(self) -> Queue:
         """What computes there."""
         ...
 
     @property
-    def fetching(self) -> Lane:
+    def fetching(self) -> Queue:
         """What copies from it."""
         ...
 
@@ -134,7 +134,7 @@ class Stages(Protocol):
 
 def run_pipeline(
     stages: Stages,
-    lanes: Lanes,
+    queues: Queues,
     items: int,
     slots: int,
     cancelled: CancelToken | None,
@@ -145,7 +145,7 @@ def run_pipeline(
     What a stage raises is raised here once, and nothing is under way then. Raises `CancelledError`
     where `cancelled` says True.
     """
-    run = _Run(stages, lanes, items, slots)
+    run = _Run(stages, queues, items, slots)
     loops = (partial(run.read, reading), run.send, run.compute_and_fetch, run.write)
     threads = [threading.Thread(target=run.guarded, args=(loop,), daemon=True) for loop in loops]
     for thread in threads:
@@ -158,7 +158,7 @@ def run_pipeline(
         run.stop(None)
         for thread in threads:
             thread.join()
-        lanes.settle()
+        queues.settle()
 
 
 class _Stopped(Exception):
@@ -168,9 +168,9 @@ class _Stopped(Exception):
 class _Run:
     """A run: which steps are complete, or, on the device, queued up to a mark."""
 
-    def __init__(self, stages: Stages, lanes: Lanes, items: int, slots: int) -> None:
+    def __init__(self, stages: Stages, queues: Queues, items: int, slots: int) -> None:
         self._stages = stages
-        self._lanes = lanes
+        self._queues = queues
         self._items = items
         self._slots = slots
         self._lock = threading.Lock()
@@ -214,13 +214,13 @@ class _Run:
     def send(self) -> None:
         """Queue the copies to the device."""
         for item in range(self._items):
-            self._there(Stage.SEND, item, self._lanes.sending, self._stages.send)
+            self._there(Stage.SEND, item, self._queues.sending, self._stages.send)
 
     def compute_and_fetch(self) -> None:
         """Queue steps and the copies of what they make."""
         for item in range(self._items):
-            self._there(Stage.COMPUTE, item, self._lanes.computing, self._stages.compute)
-            self._there(Stage.FETCH, item, self._lanes.fetching, self._stages.fetch)
+            self._there(Stage.COMPUTE, item, self._queues.computing, self._stages.compute)
+            self._there(Stage.FETCH, item, self._queues.fetching, self._stages.fetch)
 
     def write(self) -> None:
         """Store what came back, several items at a time: each may be few files, of one thread."""
@@ -248,14 +248,16 @@ class _Run:
         work(item, item % self._slots)
         self._done((stage, item), None)
 
-    def _there(self, stage: Stage, item: int, lane: Lane, work: Callable[[int, int], None]) -> None:
+    def _there(
+        self, stage: Stage, item: int, queue: Queue, work: Callable[[int, int], None]
+    ) -> None:
         """Queue a step behind all that it needs."""
         for step in needs((stage, item), self._slots):
             mark = self._wait(step)
             if mark is not None:
-                lane.after(mark)
-        lane.put(lambda: work(item, item % self._slots))
-        self._done((stage, item), lane.mark())
+                queue.after(mark)
+        queue.put(lambda: work(item, item % self._slots))
+        self._done((stage, item), queue.mark())
 
     def _wait(self, step: Step) -> Mark | None:
         """Wait until a step of the host is complete, or one of the device is queued."""

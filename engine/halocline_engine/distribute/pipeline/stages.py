@@ -28,28 +28,28 @@ from halocline_engine.distribute.grid.geometry import Geometry, geometry
 from halocline_engine.distribute.grid.overlap import Share, points_of, same_point, share
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.pipeline.replay import Replays, kind_of
-from halocline_engine.distribute.pipeline.resources import Belt
+from halocline_engine.distribute.pipeline.resources import PipelineResources
 from halocline_engine.distribute.pipeline.schedule import run_pipeline
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import COMPUTE, Report
 from halocline_engine.distribute.transports.choose import (
     Reader,
     Writer,
-    filed_result,
-    filed_source,
-    lender_of,
+    direct_result,
+    direct_source,
+    pin_result,
+    pin_source,
     reader_of,
-    taker_of,
     writer_of,
 )
-from halocline_engine.distribute.transports.direct_file import Filing
+from halocline_engine.distribute.transports.direct_file import DirectFiles
 from halocline_engine.distribute.transports.staging import Room, box_bytes, shape_of
-from halocline_engine.distribute.transports.zero_copy import Lender, Lent
+from halocline_engine.distribute.transports.zero_copy import PinnedPart, PinParts
 
 if TYPE_CHECKING:
-    from halocline_engine.distribute.transports.device_decode import Unpacker
+    from halocline_engine.distribute.transports.device_decode import DeviceDecoding
 
-__all__ = ["Conveyor", "Item", "PipelinedWork", "items_of"]
+__all__ = ["Item", "PipelineStages", "PipelinedWork", "items_of"]
 
 #: Items that are read at the same time, at most.
 _READ_AT_ONCE = 2
@@ -92,7 +92,7 @@ class PipelinedWork:
 
     work: Work
     slots: int
-    belt: Belt
+    resources: PipelineResources
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute one block by itself."""
@@ -104,14 +104,12 @@ class PipelinedWork:
         if any(item.cells.idle for item in items):
             yield from (self.work.run(block, cancelled) for block in blocks)
             return
-        conveyor = Conveyor(self.work, items, self.slots, self.belt, cancelled)
-        lanes = self.belt.lanes
-        stages = run_pipeline(
-            conveyor, lanes, len(items), self.slots, cancelled, conveyor.read_at_once
-        )
-        with closing(conveyor), closing(stages):
-            for number in stages:
-                report = conveyor.report(number)
+        stages = PipelineStages(self.work, items, self.slots, self.resources, cancelled)
+        queues = self.resources.queues
+        done = run_pipeline(stages, queues, len(items), self.slots, cancelled, stages.read_at_once)
+        with closing(stages), closing(done):
+            for number in done:
+                report = stages.report(number)
                 if report is not None:
                     yield report
 
@@ -123,21 +121,21 @@ class _Moved:
     began: float
     read: int = 0
     written: int = 0
-    lent: int = 0
-    filed: int = 0
+    pinned: int = 0
+    direct_io: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, *, read: int = 0, written: int = 0, lent: int = 0, filed: int = 0) -> None:
+    def add(self, *, read: int = 0, written: int = 0, pinned: int = 0, direct_io: int = 0) -> None:
         """Count bytes; several threads read points of a block, and write others."""
         with self._counting:
             self.read += read
             self.written += written
-            self.lent += lent
-            self.filed += filed
+            self.pinned += pinned
+            self.direct_io += direct_io
 
 
-class Conveyor:
+class PipelineStages:
     """The stages of a pass: `pipeline.Stages`."""
 
     def __init__(
@@ -145,39 +143,39 @@ class Conveyor:
         work: Work,
         items: Sequence[Item],
         slots: int,
-        belt: Belt,
+        resources: PipelineResources,
         cancelled: CancelToken | None,
     ) -> None:
         self._work, self._items, self._cancelled = work, items, cancelled
-        self._lanes = belt.lanes
+        self._queues = resources.queues
         self._uses = {use.name: use for use in work.layout.uses}
         self._executable: Executable = executable_of(work.code)
         self._readers: dict[str, Reader] = {
-            name: reader_of(source, variable, self._uses[name], work.layout.grid, belt.readers)
+            name: reader_of(source, variable, self._uses[name], work.layout.grid, resources.readers)
             for name, source, variable in work.sources
         }
         self._writers: dict[str, Writer] = {
-            name: writer_of(work.sink, name, self._uses[field], work.layout.grid, belt.writers)
+            name: writer_of(work.sink, name, self._uses[field], work.layout.grid, resources.writers)
             for name, field in work.saved
         }
-        self._belt = belt
+        self._resources = resources
         self._coming, self._going = self._all_coming(), self._all_going()
-        self._filed: Mapping[str, Mapping[str, Filing | Unpacker]] = {
+        self._direct_io: Mapping[str, Mapping[str, DirectFiles | DeviceDecoding]] = {
             "in": self._coming,
             "out": self._going,
         }
         self._rooms, self._files = self._all_rooms()
-        self._lent: dict[tuple[str, int, str], list[Lent]] = {}
-        self._lenders = self._all_lenders()
+        self._pinned: dict[tuple[str, int, str], list[PinnedPart]] = {}
+        self._pinning = self._all_pinning()
         for side, slot in product(self._rooms, range(slots)):
-            if self._filed[side]:
+            if self._direct_io[side]:
                 self._memory(side, slot)
-            if self._rooms[side].size and None in self._lenders[side].values():
+            if self._rooms[side].size and None in self._pinning[side].values():
                 self._buffer(side, slot)
         self._arrays = [self._slot() for _ in range(slots)]
         self._carried = self._carry()
         self._kinds = [self._kind(number) for number in range(len(items))]
-        self._replays = Replays(self._lanes, self._executable)
+        self._replays = Replays(self._queues, self._executable)
         self._after: dict[tuple[int, Hashable], Mapping[str, Array]] = {}
         self._tally = Tally()
         self._counting = threading.Lock()
@@ -191,7 +189,7 @@ class Conveyor:
         """
         self._replays.clear()
         self._after.clear()
-        self._lent.clear()
+        self._pinned.clear()
         self._arrays.clear()
 
     @property
@@ -201,7 +199,7 @@ class Conveyor:
         So there is something to read while the last pieces of an item are.
         """
         ways = [self._coming.get(name) for name in self._readers]
-        return _READ_AT_ONCE if all(isinstance(way, Filing) for way in ways) else 1
+        return _READ_AT_ONCE if all(isinstance(way, DirectFiles) for way in ways) else 1
 
     def read(self, item: int, slot: int) -> None:
         """Lock what is new where it lies, or read it into the slot's buffer.
@@ -212,26 +210,26 @@ class Conveyor:
         moved = self._moved.setdefault(one.block.index, _Moved(time.perf_counter()))
         tally = Tally()
         for name, reader in self._readers.items():
-            self._lent.pop(("in", item - len(self._arrays), name), None)
+            self._pinned.pop(("in", item - len(self._arrays), name), None)
             if one.shares[name].complete:
                 continue
             fresh = one.shares[name].fresh
             size = box_bytes(self._uses[name], fresh)
-            filed = self._coming.get(name)
-            if filed is not None:
-                if filed.read(one.block, fresh, self._part_of("in", name, slot), tally):
-                    moved.add(filed=size)
+            direct_io = self._coming.get(name)
+            if direct_io is not None:
+                if direct_io.read(one.block, fresh, self._part_of("in", name, slot), tally):
+                    moved.add(direct_io=size)
                 else:
                     self._read_otherwise(item, name, reader, tally)
-            elif self._borrow(("in", item, name), one.block, fresh):
-                moved.add(lent=size)
+            elif self._pin(("in", item, name), one.block, fresh):
+                moved.add(pinned=size)
             else:
                 reader(one.block, fresh, self._new(one, name, slot), tally)
             moved.add(read=size)
         with self._counting:
             self._tally.fetches += tally.fetches
         for _, name in self._work.saved:
-            self._borrow(("out", item, name), one.block, one.cells.own[name])
+            self._pin(("out", item, name), one.block, one.cells.own[name])
 
     def send(self, item: int, slot: int) -> None:
         """Queue the copies of what is new."""
@@ -241,14 +239,14 @@ class Conveyor:
             if one.shares[name].complete:
                 continue
             fresh = one.shares[name].fresh
-            part, lent = bench.part(name, fresh), self._lent.get(("in", item, name))
-            filed = self._coming.get(name)
-            if filed is not None and lent is None:
-                filed.send(one.block, fresh, self._part_of("in", name, slot), part)
-            elif lent is None:
-                self._lanes.send(self._new(one, name, slot), part)
-            for piece in lent or ():
-                self._lanes.send(piece.values, part[piece.there])
+            part, pinned = bench.part(name, fresh), self._pinned.get(("in", item, name))
+            direct_io = self._coming.get(name)
+            if direct_io is not None and pinned is None:
+                direct_io.send(one.block, fresh, self._part_of("in", name, slot), part)
+            elif pinned is None:
+                self._queues.send(self._new(one, name, slot), part)
+            for piece in pinned or ():
+                self._queues.send(piece.values, part[piece.there])
 
     def compute(self, item: int, slot: int) -> None:
         """Queue the copies of what is known, and the steps."""
@@ -279,15 +277,15 @@ class Conveyor:
         one = self._items[item]
         for _, name in self._work.saved:
             made = self._part(item, slot, name)
-            lent = self._lent.get(("out", item, name))
-            filed = self._going.get(name)
-            if filed is not None:
+            pinned = self._pinned.get(("out", item, name))
+            direct_io = self._going.get(name)
+            if direct_io is not None:
                 own = one.cells.own[name]
-                filed.fetch(one.block, own, made, self._part_of("out", name, slot))
-            elif lent is None:
-                self._lanes.fetch(made, self._made(one, name, slot))
-            for piece in lent or ():
-                self._lanes.fetch(made[piece.there], piece.values)
+                direct_io.fetch(one.block, own, made, self._part_of("out", name, slot))
+            elif pinned is None:
+                self._queues.fetch(made, self._made(one, name, slot))
+            for piece in pinned or ():
+                self._queues.fetch(made[piece.there], piece.values)
 
     def write(self, item: int, slot: int) -> None:
         """Write what was made, if it is not where it belongs."""
@@ -296,17 +294,17 @@ class Conveyor:
         # Points of a block, which may share chunks, are written one after the other.
         with moved.lock:
             for name, field in self._work.saved:
-                filed = self._going.get(field)
-                if filed is not None:
+                direct_io = self._going.get(field)
+                if direct_io is not None:
                     own, room = one.cells.own[field], self._part_of("out", field, slot)
-                    size = filed.write(one.block, own, room)
-                    moved.add(written=size, filed=size)
-                elif self._lent.pop(("out", item, field), None) is None:
+                    size = direct_io.write(one.block, own, room)
+                    moved.add(written=size, direct_io=size)
+                elif self._pinned.pop(("out", item, field), None) is None:
                     size = self._writers[name](one.block, self._made(one, field, slot))
                     moved.add(written=size)
                 else:
                     size = box_bytes(self._uses[field], one.cells.own[field])
-                    moved.add(written=size, lent=size)
+                    moved.add(written=size, pinned=size)
 
     def report(self, item: int) -> Report | None:
         """Return what became of a block when all of it is written."""
@@ -321,8 +319,8 @@ class Conveyor:
             moved.read,
             moved.written,
             fetches=fetches,
-            bytes_lent=moved.lent,
-            bytes_filed=moved.filed,
+            bytes_zero_copy=moved.pinned,
+            bytes_direct_io=moved.direct_io,
         )
 
     def _new(self, item: Item, name: str, slot: int) -> NDArray[Any]:
@@ -334,10 +332,10 @@ class Conveyor:
         return self._rooms["out"].array(buffer, self._uses[name], item.cells.own[name])
 
     def _buffer(self, side: str, slot: int) -> NDArray[np.uint8]:
-        return self._belt.buffer(side, slot, self._rooms[side].size)
+        return self._resources.buffer(side, slot, self._rooms[side].size)
 
     def _memory(self, side: str, slot: int) -> Array:
-        return self._belt.memory(side, slot, self._files[side].size)
+        return self._resources.memory(side, slot, self._files[side].size)
 
     def _part_of(self, side: str, name: str, slot: int) -> Array:
         """Return the bytes on the device that a field has for its files."""
@@ -349,18 +347,23 @@ class Conveyor:
         fresh = one.shares[name].fresh
         values = np.empty(shape_of(fresh), self._uses[name].dtype, order="F")
         reader(one.block, fresh, values, tally)
-        self._lent["in", item, name] = [Lent(values, (slice(None),) * 3)]
+        self._pinned["in", item, name] = [PinnedPart(values, (slice(None),) * 3)]
 
-    def _all_lenders(self) -> dict[str, dict[str, Lender | None]]:
+    def _all_pinning(self) -> dict[str, dict[str, PinParts | None]]:
         """Return what finds values where they lie: of fields that are sent, or fetched."""
-        work, grid, uses, pages = self._work, self._work.layout.grid, self._uses, self._belt.pages
+        work, grid, uses, pages = (
+            self._work,
+            self._work.layout.grid,
+            self._uses,
+            self._resources.pages,
+        )
         if pages is None:
             coming = dict.fromkeys(self._readers)
             return {"in": coming, "out": dict.fromkeys(field for _, field in work.saved)}
         return {
-            "in": {n: lender_of(of, at, uses[n], grid, pages) for n, of, at in work.sources},
+            "in": {n: pin_source(of, at, uses[n], grid, pages) for n, of, at in work.sources},
             "out": {
-                f: taker_of(work.sink, at, uses[f], grid, pages, self._belt.readers)
+                f: pin_result(work.sink, at, uses[f], grid, pages, self._resources.readers)
                 for at, f in work.saved
             },
         }
@@ -371,14 +374,14 @@ class Conveyor:
         after = self._after[slot, self._kinds[item]]
         return self._bench(one, slot, after).part(field, one.cells.own[field])
 
-    def _borrow(self, key: tuple[str, int, str], block: Block, box: Box) -> bool:
+    def _pin(self, key: tuple[str, int, str], block: Block, box: Box) -> bool:
         """Lock a field's values in a box where they lie; False where they need a buffer."""
         side, _, name = key
-        lender = self._lenders[side][name]
-        lent = lender(block, box) if lender is not None else None
-        if lent is not None:
-            self._lent[key] = lent
-        return lent is not None
+        pin_parts = self._pinning[side][name]
+        pinned = pin_parts(block, box) if pin_parts is not None else None
+        if pinned is not None:
+            self._pinned[key] = pinned
+        return pinned is not None
 
     def _wanted(self, item: int, name: str) -> Box | None:
         """Return what the next item needs and this one has."""
@@ -403,38 +406,45 @@ class Conveyor:
         }
         return Bench(self._work.layout, item.cells, self._executable, cut)
 
-    def _all_coming(self) -> dict[str, Filing | Unpacker]:
+    def _all_coming(self) -> dict[str, DirectFiles | DeviceDecoding]:
         """Return what brings values from files to the device, of fields that have it."""
-        uses, items, belt, grid = self._uses, self._items, self._belt, self._work.layout.grid
-        found: dict[str, Filing | Unpacker] = {}
+        uses, items, resources, grid = (
+            self._uses,
+            self._items,
+            self._resources,
+            self._work.layout.grid,
+        )
+        found: dict[str, DirectFiles | DeviceDecoding] = {}
         for name, source, variable in self._work.sources:
             boxes = [(item.block, item.shares[name].fresh) for item in items]
-            way: Filing | Unpacker | None = None
-            if belt.files is not None:
-                way = filed_source(source, variable, uses[name], grid, belt.files, boxes)
-            if way is None and belt.decoder is not None:
+            way: DirectFiles | DeviceDecoding | None = None
+            if resources.files is not None:
+                way = direct_source(source, variable, uses[name], grid, resources.files, boxes)
+            if way is None and resources.decoder is not None:
                 fresh = [box for _, box in boxes]
-                way = belt.decoder.reader_of(source, uses[name], grid, belt.readers, fresh)
+                way = resources.decoder.reader_of(
+                    source, uses[name], grid, resources.readers, fresh
+                )
             if way is not None:
                 found[name] = way
         return found
 
-    def _all_going(self) -> dict[str, Filing]:
+    def _all_going(self) -> dict[str, DirectFiles]:
         """Return what brings values from the device to files, of fields that have it."""
-        found: dict[str, Filing] = {}
-        grid, files = self._work.layout.grid, self._belt.files
+        found: dict[str, DirectFiles] = {}
+        grid, files = self._work.layout.grid, self._resources.files
         if files is None:
             return found
         for variable, name in self._work.saved:
             boxes = [(item.block, item.cells.own[name]) for item in self._items]
-            way = filed_result(self._work.sink, variable, self._uses[name], grid, files, boxes)
+            way = direct_result(self._work.sink, variable, self._uses[name], grid, files, boxes)
             if way is not None:
                 found[name] = way
         return found
 
     def _all_rooms(self) -> tuple[dict[str, Room], dict[str, Room]]:
         """Return the rooms of each side: those on the host, and those on the device for files."""
-        uses, filed = self._uses, self._filed
+        uses, direct_io = self._uses, self._direct_io
         boxes = {
             "in": {n: [item.shares[n].fresh for item in self._items] for n in self._readers},
             "out": {f: [item.cells.own[f] for item in self._items] for _, f in self._work.saved},
@@ -443,11 +453,11 @@ class Conveyor:
             side: {
                 name: max(map(partial(box_bytes, uses[name]), several))
                 for name, several in of.items()
-                if name not in filed[side]
+                if name not in direct_io[side]
             }
             for side, of in boxes.items()
         }
-        files = {side: {n: one.room for n, one in of.items()} for side, of in filed.items()}
+        files = {side: {n: one.room for n, one in of.items()} for side, of in direct_io.items()}
         return (
             {side: Room(most) for side, most in host.items()},
             {side: Room(most) for side, most in files.items()},

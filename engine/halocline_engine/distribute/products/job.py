@@ -223,8 +223,8 @@ def _panels(
     if device is None:
         panels = panels_within(cut, item, total, memory - aside, request.chunks, few=few)
         return panels, pool.workers * streams * (panels.nbytes + aside)
-    lent = min(device, options.device_memory or device) // streams
-    panels = panels_within(cut, item, total, lent, request.chunks, where="device memory", few=few)
+    pinned = min(device, options.device_memory or device) // streams
+    panels = panels_within(cut, item, total, pinned, request.chunks, where="device memory", few=few)
     return panels, pool.workers * streams * (panels.nbytes + aside)
 
 

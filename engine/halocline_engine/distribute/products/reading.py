@@ -135,7 +135,7 @@ def reach_of(
     if not order:
         return {}
     dim, step = _divided(order, chunks, sizes, itemsize, PIECE)
-    return {other: step if other == dim else sizes[other] for other in order}
+    return {other: min(step, sizes[dim]) if other == dim else sizes[other] for other in order}
 
 
 def _divided(

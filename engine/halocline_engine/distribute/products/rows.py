@@ -17,13 +17,13 @@ from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.raw import RawArray
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.source import Source, ZarrStore, array_in
-from halocline_engine.device.memory.zero_copy import Lent
+from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.distribute.executors.base import POLL
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.products.reading import Made, Operand, Piece, plain_files
 from halocline_engine.kernels.matmul.bench import Rectangle
 
-__all__ = ["Copied", "Places", "Stored", "held_array", "lent_pieces", "rectangle", "rows_of"]
+__all__ = ["Copied", "Places", "Stored", "held_array", "rectangle", "rows_of", "rows_of_pieces"]
 
 #: Bytes of a row below which rows are not copied one by one.
 _SHORT = 2 << 10
@@ -63,23 +63,23 @@ def rectangle(piece: Piece) -> Rectangle:
     return Rectangle(piece.rows, piece.width, piece.offset, piece.pitch)
 
 
-def lent_pieces(
+def rows_of_pieces(
     operand: Operand, source: Source, held: NDArray[Any] | None, pieces: Sequence[Piece]
-) -> list[Lent] | None:
+) -> list[PinnedRows] | None:
     """Return pieces of an operand as rows; None where one of them is none.
 
     `held` is the array that the operand is in memory, if it is one.
     """
-    lents: list[Lent] = []
+    copies: list[PinnedRows] = []
     for piece in pieces:
         if held is not None:
-            lent = _rows_in_array(operand, held, piece)
+            pinned = _rows_in_array(operand, held, piece)
         else:
-            lent = _rows_in_file(operand, source, piece)
-        if lent is None:
+            pinned = _rows_in_file(operand, source, piece)
+        if pinned is None:
             return None
-        lents.append(lent)
-    return lents
+        copies.append(pinned)
+    return copies
 
 
 @dataclass(slots=True)
@@ -89,26 +89,26 @@ class Places:
     made: Made
     _folders: set[Path] = field(default_factory=set[Path])
 
-    def lent(self, sink: Sink, pieces: Sequence[Piece]) -> list[Lent] | None:
+    def pinned(self, sink: Sink, pieces: Sequence[Piece]) -> list[PinnedRows] | None:
         """Return where pieces belong, as rows; None where one of them has no such place."""
-        lents: list[Lent] = []
+        copies: list[PinnedRows] = []
         for piece in pieces:
-            lent = _rows_to_make(self.made, sink, piece)
-            if lent is None:
+            pinned = _rows_to_make(self.made, sink, piece)
+            if pinned is None:
                 return None
-            folder = None if lent.path is None else Path(lent.path).parent
+            folder = None if pinned.path is None else Path(pinned.path).parent
             if folder is not None and folder not in self._folders:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._folders.add(folder)
-            lents.append(lent)
-        return lents
+            copies.append(pinned)
+        return copies
 
     def folder(self, sink: Sink) -> Path:
         """Return what is named where a disk is full."""
         return Path(sink.path if isinstance(sink, ZarrSink) else "") / self.made.name
 
 
-def rows_of(values: NDArray[Any], dtype: str, count: int) -> Lent | None:
+def rows_of(values: NDArray[Any], dtype: str, count: int) -> PinnedRows | None:
     """Return an array as rows in memory that lie equally far apart; None where there are none.
 
     If `count` is not 1, there are as many; else as few as possible.
@@ -133,7 +133,7 @@ def rows_of(values: NDArray[Any], dtype: str, count: int) -> Lent | None:
     if rows > 1 and (width < _SHORT or count not in (1, rows)):
         return None
     address: int = values.__array_interface__["data"][0]
-    return Lent(rows, width, address, pitch or width, keeps=values)
+    return PinnedRows(rows, width, address, pitch or width, keeps=values)
 
 
 def held_array(operand: Operand, source: Source) -> NDArray[Any] | None:
@@ -141,14 +141,14 @@ def held_array(operand: Operand, source: Source) -> NDArray[Any] | None:
     return array_in(source, operand.name) if operand.own else None
 
 
-def _rows_in_array(operand: Operand, values: NDArray[Any], piece: Piece) -> Lent | None:
+def _rows_in_array(operand: Operand, values: NDArray[Any], piece: Piece) -> PinnedRows | None:
     """Return a piece as rows of the array that an operand is; None where it is no rows."""
     part = values[region_of(operand.own, piece.spans)]
     turned = part.transpose([operand.own.index(dim) for dim in operand.order])
     return rows_of(turned, operand.dtype, piece.rows)
 
 
-def _rows_in_file(operand: Operand, source: Source, piece: Piece) -> Lent | None:
+def _rows_in_file(operand: Operand, source: Source, piece: Piece) -> PinnedRows | None:
     """Return a piece as rows of a file; None where its chunk is not one that is plain."""
     if piece.chunk is None or not isinstance(source, ZarrStore):
         return None
@@ -156,7 +156,7 @@ def _rows_in_file(operand: Operand, source: Source, piece: Piece) -> Lent | None
     return None if files is None else _in_file(files, piece, operand.own)
 
 
-def _rows_to_make(made: Made, sink: Sink, piece: Piece) -> Lent | None:
+def _rows_to_make(made: Made, sink: Sink, piece: Piece) -> PinnedRows | None:
     """Return where a piece of the product belongs, as rows; None where that is no place."""
     if isinstance(sink, ArraySink):
         values = sink.arrays[made.name][region_of(made.dims, piece.spans)]
@@ -170,7 +170,7 @@ def _rows_to_make(made: Made, sink: Sink, piece: Piece) -> Lent | None:
     return _in_file(files, piece, made.dims)
 
 
-def _in_file(files: RawArray, piece: Piece, dims: Sequence[str]) -> Lent | None:
+def _in_file(files: RawArray, piece: Piece, dims: Sequence[str]) -> PinnedRows | None:
     """Return a piece as rows of the file of its chunk."""
     assert piece.chunk is not None
     (tall, wide), item = files.stored.chunks, files.stored.itemsize
@@ -181,7 +181,7 @@ def _in_file(files: RawArray, piece: Piece, dims: Sequence[str]) -> Lent | None:
     if piece.rows > 1 and piece.width * item < _SHORT:
         return None
     first, separator = files.key
-    return Lent(
+    return PinnedRows(
         rows=piece.rows,
         width=piece.width * item,
         start=(down * wide + across) * item,

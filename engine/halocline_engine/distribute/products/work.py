@@ -41,8 +41,8 @@ from halocline_engine.distribute.products.rows import (
     Places,
     Stored,
     held_array,
-    lent_pieces,
     rectangle,
+    rows_of_pieces,
 )
 from halocline_engine.distribute.products.tiling import (
     Panel,
@@ -174,7 +174,7 @@ class _Run:
     ) -> None:
         cut, panels = work.panels.cut, work.panels
         self._work, self._bench, self._asked = work, bench, cancelled
-        self._lending = bench.lending
+        self._row_copies = bench.row_copies
         self._readers, self._writers = readers, writers
         self._free = {
             _LEFT: deque(bench.place(cut.left, total=False) for _ in range(panels.left)),
@@ -200,8 +200,8 @@ class _Run:
         self._loads = self._needed(panels)
         self._next = next(self._loads, None)
         self._steps = self._through(blocks, panels)
-        self._read_ahead(None if self._lending is None else _NEAR)
-        if self._lending is not None and panels:
+        self._read_ahead(None if self._row_copies is None else _NEAR)
+        if self._row_copies is not None and panels:
             for _ in range(_AHEAD):
                 next(self._steps)
             self._read_ahead()
@@ -223,8 +223,8 @@ class _Run:
             pending.append(_Pending(block.index, stores))
             while pending and all(written.done() for written in pending[0].stores):
                 yield self._report(pending.popleft(), started)
-        if self._lending is not None:
-            self._lending.finish(out=True)
+        if self._row_copies is not None:
+            self._row_copies.finish(out=True)
         while pending:
             self._wait(pending[0].stores)
             yield self._report(pending.popleft(), started)
@@ -285,10 +285,10 @@ class _Run:
         """Make places for tiles of left of those for the product that are not needed any more."""
         cut = self._work.panels.cut
         taken = -(-count // max(1, cut.total // cut.left))
-        if self._lending is None or cut.total < cut.left or taken + _KEPT > len(self._totals):
+        if self._row_copies is None or cut.total < cut.left or taken + _KEPT > len(self._totals):
             return False
         for _ in range(taken):
-            self._free[_LEFT].extend(self._lending.split(self._total(), cut.left))
+            self._free[_LEFT].extend(self._row_copies.split(self._total(), cut.left))
         return True
 
     def _multiply(self, panel: Panel, at: tuple[int, int, int], total: Any) -> None:
@@ -322,7 +322,7 @@ class _Run:
             spans = self._spans(key)
             item = np.dtype(operand.dtype).itemsize
             chunks = dict(zip(operand.own, operand.chunks, strict=False))
-            soon = self._lending is not None and self._begun < _SOON
+            soon = self._row_copies is not None and self._begun < _SOON
             largest = _SHARED if soon else PIECE
             pieces = list(
                 pieces_of(operand.order, chunks, spans, item, direct=direct, most=largest)
@@ -335,18 +335,18 @@ class _Run:
                     self._readers.submit(self._load, operand, place, piece) for piece in pieces
                 ]
             self._next = next(self._loads, None)
-            if self._next is None and self._lending is not None:
-                self._lending.finish(out=False)
+            if self._next is None and self._row_copies is not None:
+                self._row_copies.finish(out=False)
 
     def _sent(self, operand: Operand, held: NDArray[Any] | None, tile: _Tile) -> Any:
         """Let a tile be sent from where it lies; return None where it lies in no rows."""
-        if self._lending is None:
+        if self._row_copies is None:
             return None
-        lents = lent_pieces(operand, self._work.source, held, tile.pieces)
-        if lents is None:
+        copies = rows_of_pieces(operand, self._work.source, held, tile.pieces)
+        if copies is None:
             return None
-        return self._lending.send(
-            tile.place, list(zip(map(rectangle, tile.pieces), lents, strict=True))
+        return self._row_copies.send(
+            tile.place, list(zip(map(rectangle, tile.pieces), copies, strict=True))
         )
 
     def _load(self, operand: Operand, place: Any, piece: Piece) -> int:
@@ -443,19 +443,19 @@ class _Run:
         cut, made = self._work.panels.cut, self._work.made
         spans = cells_of((cut.batch, batch), (cut.rows, i), (cut.columns, j))
         assert self._sink is not None
-        shared = self._lending is not None and isinstance(self._sink, ArraySink)
+        shared = self._row_copies is not None and isinstance(self._sink, ArraySink)
         chunks = {} if shared else dict(zip(made.dims, made.chunks, strict=True))
         item, direct = np.dtype(made.dtype).itemsize, self._work.direct[2]
         most = _SHARED if shared else PIECE
         pieces = list(pieces_of(made.order, chunks, spans, item, direct=direct, most=most))
-        lents = None if self._lending is None else self._places.lent(self._sink, pieces)
-        if self._lending is None or lents is None:
+        copies = None if self._row_copies is None else self._places.pinned(self._sink, pieces)
+        if self._row_copies is None or copies is None:
             stores: list[Copied] = [
                 self._writers.submit(self._write, total, piece) for piece in pieces
             ]
         else:
-            parts = list(zip(map(rectangle, pieces), lents, strict=True))
-            stores = [Stored(self._lending.fetch(total, parts), self._places.folder(self._sink))]
+            parts = list(zip(map(rectangle, pieces), copies, strict=True))
+            stores = [Stored(self._row_copies.fetch(total, parts), self._places.folder(self._sink))]
         self._totals.append((total, stores))
         return stores
 

@@ -47,7 +47,7 @@ from halocline_engine.distribute.jobs.checkpoint import (
 )
 from halocline_engine.distribute.jobs.outputs import published
 from halocline_engine.distribute.jobs.passes import Passes
-from halocline_engine.distribute.pipeline.resources import Belt, open_belt
+from halocline_engine.distribute.pipeline.resources import PipelineResources, open_resources
 from halocline_engine.distribute.pipeline.runs import PipelinedRuns, end_runs
 from halocline_engine.distribute.pipeline.stages import PipelinedWork
 from halocline_engine.distribute.stencils.order import stored_variables
@@ -109,7 +109,7 @@ class _Progress:
 
     passes: Passes
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
-    belt: Belt | None = None
+    resources: PipelineResources | None = None
     spare: list[NDArray[Any]] = field(default_factory=list["NDArray[Any]"])
 
 
@@ -125,8 +125,12 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
         if job.plan.slots and pool.remote:
             stack.callback(pool.everywhere, partial(end_runs, progress.run, job.target))
         elif job.plan.slots:
-            progress.belt = stack.enter_context(
-                open_belt(job.target, filed=job.plan.filed, unpacked=job.plan.unpacked)
+            progress.resources = stack.enter_context(
+                open_resources(
+                    job.target,
+                    direct_io=job.plan.direct_io,
+                    device_decoding=job.plan.device_decoding,
+                )
             )
         while job.steps - passes.steps_done > per_pass:
             states = _pass_between(job, progress, states)
@@ -218,12 +222,12 @@ def _pass(
 
 def _overlapped(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockWork:
     """Return the work of a pass, in a pipeline where the plan has one."""
-    slots, belt = job.plan.slots, progress.belt
+    slots, resources = job.plan.slots, progress.resources
     if slots and pool.remote:
         plan = job.plan
-        ways = (plan.filed, plan.unpacked, pool.beside)
+        ways = (plan.direct_io, plan.device_decoding, pool.beside)
         return PipelinedRuns(work, slots, job.target, progress.run, plan.runs, *ways)
-    return work if belt is None else PipelinedWork(work, slots, belt)
+    return work if resources is None else PipelinedWork(work, slots, resources)
 
 
 def _work(

@@ -77,9 +77,9 @@ class Supply:
     """What there is: processes, blocks at hand in each, bytes for them, bytes of a device.
 
     `device` is None where the target computes in the memory of the process. `remote` says that the
-    processes are others than this one. `filed` says that plain files shall go straight to the
-    device and back, which needs room for them there, and `buffers` bytes of the process; `unpacked`
-    are the bytes there that decoding chunks takes, 0 where the host does that.
+    processes are others than this one. `direct_io` says that plain files shall go straight to the
+    device and back, which needs room for them there, and `buffers` bytes of the process;
+    `device_decoding` are the bytes there that decoding chunks takes, 0 where the host does that.
     """
 
     workers: int
@@ -87,9 +87,9 @@ class Supply:
     memory: int
     device: int | None = None
     remote: bool = False
-    filed: bool = False
+    direct_io: bool = False
     buffers: int = 0
-    unpacked: int = 0
+    device_decoding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class Plan:
     process keeps; with them `predicted_fetches` chunks are fetched in all passes, or None where
     there are too many to foretell, or where any worker may get any block. `chunks` is how many the
     source of the first pass has. `slots` is how many blocks overlap on their way through a device,
-    0 where each is computed by itself; they go to workers in so many `runs`. `filed` says that
+    0 where each is computed by itself; they go to workers in so many `runs`. `direct_io` says that
     there is room on the device for what goes between it and plain files; chunks of the codecs
-    `unpacked` are decoded there.
+    `device_decoding` are decoded there.
     """
 
     layout: Layout
@@ -118,8 +118,8 @@ class Plan:
     predicted_fetches: int | None = 0
     slots: int = 0
     runs: int = 1
-    filed: bool = False
-    unpacked: tuple[str, ...] = ()
+    direct_io: bool = False
+    device_decoding: tuple[str, ...] = ()
 
     def block_of(self, dim: str) -> int:
         """Return the size of a block along a dimension."""
@@ -153,7 +153,7 @@ def make_plan(demand: Demand, supply: Supply) -> Plan:
         passes=-(-demand.steps // steps),
         slots=demand.slots if cut.count > 1 else 0,
         runs=min(cut.count, _RUNS * supply.workers) if supply.remote else 1,
-        filed=supply.filed and demand.slots > 0,
+        direct_io=supply.direct_io and demand.slots > 0,
         projected=min(supply.workers, cut.count)
         * sum(_process_bytes(cut.cost, supply, cut.count, demand.slots)),
     )
@@ -176,7 +176,7 @@ def _ordered(plan: Plan, demand: Demand, supply: Supply, cut: _Cut) -> Plan:
     )
     host, device = _process_bytes(cut.cost, supply, cut.count, demand.slots)
     free, each = supply.memory - host, 1
-    if supply.unpacked and supply.device is not None:
+    if supply.device_decoding and supply.device is not None:
         # A device keeps files beside their chunks, and the host may have to decode after all.
         free, each = min(free, (supply.device - device) // 2), 3
     found = visit(visiting, demand.order, demand.cache, free)
@@ -438,10 +438,10 @@ def _process_bytes(cost: Cost, supply: Supply, count: int, slots: int) -> tuple[
         # Buffers to send from and to write from, the chunk in work, arrays, what blocks hand on.
         at_hand = slots * (cost.read + cost.written) + cost.host - cost.read - cost.written
         there = slots * cost.frames + cost.target - cost.frames + cost.read
-        if supply.filed:
+        if supply.direct_io:
             at_hand += supply.buffers
             there += slots * room_bytes(cost.read + cost.written)
-        there += slots * cost.read + supply.unpacked if supply.unpacked else 0
+        there += slots * cost.read + supply.device_decoding if supply.device_decoding else 0
         return (at_hand + there, 0) if supply.device is None else (at_hand, there)
     at_hand = min(supply.threads, count) * cost.host
     return (at_hand + cost.target, 0) if supply.device is None else (at_hand, cost.target)

@@ -164,16 +164,16 @@ def _plan(
     device = _device_memory(checked, pool, options)
     supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
     plan = make_plan(demand, supply)
-    codecs, unpacked = _unpacked(checked, options) if slots else ((), 0)
-    if slots and _filed(checked, options):
+    codecs, device_decoding = _device_decoding(checked, options) if slots else ((), 0)
+    if slots and _direct_io(checked, options):
         buffers = ring_bytes(max(turns(len(os.sched_getaffinity(0)))))
-        filed = replace(supply, filed=True, buffers=buffers)
-        plan = _with_rooms(plan, demand, filed)
-        if not plan.filed and options.slots is None:
-            plan = _with_rooms(plan, replace(demand, slots=_SLOTS_FILED), filed)
-    elif unpacked:
-        found = _with_rooms(plan, demand, replace(supply, unpacked=unpacked))
-        plan = plan if found is plan else replace(found, unpacked=codecs)
+        direct_io = replace(supply, direct_io=True, buffers=buffers)
+        plan = _with_rooms(plan, demand, direct_io)
+        if not plan.direct_io and options.pipeline_depth is None:
+            plan = _with_rooms(plan, replace(demand, slots=_SLOTS_FILED), direct_io)
+    elif device_decoding:
+        found = _with_rooms(plan, demand, replace(supply, device_decoding=device_decoding))
+        plan = plan if found is plan else replace(found, device_decoding=codecs)
     if here:
         here = held_bytes(uses, grid, min(most, plan.passes), results=results)
     return replace(plan, projected=plan.projected + here)
@@ -198,8 +198,8 @@ def _slots(checked: Checked, options: Options) -> int:
     Points of other dimensions are sent one by one, which is only of use where they are large and
     no chunk has several of them.
     """
-    if options.slots is not None:
-        return options.slots
+    if options.pipeline_depth is not None:
+        return options.pipeline_depth
     grid = checked.match.grid
     loaded = [use for use in checked.match.uses if use.loaded]
     alone = all(
@@ -213,22 +213,24 @@ def _slots(checked: Checked, options: Options) -> int:
     return _SLOTS if checked.compiled.target == "cuda" and fits else 0
 
 
-def _filed(checked: Checked, options: Options) -> bool:
+def _direct_io(checked: Checked, options: Options) -> bool:
     """Whether files shall go straight to the device, and back from there."""
-    if options.filed is not None:
-        return options.filed
+    if options.direct_io is not None:
+        return options.direct_io
     uses = [use for use in checked.match.uses if use.loaded or use.result]
     large = field_bytes(uses, checked.match.grid) >= _LARGE
     return checked.compiled.target == "cuda" and large and _all_raw(checked)
 
 
-def _unpacked(checked: Checked, options: Options) -> tuple[tuple[str, ...], int]:
+def _device_decoding(checked: Checked, options: Options) -> tuple[tuple[str, ...], int]:
     """Return the codecs whose chunks shall be decoded on the device, and the bytes that takes."""
     source = checked.opened.source
-    wanted = options.unpacked or (options.unpacked is None and find_nvcomp() is not None)
+    wanted = options.device_decoding or (
+        options.device_decoding is None and find_nvcomp() is not None
+    )
     if not wanted or not isinstance(source, ZarrStore):
         return (), 0
-    codecs = ALL if options.unpacked else CHECKED
+    codecs = ALL if options.device_decoding else CHECKED
     arrays = [
         packed_array(source.path, use.variable, use.dtype)
         for use in checked.match.uses

@@ -141,9 +141,9 @@ class Finished(_Event):
 
     `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
     `peak_bytes` is the largest resident size of any one process that computed; `fetches` is how
-    many chunks of stores were fetched, where blocks share them. `bytes_lent` are those of both that
-    went to or from a device where they lie, without a copy on the host, and `bytes_filed` those
-    that went between files and rooms of a device, or that were decoded on a device.
+    many chunks of stores were fetched, where blocks share them. `bytes_zero_copy` are those of both
+    that went to or from a device where they lie, without a copy on the host, and `bytes_direct_io`
+    those that went between files and buffers of a device, or that were decoded on a device.
     """
 
     kind: ClassVar[str] = "finished"
@@ -153,8 +153,8 @@ class Finished(_Event):
     bytes_written: int
     peak_bytes: int
     fetches: int = 0
-    bytes_lent: int = 0
-    bytes_filed: int = 0
+    bytes_zero_copy: int = 0
+    bytes_direct_io: int = 0
 
     @property
     def progress(self) -> float:

@@ -68,9 +68,9 @@ class RunWork(BlockWork, Protocol):
 class Report:
     """What became of a block: `seconds` from the first read to the last write.
 
-    `fetches` is how many chunks were fetched for it, where they are counted; `bytes_lent` are those
-    read and written that were not copied on the host, and `bytes_filed` those that went between
-    files and a device without a buffer of the host, or were decoded there.
+    `fetches` is how many chunks were fetched for it, where they are counted; `bytes_zero_copy` are
+    those read and written that were not copied on the host, and `bytes_direct_io` those that went
+    between files and a device without a buffer of the host, or were decoded there.
     """
 
     index: int
@@ -79,8 +79,8 @@ class Report:
     bytes_written: int
     peak_bytes: int
     fetches: int = 0
-    bytes_lent: int = 0
-    bytes_filed: int = 0
+    bytes_zero_copy: int = 0
+    bytes_direct_io: int = 0
 
     @classmethod
     def of(cls, index: int, started: float, read: Moved, written: Moved, **more: int) -> Report:

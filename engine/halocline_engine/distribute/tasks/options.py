@@ -21,28 +21,50 @@ _LEAST = {
     "device_memory": 1,
     "cache": 0,
     "threads": 1,
-    "slots": 0,
+    "pipeline_depth": 0,
     "program_size": 1,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """None leaves a choice to the plan. Raises `ArgumentError` where a number has no sense.
+    """Limits and choices of a run; None leaves a choice to the plan.
 
-    `steps_per_pass` is how many steps a pass fuses; `memory` the bytes that the blocks of one
-    process may take, and `device_memory` those on its device, and `share` what part they may take
-    of what is there, for runs that share it with others; `cache` the bytes of decoded chunks
-    that a process keeps, 0 for none; `threads` how many blocks this process has at hand, which
-    products and clusters refuse.
-    `slots` is how many blocks overlap in a pipeline through the device of a process, 0 for none;
-    `compressed` False stores results as plain numbers. `filed` says whether plain files go straight
-    between a store and a device, as those of a gigabyte and more do where there is room. `unpacked`
-    says whether compressed chunks are decoded on a device, which needs nvCOMP: those of LZ4, which
-    are checked there before, if it is left out; with True those of Zstandard too. They must be
-    known to be whole then, as a damaged one may be read as anything, or stop the device for this
-    process. `program_size` is the largest program that is compiled, in terms: nodes of expressions
-    and assignments, and 40 for a branch, 100 for a loop over an interval, 10 for each array in it.
+    Parameters
+    ----------
+    steps_per_pass : int, optional
+        Steps that one pass over the dataset fuses.
+    memory : int, optional
+        Bytes that the blocks of one process may take.
+    device_memory : int, optional
+        Bytes that the blocks of one process may take on its device.
+    share : float, default: 1.0
+        Part of the memory that is free which the run may take, for runs that share it with others.
+    cache : int, optional
+        Bytes of decoded chunks that a process keeps; 0 keeps none.
+    threads : int, optional
+        Blocks that this process has at hand. Products and clusters refuse it.
+    pipeline_depth : int, optional
+        Blocks that overlap in a pipeline through the device of a process; 0 for no pipeline.
+    compressed : bool, default: True
+        Whether results are compressed.
+    direct_io : bool, optional
+        Whether plain files go straight between a store and a device. By default those of a gigabyte
+        and more do where there is room.
+    device_decoding : bool, optional
+        Whether compressed chunks are decoded on a device, which needs nvCOMP. By default LZ4 is,
+        whose streams are checked there before. With True Zstandard is as well: its chunks must be
+        known to be whole, as a damaged one may be read as anything, or stop the device for this
+        process.
+    program_size : int, optional
+        Largest program that is compiled, in terms: nodes of expressions and assignments, and 40 for
+        a branch, 100 for a loop over an interval, 10 for each array in it.
+
+    Raises
+    ------
+    ArgumentError
+        A number is out of range, or a switch neither True nor False.
+
     """
 
     steps_per_pass: int | None = None
@@ -51,10 +73,10 @@ class Options:
     share: float = 1.0
     cache: int | None = None
     threads: int | None = None
-    slots: int | None = None
+    pipeline_depth: int | None = None
     compressed: bool = True
-    filed: bool | None = None
-    unpacked: bool | None = None
+    direct_io: bool | None = None
+    device_decoding: bool | None = None
     program_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -73,7 +95,7 @@ class Options:
                 f"Option 'share' must be a number above 0 and up to 1, got {part!r}.",
                 hint="Leave it out.",
             )
-        for name in ("compressed", "filed", "unpacked"):
+        for name in ("compressed", "direct_io", "device_decoding"):
             given = getattr(self, name)
             if not (isinstance(given, bool) or (given is None and name != "compressed")):
                 raise ArgumentError(

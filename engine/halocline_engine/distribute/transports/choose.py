@@ -24,19 +24,19 @@ from halocline_engine.device.io.files import Files
 from halocline_engine.device.memory.locking import Pages
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of, read_box, write_box
-from halocline_engine.distribute.transports.direct_file import Filing, by_dims
-from halocline_engine.distribute.transports.zero_copy import Lender, Lent, lender
+from halocline_engine.distribute.transports.direct_file import DirectFiles, by_dims
+from halocline_engine.distribute.transports.zero_copy import PinnedPart, PinParts, pin_parts
 from halocline_engine.ir.types import Axis
 
 __all__ = [
     "Reader",
     "Writer",
-    "filed_result",
-    "filed_source",
+    "direct_result",
+    "direct_source",
     "is_raw",
-    "lender_of",
+    "pin_result",
+    "pin_source",
     "reader_of",
-    "taker_of",
     "writer_of",
 ]
 
@@ -122,45 +122,47 @@ def writer_of(sink: Sink, name: str, use: FieldUse, grid: Grid, threads: Executo
     return direct
 
 
-def filed_source(
+def direct_source(
     source: Source,
     name: str,
     use: FieldUse,
     grid: Grid,
     files: Files,
     boxes: Sequence[tuple[Block, Box]],
-) -> Filing | None:
+) -> DirectFiles | None:
     """Return what reads boxes of a field to a device, if that is in files and they are large."""
     raw = _raw_source(source, name, use, grid)
     if raw is None or not use.dims:
         return None
-    return Filing(raw, use, grid, files).incoming(boxes)
+    return DirectFiles(raw, use, grid, files).incoming(boxes)
 
 
-def filed_result(
+def direct_result(
     sink: Sink,
     name: str,
     use: FieldUse,
     grid: Grid,
     files: Files,
     boxes: Sequence[tuple[Block, Box]],
-) -> Filing | None:
+) -> DirectFiles | None:
     """Return what writes boxes of a field from a device, if that makes large files."""
     raw = raw_array(sink.path, name, use.dtype) if isinstance(sink, ZarrSink) else None
     if raw is None or not use.dims or not _whole(use, grid):
         return None
-    return Filing(raw, use, grid, files).outgoing(boxes)
+    return DirectFiles(raw, use, grid, files).outgoing(boxes)
 
 
-def lender_of(source: Source, name: str, use: FieldUse, grid: Grid, pages: Pages) -> Lender | None:
+def pin_source(
+    source: Source, name: str, use: FieldUse, grid: Grid, pages: Pages
+) -> PinParts | None:
     """Return what finds a field's values where they lie, if that is in memory."""
     held = _held(source, name, use, grid)
-    return None if held is None else lender(held, use, grid, pages, writes=False)
+    return None if held is None else pin_parts(held, use, grid, pages, writes=False)
 
 
-def taker_of(
+def pin_result(
     sink: Sink, name: str, use: FieldUse, grid: Grid, pages: Pages, threads: Executor
-) -> Lender | None:
+) -> PinParts | None:
     """Return what finds where a field's values belong, if that is in memory.
 
     Pages that are not there yet are made by some threads.
@@ -168,13 +170,13 @@ def taker_of(
     if not isinstance(sink, ArraySink) or not use.dims or not _whole(use, grid):
         return None
     values = sink.arrays[name]
-    lend = lender(values, use, grid, pages, writes=True)
+    pin = pin_parts(values, use, grid, pages, writes=True)
 
-    def take(block: Block, box: Box) -> list[Lent] | None:
+    def take(block: Block, box: Box) -> list[PinnedPart] | None:
         for region, _ in pieces_of(use, grid, block, box):
             if pages.refused is None and not pages.holds(values[region]):
                 _touch(values[region], threads)
-        return lend(block, box)
+        return pin(block, box)
 
     return take
 

@@ -18,7 +18,7 @@ from halocline_engine.kernels.machine import Library
 
 if TYPE_CHECKING:
     # What decodes brings a compiler for loops of the host with it, which only few runs need.
-    from halocline_engine.distribute.transports.device_decode import Desk, Unpacker
+    from halocline_engine.distribute.transports.device_decode import DecodingDevice, DeviceDecoding
 
 __all__ = ["Decoder", "open_decoder"]
 
@@ -27,13 +27,13 @@ __all__ = ["Decoder", "open_decoder"]
 class Decoder:
     """A device that decodes streams of some codecs, and the kernels that it needs for that."""
 
-    desk: Desk
+    device: DecodingDevice
     library: Library
     codecs: tuple[str, ...]
 
     def reader_of(
         self, source: Source, use: FieldUse, grid: Grid, threads: Executor, boxes: Sequence[Box]
-    ) -> Unpacker | None:
+    ) -> DeviceDecoding | None:
         """Return what reads any one of some boxes of a field; None where the host decodes it."""
         cached = source if isinstance(source, CachedSource) else None
         inner = cached.source if cached is not None else source
@@ -42,13 +42,13 @@ class Decoder:
         axes = [grid.dims[at] for at, axis in enumerate(Axis) if axis in use.axes]
         if not use.dims or any(dim is not None and dim not in use.dims for dim in axes):
             return None
-        from halocline_engine.distribute.transports.device_decode import Unpacker
+        from halocline_engine.distribute.transports.device_decode import DeviceDecoding
 
-        return Unpacker(
+        return DeviceDecoding(
             inner.array,
             use,
             grid,
-            self.desk,
+            self.device,
             self.library,
             threads,
             inner.store,
@@ -62,8 +62,8 @@ def open_decoder(target: str, codecs: tuple[str, ...]) -> Decoder | None:
     """Return what decodes chunks on the device of a target; None where nothing does."""
     if target != "cuda":
         return None
-    from halocline_engine.device.decode.device_decoder import open_desk
+    from halocline_engine.device.decode.device_decoder import open_nvcomp
     from halocline_engine.distribute.tasks.kernels import device_library
 
-    desk = open_desk()
-    return None if desk is None else Decoder(desk, device_library(), codecs)
+    device = open_nvcomp()
+    return None if device is None else Decoder(device, device_library(), codecs)

@@ -37,7 +37,7 @@ from halocline_engine.kernels.unpack.cuda import Checking, Placing
 from halocline_engine.kernels.unpack.problem import WORDS, Piece, packed_pieces
 from halocline_engine.schedule.traversal.lru import Recent
 
-__all__ = ["Desk", "Unpacker"]
+__all__ = ["DecodingDevice", "DeviceDecoding"]
 
 #: Addresses of files and chunks on the device are multiples of this.
 _ALIGNED = 256
@@ -45,8 +45,8 @@ _ALIGNED = 256
 _PARTS = 16
 
 
-class Desk(Protocol):
-    """Decodes chunks; `device.decode.device_decoder.DeviceDesk` says what these methods do."""
+class DecodingDevice(Protocol):
+    """Decodes chunks; `device.decode.device_decoder.NvcompDevice` says what these methods do."""
 
     def room(self, codec: str, count: int, largest: int, total: int) -> int:
         """Return the bytes that decoding takes beside what it reads and makes."""
@@ -144,12 +144,12 @@ class _Batch:
 class _Side:
     """Page-locked memory for every other batch."""
 
-    desk: Desk
+    device: DecodingDevice
     number: int
 
     def room(self, name: str, size: int) -> NDArray[np.uint8]:
         """Return memory under a name, which nothing uses."""
-        return self.desk.locked(f"{name} {self.number}", size)
+        return self.device.locked(f"{name} {self.number}", size)
 
     def put(self, name: str, numbers: NDArray[Any]) -> NDArray[np.uint8]:
         """Return memory under a name with a copy of an array."""
@@ -167,7 +167,7 @@ class _Loaded:
     streams: Streams | None
 
 
-class Unpacker:
+class DeviceDecoding:
     """Reads a field of a store into memory of a device; one thread at a time, which waits for it.
 
     `limit` are the bytes of decoded chunks that are kept; `source` reads those that are not there.
@@ -178,7 +178,7 @@ class Unpacker:
         array: PackedArray,
         use: FieldUse,
         grid: Grid,
-        desk: Desk,
+        device: DecodingDevice,
         library: Library,
         threads: Executor,
         source: Source,
@@ -188,12 +188,12 @@ class Unpacker:
         room: int = 0,
     ) -> None:
         self._array, self._use, self._grid = array, use, grid
-        self._desk = desk
+        self._device = device
         self._placing, self._checking = Placing(library), Checking(library)
         self._threads, self._source = threads, source
         self._recent = Recent[tuple[int, ...]](limit)
         self._here: dict[tuple[int, ...], _Held] = {}
-        self._sides = [_Side(desk, number) for number in range(2)]
+        self._sides = [_Side(device, number) for number in range(2)]
         self._under_way: list[_Batch] = []
         self._flushed = 0
         self._turn = threading.Lock()
@@ -211,7 +211,7 @@ class Unpacker:
                 self._read(block, box, into, tally)
             except BaseException:
                 # Nothing is under way then, and nothing kept whose status nobody saw.
-                self._desk.wait()
+                self._device.wait()
                 self._under_way.clear()
                 self._recent.clear()
                 self._here.clear()
@@ -279,7 +279,7 @@ class Unpacker:
             held,
             tuple(side.start for side in here),
             tuple(side.stop - side.start for side in here),
-            self._desk.address(into) + offset,
+            self._device.address(into) + offset,
             steps,
         )
 
@@ -298,7 +298,7 @@ class Unpacker:
         for codec in sorted({_codec(one) for one in loaded} - {""}):
             self._decode(codec, [one for one in loaded if _codec(one) == codec], batch, side)
         self._place([want for want in batch.wants if not want.held.failed], batch.kept, side)
-        batch.mark = self._desk.mark()
+        batch.mark = self._device.mark()
         self._under_way.append(batch)
 
     def _load(self, new: Sequence[_Held], side: _Side) -> list[_Loaded]:
@@ -311,10 +311,10 @@ class Unpacker:
         def load(part: slice) -> list[_Loaded]:
             """Read some of the files in one thread, which does that without the interpreter."""
             whole = read_files(paths[part], sizes[part], starts[part], buffer).tolist()
-            lanes = zip(new[part], starts[part], sizes[part], whole, strict=False)
+            queues = zip(new[part], starts[part], sizes[part], whole, strict=False)
             return [
                 self._loaded(held, buffer[start : start + size], whole=there)
-                for held, start, size, there in lanes
+                for held, start, size, there in queues
             ]
 
         step = max(1, -(-len(new) // _PARTS))
@@ -336,8 +336,8 @@ class Unpacker:
     def _send(self, one: _Loaded, streams: Streams) -> None:
         """Queue the copy of a file, and note where its bytes will be."""
         begin = _aligned(one.file.size)
-        memory = self._desk.take(begin + self._array.chunk_bytes)
-        self._desk.send(one.file, memory.ptr)
+        memory = self._device.take(begin + self._array.chunk_bytes)
+        self._device.send(one.file, memory.ptr)
         one.held.memory = memory
         self._note(one.held, streams, memory.ptr, memory.ptr + begin)
 
@@ -374,19 +374,19 @@ class Unpacker:
         count, line = len(owners), 8 * len(owners)
         if not count:
             return
-        memory = self._desk.take(5 * line + 8 + 4 * count)
-        self._desk.send(side.put(codec, np.append(numbers, 0)), memory.ptr)
+        memory = self._device.take(5 * line + 8 + 4 * count)
+        self._device.send(side.put(codec, np.append(numbers, 0)), memory.ptr)
         sources, sizes, rooms, places, nothing = (memory.ptr + line * n for n in range(5))
         made, statuses = nothing + 8, nothing + 8 + line
         table = Table(count, sources, sizes, rooms, made, places, statuses)
         if codec == "lz4":
             check = partial(self._checking.check_lz4, count, sources, sizes, rooms, nothing)
-            self._desk.queue(check)
-        room = self._desk.room(codec, count, int(numbers[2].max()), int(numbers[2].sum()))
-        work = self._desk.take(room)
-        self._desk.decode(codec, table, (work.ptr, room))
+            self._device.queue(check)
+        room = self._device.room(codec, count, int(numbers[2].max()), int(numbers[2].sum()))
+        work = self._device.take(room)
+        self._device.decode(codec, table, (work.ptr, room))
         told = side.room(f"{codec} told", 12 * count)
-        self._desk.fetch(made, told)
+        self._device.fetch(made, told)
         batch.told.append(_Told(owners, numbers[2], told))
         batch.kept.extend((memory, work))
 
@@ -398,7 +398,7 @@ class Unpacker:
         starts = np.cumsum([0, *(held.planes.nbytes for held in several)])
         planes = np.concatenate([held.planes.reshape(-1) for held in several])
         words = WORDS * 8 * len(wants)
-        memory = self._desk.take(words + planes.nbytes)
+        memory = self._device.take(words + planes.nbytes)
         tables = {
             held: memory.ptr + words + int(start)
             for held, start in zip(several, starts, strict=False)
@@ -417,9 +417,9 @@ class Unpacker:
             for want in wants
         ]
         packed = np.concatenate((packed_pieces(pieces).reshape(-1), planes.view(np.int64)))
-        self._desk.send(side.put("pieces", packed), memory.ptr)
+        self._device.send(side.put("pieces", packed), memory.ptr)
         width = self._array.stored.itemsize
-        self._desk.queue(lambda: self._placing.place(pieces, memory.ptr, width))
+        self._device.queue(lambda: self._placing.place(pieces, memory.ptr, width))
         kept.extend((memory, *(held.memory for held in several)))
 
     def _finish(self, batch: _Batch) -> None:
@@ -439,13 +439,13 @@ class Unpacker:
         kept: list[Any] = []
         for held in dict.fromkeys(want.held for want in late):
             plain = self._on_host(held.chunk)
-            held.memory = self._desk.take(plain.size)
-            self._desk.send(plain, held.memory.ptr)
+            held.memory = self._device.take(plain.size)
+            self._device.send(plain, held.memory.ptr)
             kept.append(plain)
             self._note(held, _copied(plain.size), held.memory.ptr, 0)
             held.failed = False
         self._place(late, kept, self._sides[0])
-        self._desk.wait()
+        self._device.wait()
 
     def _on_host(self, chunk: Chunk) -> NDArray[np.uint8]:
         """Return a chunk's bytes, with any behind the end of the data."""

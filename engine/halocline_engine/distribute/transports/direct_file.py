@@ -24,7 +24,7 @@ from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of
 from halocline_engine.distribute.transports.staging import ALIGNED, box_bytes, room_bytes
 
-__all__ = ["Filing", "by_dims"]
+__all__ = ["DirectFiles", "by_dims"]
 
 #: Bytes that take as long as asking for a stretch, and how much more than needed may be read.
 _CALL = 128 << 10
@@ -67,7 +67,7 @@ class _Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Filing:
+class DirectFiles:
     """How a field goes between files and rooms of the device, which are bytes, `room` for a box.
 
     Arrays of the device are indexed [i, j, k].
@@ -79,14 +79,14 @@ class Filing:
     files: Files
     room: int = 0
 
-    def incoming(self, wanted: Sequence[tuple[Block, Box]]) -> Filing | None:
+    def incoming(self, wanted: Sequence[tuple[Block, Box]]) -> DirectFiles | None:
         """Return this with room to read any one of some boxes; None where that is no gain.
 
         Asking for many small pieces takes longer than copying them.
         """
         return self._with_room(wanted, self.raw.stretches)
 
-    def outgoing(self, wanted: Sequence[tuple[Block, Box]]) -> Filing | None:
+    def outgoing(self, wanted: Sequence[tuple[Block, Box]]) -> DirectFiles | None:
         """Return this with room to write any one of some boxes; None where that is no gain.
 
         Nor is it possible where chunks lie across the edges of a box.
@@ -132,7 +132,7 @@ class Filing:
         self,
         wanted: Sequence[tuple[Block, Box]],
         cut: Callable[[Region], list[Stretches] | None],
-    ) -> Filing | None:
+    ) -> DirectFiles | None:
         """Return this with room for any one of some boxes, if they are not cut too small."""
         known: dict[Hashable, tuple[int, int] | None] = {}
         most = largest = cost = size = 0

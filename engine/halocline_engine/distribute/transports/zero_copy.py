@@ -19,7 +19,7 @@ from halocline_engine.device.memory.locking import Pages
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of
 
-__all__ = ["Lender", "Lent", "lender"]
+__all__ = ["PinParts", "PinnedPart", "pin_parts"]
 
 #: Bytes of a piece below which copying it takes no longer than locking it.
 _SMALL = 1 << 20
@@ -28,7 +28,7 @@ _WASTE = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lent:
+class PinnedPart:
     """Values [i, j, k] that can be copied at once, and where they lie in the box they are of."""
 
     values: NDArray[Any]
@@ -37,12 +37,12 @@ class Lent:
 
 #: Returns what a box of a block of one point of the others is made of; None where that needs a
 #: buffer.
-Lender: TypeAlias = Callable[[Block, Box], "list[Lent] | None"]
+PinParts: TypeAlias = Callable[[Block, Box], "list[PinnedPart] | None"]
 
 
-def lender(
+def pin_parts(
     values: NDArray[Any], use: FieldUse, grid: Grid, pages: Pages, *, writes: bool
-) -> Lender:
+) -> PinParts:
     """Return what finds a field's values in an array with the dimensions of its variable.
 
     `writes` says that the device will write there, where no value matters before. What lies between
@@ -51,7 +51,7 @@ def lender(
     low, high = byte_bounds(values)
     dense = high - low <= _WASTE * values.nbytes
 
-    def lend(block: Block, box: Box) -> list[Lent] | None:
+    def pin(block: Block, box: Box) -> list[PinnedPart] | None:
         found: list[tuple[NDArray[Any], Region]] = []
         for region, there in pieces_of(use, grid, block, box):
             part = values[region]
@@ -60,15 +60,15 @@ def lender(
             found.append((_by_axes(use, grid, part), _axes_of(use, grid, there)))
         if not all(_has_rows(part) for part, _ in found):
             return None
-        lent: list[Lent] = []
+        pinned: list[PinnedPart] = []
         for part, there in found:
             cuts = pages.lock(part, writes=writes)
             if cuts is None:
                 return None
-            lent.extend(_cut(part, there, cuts))
-        return lent
+            pinned.extend(_cut(part, there, cuts))
+        return pinned
 
-    return lend
+    return pin
 
 
 def _has_rows(values: NDArray[Any]) -> bool:
@@ -80,12 +80,12 @@ def _has_rows(values: NDArray[Any]) -> bool:
     return side_by_side and apart and values.flags.aligned
 
 
-def _cut(values: NDArray[Any], there: Region, cuts: Sequence[int]) -> Iterator[Lent]:
+def _cut(values: NDArray[Any], there: Region, cuts: Sequence[int]) -> Iterator[PinnedPart]:
     """Yield an array in parts of which none goes beyond an address."""
     inside = next((cut for cut in cuts if _within(values, cut)), None)
     if inside is None:
         if values.size:
-            yield Lent(values, there)
+            yield PinnedPart(values, there)
         return
     axis = max(range(values.ndim), key=lambda at: (values.shape[at] > 1, values.strides[at]))
     low, _ = byte_bounds(values)

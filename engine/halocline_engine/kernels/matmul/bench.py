@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.device.memory.zero_copy import Lent
+from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.kernels.matmul import cpu, reference
 
-__all__ = ["Bench", "HostBench", "Lending", "Rectangle", "Shape", "total_type"]
+__all__ = ["Bench", "HostBench", "Rectangle", "RowCopies", "Shape", "total_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class Shape:
     right_turned: bool = False
 
 
-class Lending(Protocol):
+class RowCopies(Protocol):
     """What copies between places and rows on the host without a piece between them."""
 
-    def send(self, place: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
+    def send(self, place: Any, parts: Sequence[tuple[Rectangle, PinnedRows]]) -> Any:
         """Let rows be brought to parts of a place; see `device.io.copy_threads.Batch`."""
         ...
 
-    def fetch(self, total: Any, parts: Sequence[tuple[Rectangle, Lent]]) -> Any:
+    def fetch(self, total: Any, parts: Sequence[tuple[Rectangle, PinnedRows]]) -> Any:
         """Let parts of a place of the product be brought to rows."""
         ...
 
@@ -77,7 +77,7 @@ class Bench(Protocol):
         ...
 
     @property
-    def lending(self) -> Lending | None:
+    def row_copies(self) -> RowCopies | None:
         """What sends and fetches rows on the host where they lie, if they may be."""
         ...
 
@@ -122,7 +122,7 @@ class HostBench:
         fill(_part(place, where))
 
     @property
-    def lending(self) -> Lending | None:
+    def row_copies(self) -> RowCopies | None:
         """Nothing: there is no piece between a place and what `load` reads."""
         return None
 
