@@ -68,8 +68,8 @@ from halocline_engine.distribute.transfers.job import (
     Moving,
     Request,
     changes_on,
+    check_memory,
     check_mode,
-    check_room,
     check_storable,
     ignore,
 )
@@ -436,7 +436,7 @@ def _places(job: _Job) -> NDArray[Any]:
     exchange = job.exchange
     taken = (*exchange.shared, *exchange.indexed)
     what = f"indices '{exchange.names[1]}'"
-    check_room(what, _BYTES_AN_INDEX * int(job.where.size) + exchange.size)
+    check_memory(what, _BYTES_AN_INDEX * int(job.where.size) + exchange.size)
     whole = cast("Any", job.where).transpose(*taken).values
     return np.ascontiguousarray(whole, native(whole.dtype)).reshape(-1)
 

@@ -51,7 +51,7 @@ from halocline_engine.distribute.transfers.job import (
     Change,
     Multiplying,
     Request,
-    check_room,
+    check_memory,
     run_changes,
 )
 from halocline_engine.errors import ArgumentError, FieldError
@@ -123,7 +123,7 @@ def neighbours(
     variables = several("variables", variables, "['u', 'v']")
     _check_kinds(dim, radius)
     check_components(operator, variables)
-    opened, known = open_source(dataset), read_mesh(open_beside(mesh, "mesh", output), check_room)
+    opened, known = open_source(dataset), read_mesh(open_beside(mesh, "mesh", output), check_memory)
     kept, size = plans_of(plans), radius or known.radius or _EARTH
     key = f"{known.key}-{where.value}"
     points = kept.get(key, lambda: _points(known, where))

@@ -46,7 +46,7 @@ from halocline_engine.distribute.transfers.job import (
     Change,
     Multiplying,
     Request,
-    check_room,
+    check_memory,
     run_changes,
 )
 from halocline_engine.errors import ArgumentError, FieldError
@@ -89,7 +89,7 @@ def regrid(
     dims = distinct("dims", dims, "['lat', 'lon']")
     target_dims = distinct("target_dims", target_dims, "['y', 'x']")
     opened = open_source(dataset)
-    known = read_weights(open_beside(weights, "weights", output), check_room, plans_of(plans))
+    known = read_weights(open_beside(weights, "weights", output), check_memory, plans_of(plans))
     chosen = _chosen(opened.dataset, known, variables, dims)
     first = next(iter(chosen.values()))
     named = _target_dims(first, known, target_dims)

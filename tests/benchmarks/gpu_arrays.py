@@ -64,7 +64,7 @@ def pinned_rate(resources: PipelineResources) -> float:
     for _ in range(5):
         begun = time.perf_counter()
         resources.queues.sending.put(lambda: resources.queues.send(host, into))
-        resources.queues.settle()
+        resources.queues.synchronize()
         best = max(best, host.nbytes / (time.perf_counter() - begun))
     return best
 
@@ -83,7 +83,7 @@ def duplex_rate(resources: PipelineResources) -> float:
         for _ in range(4):
             queues.sending.put(lambda: queues.send(host[0], device[0]))
             queues.fetching.put(lambda: queues.fetch(device[1], host[1]))
-        queues.settle()
+        queues.synchronize()
         best = max(best, 4 * host[0].nbytes / (time.perf_counter() - begun))
     return best
 

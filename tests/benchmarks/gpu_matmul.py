@@ -42,7 +42,7 @@ from halocline_engine.device.launch.calls import system_calls
 from halocline_engine.device.machine import current_machine
 from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.distribute.products.tiling import order_width
-from halocline_engine.distribute.products.work import bench_threads
+from halocline_engine.distribute.products.work import tile_threads
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.kernels.machine import Library
@@ -382,7 +382,7 @@ def _uploaded(bench: Bench, store: Path, name: str) -> Any:
 
 def _rates(bench: Bench, store: Path) -> dict[str, float]:
     """Return bytes a second of each stage by itself: files to the device, and so on."""
-    threads, size = bench_threads("cuda"), 16 << 20
+    threads, size = tile_threads("cuda"), 16 << 20
     device, stream = (
         bench.cupy.empty(size, bench.cupy.uint8),
         bench.cupy.cuda.Stream(non_blocking=True),

@@ -140,7 +140,7 @@ class Measured(PipelinedWork):
         self.figure.at_once = schedule.AT_ONCE
         self.figure.threads = tuple(getattr(pool, "_max_workers") for pool in pools)  # noqa: B009
         if self.resources.files is not None:
-            self.figure.threads = belts.turns(len(os.sched_getaffinity(0)))
+            self.figure.threads = belts.io_threads(len(os.sched_getaffinity(0)))
 
     def _with_all_threads(self, items: Sequence[Item]) -> None:
         """Time the stages of the host again, each with the threads of both; not if brief."""
@@ -194,7 +194,7 @@ class Measured(PipelinedWork):
         for item, slot in zip(items, slots, strict=True):
             if queue is not None:
                 queue.put(lambda item=item, slot=slot: work(item, slot))
-        queues.settle()
+        queues.synchronize()
         return time.perf_counter() - begun
 
 

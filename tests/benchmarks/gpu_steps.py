@@ -28,7 +28,7 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.backends.base import Array, Value
-from halocline_engine.distribute.blocks.steps import Bench
+from halocline_engine.distribute.blocks.steps import BlockFields
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
@@ -179,11 +179,11 @@ def _timed(case: Case, data: xr.Dataset, target: str, steps: int) -> tuple[float
 @contextmanager
 def _watched() -> Generator[list[float]]:
     """Give a list that grows with the seconds of each block's steps."""
-    plain = Bench.advance
+    plain = BlockFields.advance
     found: list[float] = []
 
     def advance(
-        self: Bench, scalars: Mapping[str, Value], cancelled: CancelToken | None
+        self: BlockFields, scalars: Mapping[str, Value], cancelled: CancelToken | None
     ) -> Mapping[str, Array]:
         began = perf_counter()
         try:
@@ -191,11 +191,11 @@ def _watched() -> Generator[list[float]]:
         finally:
             found.append(perf_counter() - began)
 
-    Bench.advance = advance
+    BlockFields.advance = advance
     try:
         yield found
     finally:
-        Bench.advance = plain
+        BlockFields.advance = plain
 
 
 def _alone(case: Case, target: str, steps: int) -> float:

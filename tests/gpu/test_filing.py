@@ -108,7 +108,7 @@ def test_bytes_are_those_of_buffers_of_the_host(
     """Any order of dimensions, and chunks with cells behind the end of the data."""
     monkeypatch.setattr(direct_file, "_CALL", 0)
     monkeypatch.setattr(direct_file, "_MORE", 9)
-    monkeypatch.setattr(direct_file, "room_bytes", (9).__mul__)
+    monkeypatch.setattr(direct_file, "staging_bytes", (9).__mul__)
     monkeypatch.setattr(threaded_files, "device_files", Mock(return_value=Borrowed(files)))
     store = stored(tmp_path / "in.zarr", dims, chunks)
     plain = smoothed(store, tmp_path / "plain.zarr", pipeline_depth=slots, direct_io=False)

@@ -16,7 +16,7 @@ from tests.service.test_dispatcher import claimed, tools
 
 from halocline_engine.errors import OutputError
 from halocline_service.dispatcher.attempt import ROOM, InProcess
-from halocline_service.dispatcher.keeper import Keeper
+from halocline_service.dispatcher.lease_keeper import LeaseKeeper
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.store.base import StoreAway
 
@@ -116,7 +116,7 @@ def test_a_disk_that_does_not_answer_ends_no_job(
 ) -> None:
     """Nor the thread that keeps its lease."""
     log = Mock()
-    monkeypatch.setattr("halocline_service.dispatcher.keeper._log", log)
+    monkeypatch.setattr("halocline_service.dispatcher.lease_keeper._log", log)
     with dispatching(idle, lease_seconds=0.5):
         job = idle.submit(scalars=LONG | {"blocks": 60})
         end = time.monotonic() + 10
@@ -144,7 +144,7 @@ def test_the_disk_is_looked_at_while_the_database_is_away(idle: Running) -> None
     store = Mock(**dict.fromkeys(("renew.side_effect", "get.side_effect"), StoreAway("Gone.")))
     settings = idle.settings.model_copy(update={"heartbeat_seconds": 0.1})
     job = claimed(idle, "sst.zarr")
-    with Keeper(store, job, settings, check_room=Mock(side_effect=short)) as keeper:
+    with LeaseKeeper(store, job, settings, check_room=Mock(side_effect=short)) as keeper:
         keeper.wait(10)
         assert keeper.stopped()
     assert keeper.shortage is short

@@ -57,7 +57,7 @@ class BoundedPipeline(CODEC_PIPELINE):
         return made(cls, tuple(map(_bounded, codecs)), batch_size=batch_size)
 
     async def decode_batch(self, chunk_bytes_and_specs: Iterable[tuple[Any, Any]]) -> Any:
-        """Decode chunks. Raises `Damaged` where one would be larger than it is declared."""
+        """Decode chunks. Raises `Corrupt` where one would be larger than it is declared."""
         pairs = list(chunk_bytes_and_specs)
         batch = [data for data, _ in pairs]
         resolved: Any = self._codecs_with_resolved_metadata_batched([spec for _, spec in pairs])

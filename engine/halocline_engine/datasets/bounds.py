@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.frames import Damaged, decoded_size, zstd_most
+from halocline_engine.datasets.frames import Corrupt, decoded_size, zstd_most
 
 __all__ = ["decoded"]
 
@@ -41,7 +41,7 @@ class _Decoder(Protocol):
 def decoded(codec: str, packed: NDArray[np.uint8], most: int) -> bytes | None:
     """Decode what has no header with its size, to `most` bytes; None where a header has it.
 
-    Raises `Damaged` where it would be more.
+    Raises `Corrupt` where it would be more.
     """
     match codec:
         case "gzip":
@@ -74,12 +74,12 @@ def _streamed(packed: NDArray[np.uint8], most: int, made: Callable[[], _Decoder]
         if len(part) > left:
             raise _too_large(most + 1, most)
         if not decoder.eof:
-            raise Damaged("its stream has no end")
+            raise Corrupt("its stream has no end")
         parts.append(part)
         left -= len(part)
         rest = decoder.unused_data
     return b"".join(parts)
 
 
-def _too_large(size: int, most: int) -> Damaged:
-    return Damaged(f"it becomes {size} bytes or more, where its chunk has {most}")
+def _too_large(size: int, most: int) -> Corrupt:
+    return Corrupt(f"it becomes {size} bytes or more, where its chunk has {most}")

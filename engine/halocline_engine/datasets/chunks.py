@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.source import Region, Source
-from halocline_engine.schedule.traversal.lru import Recent
+from halocline_engine.schedule.traversal.lru import LRU
 
 __all__ = [
     "CachedSource",
@@ -112,7 +112,7 @@ class ChunkCache:
 
     def __init__(self, limit: int, readers: int | None = None) -> None:
         self._readers = readers or min(_AT_ONCE, max(2, len(os.sched_getaffinity(0))))
-        self._recent = Recent[_Key](limit)
+        self._recent = LRU[_Key](limit)
         self._entries: dict[_Key, _Entry] = {}
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None

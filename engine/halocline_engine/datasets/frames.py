@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Damaged", "decoded_size", "zstd_most"]
+__all__ = ["Corrupt", "decoded_size", "zstd_most"]
 
 _ZSTD = 0xFD2FB528
 _BLOSC_HEADER = 16
@@ -17,26 +17,26 @@ _ZSTD_BLOCK = 128 * 1024
 _ZSTD_SKIPPED = 0x184D2A5
 
 
-class Damaged(Exception):
+class Corrupt(Exception):
     """A file is not what its codec writes; the text says in which way."""
 
 
 def decoded_size(codec: str, packed: NDArray[np.uint8]) -> int | None:
     """Return how many bytes a file says that it has; None where it does not say.
 
-    Raises `Damaged` where the file is shorter or longer than it says: a decoder may read beyond.
+    Raises `Corrupt` where the file is shorter or longer than it says: a decoder may read beyond.
     """
     match codec:
         case "blosc":
             if packed.size < _BLOSC_HEADER:
-                raise Damaged(f"it has {packed.size} bytes, fewer than a header")
+                raise Corrupt(f"it has {packed.size} bytes, fewer than a header")
             size, _, whole = (int(n) for n in packed[4:16].view("<u4"))
             if whole != packed.size:
-                raise Damaged(f"its file has {packed.size} bytes, and not {whole}")
+                raise Corrupt(f"its file has {packed.size} bytes, and not {whole}")
             return size
         case "lz4":
             if packed.size < 4:
-                raise Damaged(f"it has {packed.size} bytes, fewer than a header")
+                raise Corrupt(f"it has {packed.size} bytes, fewer than a header")
             return _lz4_size(packed)
         case "zstd":
             return _zstd_size(packed)

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from halocline_engine.datasets.array_metadata import Codec, about_array
 from halocline_engine.datasets.bounds import decoded
 from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in, common_cells
-from halocline_engine.datasets.damage import broken_chunk
+from halocline_engine.datasets.corruption import broken_chunk
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.frames import Damaged, decoded_size
+from halocline_engine.datasets.frames import Corrupt, decoded_size
 from halocline_engine.datasets.source import ArrayStore, Region, Source, ZarrStore
 from halocline_engine.datasets.untyped import NUMCODECS
 from halocline_engine.kernels.unpack.problem import DIMENSIONS
@@ -187,7 +187,7 @@ class PackedArray:
             made = decoded(self.codec.name, packed, into.size)
             if made is None:
                 made = _MADE[self.codec.name]({}).decode(packed, whole)
-        except Damaged as error:
+        except Corrupt as error:
             raise self.broken(chunk, str(error)) from error
         except Exception as error:  # codecs raise whatever their libraries do
             raise self.broken(chunk, f"{type(error).__name__}: {error}".rstrip(".: ")) from error

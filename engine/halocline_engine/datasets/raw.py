@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.array_metadata import about_array
+from halocline_engine.datasets.byte_ranges import ByteRanges, byte_ranges_of
 from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in, common_cells
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.source import Region
 from halocline_engine.datasets.spread import spread
-from halocline_engine.datasets.stretches import Stretches, stretches_of
 
 __all__ = ["RawArray", "raw_array"]
 
@@ -103,11 +103,11 @@ class RawArray:
         """The bytes of the file of a chunk."""
         return math.prod(self.stored.chunks) * self.stored.itemsize
 
-    def stretches(self, region: Region) -> list[Stretches]:
+    def byte_ranges(self, region: Region) -> list[ByteRanges]:
         """Return what is to be read of a region, in as few large pieces as its chunks allow."""
-        return stretches_of(self.stored, region, _CALL)
+        return byte_ranges_of(self.stored, region, _CALL)
 
-    def files(self, region: Region) -> list[Stretches] | None:
+    def files(self, region: Region) -> list[ByteRanges] | None:
         """Return what is to be written of a region, a file each; None if chunks lie across edges.
 
         Files have more cells than a stretch where the data end within a chunk.
@@ -115,13 +115,13 @@ class RawArray:
         sides = zip(region, self.stored.chunks, self.stored.sizes, strict=True)
         if any(one.start % step or (one.stop % step and one.stop != n) for one, step, n in sides):
             return None
-        return [replace(one, level=0) for one in stretches_of(self.stored, region, _CALL)]
+        return [replace(one, level=0) for one in byte_ranges_of(self.stored, region, _CALL)]
 
-    def names(self, stretches: Stretches) -> Iterator[str]:
+    def names(self, byte_ranges: ByteRanges) -> Iterator[str]:
         """Yield the files of some chunks."""
         first, separator = self.key
         begin = os.path.join(self.path, first)
-        for index in itertools.product(*stretches.chunks):
+        for index in itertools.product(*byte_ranges.chunks):
             yield begin + separator.join(map(str, index))
 
     @property

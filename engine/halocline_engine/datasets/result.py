@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.match import FieldUse, Grid, Role
-from halocline_engine.datasets.trial import not_storable
+from halocline_engine.datasets.storability import not_storable
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset
 from halocline_engine.datasets.variables import is_distinct
 from halocline_engine.errors import DatasetError, HaloclineError

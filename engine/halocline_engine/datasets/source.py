@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from halocline_engine.arguments import source_of
 from halocline_engine.datasets.bounded import bounded_decoding
 from halocline_engine.datasets.census import refuse_many_chunks
-from halocline_engine.datasets.damage import read_chunked, read_whole, unreadable
+from halocline_engine.datasets.corruption import read_chunked, read_whole, unreadable
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.netcdf import open_netcdf
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset, variable_data

@@ -33,7 +33,7 @@ from halocline_engine.device.memory.zero_copy import PinnedRows
 if TYPE_CHECKING:
     from halocline_engine.device.io.copy_threads import Batch, CopyThreads
 
-__all__ = ["DeviceBench", "Part", "Place", "ProductShape"]
+__all__ = ["DeviceWorkspace", "Part", "Place", "ProductShape"]
 
 #: Bytes between whose multiples memory of a device begins; libraries look at that.
 _ALIGNED = 512
@@ -134,7 +134,7 @@ class _Buffers:
         self._free.put(buffer)
 
 
-class DeviceBench:
+class DeviceWorkspace:
     """See the head of this module; `threads` each load and take pieces of at most `piece` bytes.
 
     `lends` says that what lies on the host as rows may be sent and fetched without such a piece.
@@ -155,7 +155,7 @@ class DeviceBench:
         self._fetchers: CopyThreads | None = None
 
     @property
-    def row_copies(self) -> DeviceBench | None:
+    def row_copies(self) -> DeviceWorkspace | None:
         """The bench itself, if `send`, `fetch` and `split` may be called."""
         return None if self._senders is None else self
 

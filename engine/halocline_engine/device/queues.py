@@ -77,7 +77,7 @@ class DeviceQueue:
         event.record(self._stream)
         return _Place(event)
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait until the stream is empty."""
         cupy().cuda.runtime.setDevice(self._device)
         self._stream.synchronize()
@@ -98,14 +98,14 @@ class DeviceQueues:
 
     def __exit__(self, *details: object) -> None:
         """Wait until the streams are empty."""
-        self.settle()
+        self.synchronize()
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait until nothing is under way any more; what failed was told before."""
         failure = cupy().cuda.runtime.CUDARuntimeError
         for queue in (self.sending, self.computing, self.fetching):
             try:
-                queue.settle()
+                queue.synchronize()
             except failure:
                 continue
 

@@ -19,13 +19,13 @@ from halocline_service.processes.base import DatasetInputs, Inputs, Process
 from halocline_service.processes.describe import resolved_schema
 from halocline_service.store.base import IdempotencyConflict, QueueFull, UploadGone
 
-__all__ = ["Asked", "Preference", "check", "preference", "submit"]
+__all__ = ["ExecutionRequest", "Preference", "check", "preference", "submit"]
 
 _QUALIFIERS = {"value", "mediaType", "encoding", "schema", "format", "type"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExecutionRequest:
     """A request to execute, checked."""
 
     process: Process
@@ -47,7 +47,7 @@ def preference(header: str | None) -> Preference:
     return Preference(run_async="respond-async" in wishes)
 
 
-def check(here: Context, process: Process, body: Execute, owner: str) -> Asked:
+def check(here: Context, process: Process, body: Execute, owner: str) -> ExecutionRequest:
     """Check all that can be told without reading data. Raises a problem or an engine error."""
     given = _unqualified(process, body.inputs)
     try:
@@ -63,7 +63,7 @@ def check(here: Context, process: Process, body: Execute, owner: str) -> Asked:
     if isinstance(inputs, DatasetInputs):
         for reference in inputs.references().values():
             here.resolver.resolve(reference, owner=owner)
-    return Asked(process, inputs, wanted, body.response == "raw")
+    return ExecutionRequest(process, inputs, wanted, body.response == "raw")
 
 
 def _no_output(process: Process, name: str) -> ProblemError:
@@ -99,7 +99,7 @@ def _value(value: Any, *, takes_object: bool) -> Any:
     return members
 
 
-def submit(here: Context, asked: Asked, owner: str, idempotency_key: str | None) -> Job:
+def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: str | None) -> Job:
     """Store the job; it is in the database when this returns."""
     request = {
         "inputs": asked.inputs.model_dump(mode="json", exclude_unset=True),

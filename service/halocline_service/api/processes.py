@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from halocline_service.api.context import AskedProcess, Here, IdempotencyKey, Owner, base_url
-from halocline_service.api.execution import Asked, check, preference, submit
+from halocline_service.api.execution import ExecutionRequest, check, preference, submit
 from halocline_service.api.paging import Limit, Offset, counted
 from halocline_service.api.problems import ProblemError
 from halocline_service.api.schemas import (
@@ -122,7 +122,7 @@ async def execute(
     return JSONResponse(content, status_code=201, headers=headers)
 
 
-async def _run_now(request: Request, asked: Asked, owner: str) -> Response:
+async def _run_now(request: Request, asked: ExecutionRequest, owner: str) -> Response:
     """Answer at once; who is to wait before that holds no slot of those who compute."""
     assert asked.process.inline is not None
     answers: Counter[str] = request.app.state.answers
@@ -133,7 +133,7 @@ async def _run_now(request: Request, asked: Asked, owner: str) -> Response:
         return await anyio.to_thread.run_sync(_outputs, asked, limiter=limiter)
 
 
-def _outputs(asked: Asked) -> Response:
+def _outputs(asked: ExecutionRequest) -> Response:
     assert asked.process.inline is not None
     values = asked.process.inline.run(asked.inputs)
     values = {name: value for name, value in values.items() if name in asked.outputs}

@@ -40,7 +40,7 @@ class Writers:
         self.app = app
         self.largest = largest
         self.public_url = public_url
-        self._turns = _Turns()
+        self._turns = _WriteLocks()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on when it is its turn."""
@@ -69,7 +69,7 @@ class Writers:
         return messages
 
 
-class _Turns:
+class _WriteLocks:
     def __init__(self) -> None:
         self._all = Semaphore(_AT_ONCE)
         self._mine: dict[str, Semaphore] = {}

@@ -63,7 +63,7 @@ def serve(tools_of: Callable[[Setup], Tools]) -> None:
     if setup.cluster is not None or device_count() == 0:  # its driver maps far more than it takes
         lower_ceiling(setup.memory)
     send = _Sender(told)
-    jobs: SimpleQueue[_Asked] = SimpleQueue()
+    jobs: SimpleQueue[_AttemptRequest] = SimpleQueue()
     threading.Thread(target=_listen, args=(asked, jobs), daemon=True).start()
     send({"ready": True})
     while True:
@@ -73,7 +73,7 @@ def serve(tools_of: Callable[[Setup], Tools]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AttemptRequest:
     """A job that was asked for, and whether to stop it."""
 
     message: JsonObject
@@ -134,7 +134,7 @@ class _Scheduler:
             return None
 
 
-def _attempted(asked: _Asked, tools: Tools, send: _Sender) -> JsonObject:
+def _attempted(asked: _AttemptRequest, tools: Tools, send: _Sender) -> JsonObject:
     job = job_from(asked.message["job"])
     try:
         return {"outputs": attempt(job, tools, send.tell, asked.stop.is_set)}
@@ -144,7 +144,7 @@ def _attempted(asked: _Asked, tools: Tools, send: _Sender) -> JsonObject:
         return {"error": error_to(error)}
 
 
-def _listen(asked: BinaryIO, jobs: SimpleQueue[_Asked]) -> None:
+def _listen(asked: BinaryIO, jobs: SimpleQueue[_AttemptRequest]) -> None:
     stop = threading.Event()
     for line in asked:
         message = message_of(line)
@@ -152,7 +152,7 @@ def _listen(asked: BinaryIO, jobs: SimpleQueue[_Asked]) -> None:
             stop.set()
         else:
             stop = threading.Event()
-            jobs.put(_Asked(message, stop))
+            jobs.put(_AttemptRequest(message, stop))
     os._exit(0)  # the dispatcher is gone, or needs this process no more
 
 

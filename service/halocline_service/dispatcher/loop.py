@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from halocline_service.datasets.layout import Layout
 from halocline_service.dispatcher.attempt import Attempt, check_room
-from halocline_service.dispatcher.keeper import Keeper
+from halocline_service.dispatcher.lease_keeper import LeaseKeeper
 from halocline_service.dispatcher.leases import LifeSign, Observer
 from halocline_service.dispatcher.outcome import (
     Away,
@@ -72,7 +72,7 @@ class Dispatcher:
         self._wake = threading.Event()
         self._workers = Workers(look, self._wake.set)
         self._told: Seen | None = None
-        self._running: dict[threading.Thread, Keeper] = {}
+        self._running: dict[threading.Thread, LeaseKeeper] = {}
         self._swept = float("-inf")
         self._beaten = float("-inf")
         self._observed = float("-inf")
@@ -154,13 +154,13 @@ class Dispatcher:
             return False
         headroom = self._settings.disk_headroom_bytes
         check = functools.partial(check_room, job, self._layout.root, headroom)
-        keeper = Keeper(self._store.jobs, job, self._settings, check_room=check)
+        keeper = LeaseKeeper(self._store.jobs, job, self._settings, check_room=check)
         thread = threading.Thread(target=self._work, args=(job, keeper), name=f"job-{job.id}")
         self._running[thread] = keeper
         thread.start()
         return True
 
-    def _work(self, job: Job, keeper: Keeper) -> None:
+    def _work(self, job: Job, keeper: LeaseKeeper) -> None:
         log = _log.bind(job_id=job.id, fence=job.fence, owner=job.owner)
         log.info("job started", job_process=job.process, attempt=job.attempt)
         with keeper:
@@ -178,7 +178,7 @@ class Dispatcher:
         self._running.pop(threading.current_thread(), None)
         self._wake.set()
 
-    def _settle(self, job: Job, outcome: Outcome, keeper: Keeper) -> None:
+    def _settle(self, job: Job, outcome: Outcome, keeper: LeaseKeeper) -> None:
         """Tell the store how a job ended; a store that is away is waited for."""
         left = _TRIES_TO_SETTLE
         while left > 0:

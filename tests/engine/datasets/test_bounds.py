@@ -18,7 +18,7 @@ import zarr.codecs
 
 import halocline_engine as he
 from halocline_engine.datasets.bounds import decoded
-from halocline_engine.datasets.frames import Damaged, zstd_most
+from halocline_engine.datasets.frames import Corrupt, zstd_most
 from halocline_engine.datasets.source import open_source
 from halocline_engine.errors import DatasetError
 
@@ -163,7 +163,7 @@ def test_text_is_read_as_it_is(tmp_path: Path) -> None:
 def test_the_bound_is_the_size_itself(codec: str) -> None:
     packed = np.frombuffer(PACKED[codec][0](bytes(1000)), np.uint8)
     assert decoded(codec, packed, 1000) in (None, bytes(1000))
-    with pytest.raises(Damaged, match=r"bytes or more, where its chunk has 999"):
+    with pytest.raises(Corrupt, match=r"bytes or more, where its chunk has 999"):
         decoded(codec, packed, 999)
 
 
@@ -171,9 +171,9 @@ def test_the_bound_is_the_size_itself(codec: str) -> None:
 def test_streams_may_have_several_parts_and_must_end(codec: str) -> None:
     two = PACKED[codec][0](b"a" * 10) + PACKED[codec][0](b"b" * 10)
     assert decoded(codec, np.frombuffer(two, np.uint8), 20) == b"a" * 10 + b"b" * 10
-    with pytest.raises(Damaged, match="bytes or more"):
+    with pytest.raises(Corrupt, match="bytes or more"):
         decoded(codec, np.frombuffer(two, np.uint8), 19)
-    with pytest.raises(Damaged, match="its stream has no end"):
+    with pytest.raises(Corrupt, match="its stream has no end"):
         decoded(codec, np.frombuffer(two[:-3], np.uint8), 20)
 
 
@@ -185,7 +185,7 @@ def test_frames_without_a_size_are_bounded_by_their_blocks() -> None:
     frame = bytes.fromhex("28b52ffd0058") + block * runs + last
     packed = np.frombuffer(frame, np.uint8)
     assert zstd_most(packed) == runs * 128 * 1024
-    with pytest.raises(Damaged, match="131072000 bytes or more"):
+    with pytest.raises(Corrupt, match="131072000 bytes or more"):
         decoded("zstd", packed, DECLARED)
     assert decoded("zstd", packed, runs * 128 * 1024) is None
 

@@ -169,7 +169,7 @@ def test_stretches_hold_what_a_region_has(
         region = tuple(slice(min(a, b - 1), max(a + 1, b)) for a, b in box)
         found = np.full([side.stop - side.start for side in region], np.nan, "float32")
         count = 0
-        for some in array.stretches(region):
+        for some in array.byte_ranges(region):
             room = np.full((some.count, some.size + 8), 255, np.uint8)
             pieces = [(n, at) for n in array.names(some) for at in some.offsets()]
             for row, (name, at) in zip(room, pieces, strict=True):

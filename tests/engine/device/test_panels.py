@@ -358,13 +358,13 @@ def test_the_last_row_is_done_tile_by_tile_where_the_products_places_hold_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dataset, made = drawn()[["a", "b"]], list[int]()
-    split = panels.DeviceBench.split
+    split = panels.DeviceWorkspace.split
 
-    def counted(bench: panels.DeviceBench, total: Any, elements: int) -> list[Any]:
+    def counted(workspace: panels.DeviceWorkspace, total: Any, elements: int) -> list[Any]:
         made.append(elements)
-        return split(bench, total, elements)
+        return split(workspace, total, elements)
 
-    monkeypatch.setattr(panels.DeviceBench, "split", counted)
+    monkeypatch.setattr(panels.DeviceWorkspace, "split", counted)
     wanted = multiplied(dataset, "a", "b")
     assert not made
     # There are places for four of the five tiles of a row of left.

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from halocline_engine.distribute.pipeline.resources import cores_of, open_resources, turns
+from halocline_engine.distribute.pipeline.resources import cores_of, io_threads, open_resources
 
 
 @pytest.fixture
@@ -48,17 +48,17 @@ def test_what_the_caller_told_the_collector_stays() -> None:
 def test_cores_are_divided_between_reading_and_writing(
     cores: int, reading: int, writing: int
 ) -> None:
-    assert turns(cores) == (reading, writing)
+    assert io_threads(cores) == (reading, writing)
 
 
 @pytest.mark.parametrize(
-    ("there", "mine", "beside", "cores"),
+    ("there", "mine", "workers_per_host", "cores"),
     [(32, 32, 1, 32), (32, 32, 2, 16), (32, 16, 2, 16), (32, 8, 2, 8), (2, 2, 4, 1)],
 )
 def test_processes_of_a_machine_share_its_cores(
-    there: int, mine: int, beside: int, cores: int, monkeypatch: pytest.MonkeyPatch
+    there: int, mine: int, workers_per_host: int, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that may use some of them only has no more than its share already."""
     monkeypatch.setattr(os, "cpu_count", lambda: there)
     monkeypatch.setattr(os, "sched_getaffinity", Mock(return_value=set(range(mine))))
-    assert cores_of(beside) == cores
+    assert cores_of(workers_per_host) == cores

@@ -71,7 +71,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostFiles]:
     """Let all pieces of files be worth asking for."""
     found = HostFiles()
     monkeypatch.setattr(direct_file, "_CALL", 0)
-    monkeypatch.setattr(direct_file, "room_bytes", (9).__mul__)
+    monkeypatch.setattr(direct_file, "staging_bytes", (9).__mul__)
     monkeypatch.setattr(raw, "_CALL", 100)
     with patch.object(HostQueues, "files", return_value=found):
         yield found

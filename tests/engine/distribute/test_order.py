@@ -31,7 +31,7 @@ from halocline_engine.distribute.stencils.order import (
     touched_chunks,
     whole_rows,
 )
-from halocline_engine.distribute.stencils.visit import Visiting, visit
+from halocline_engine.distribute.stencils.visit import VisitPlan, visit
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError
@@ -114,8 +114,8 @@ def test_columns_that_turn_save_the_rows_at_the_turns(width: int) -> None:
         for there in (arrange(blocks, grid, order),)
     }
     # At a turn, two blocks of each row that are at hand still are read by the next column as well.
-    turns = -(-42 // width) - 1
-    assert fetched[turned] + 2 * 2 * turns <= fetched[replace(turned, name="column")]
+    io_threads = -(-42 // width) - 1
+    assert fetched[turned] + 2 * 2 * io_threads <= fetched[replace(turned, name="column")]
     assert fetched[turned] <= fetch_bound(grid.work(1), 12, 42, width, line=1)
 
 
@@ -164,7 +164,7 @@ def test_every_order_has_all_blocks_once(name: str) -> None:
 def test_a_cache_is_taken_where_blocks_share_chunks() -> None:
     layout = layout_of(SIZES, CHUNKS)
     blocks = blocks_of(layout, 4, 4)
-    job = Visiting((layout,), blocks, 1, 1, 1, 2)
+    job = VisitPlan((layout,), blocks, 1, 1, 1, 2)
     grid = BlockGrid.of(layout, blocks, 1, 2)
     plenty = visit(job, "auto", None, 10**9)
     assert (plenty.order.name, plenty.cache) == ("row", whole_rows(grid))
@@ -176,7 +176,7 @@ def test_a_cache_is_taken_where_blocks_share_chunks() -> None:
     assert scarce.order.width == 4
     assert scarce.fetches == scarce.chunks + 2 * 2 * 2 * 2 * 10
     assert visit(job, "auto", None, grid.unit).cache == 0
-    alone = Visiting((layout_without_reach(layout),), blocks, 1, 1, 1, 2)
+    alone = VisitPlan((layout_without_reach(layout),), blocks, 1, 1, 1, 2)
     assert visit(alone, "auto", None, 10**9).cache == 0
     with pytest.raises(CapacityError) as caught:
         visit(job, "auto", 1000, 999)
@@ -192,8 +192,8 @@ def test_parts_of_the_columns_have_their_own_caches() -> None:
     blocks = blocks_of(layout, 4, 4)
     grid = BlockGrid.of(layout, blocks, 1, 2)
     cache = whole_rows(grid)
-    alone = visit(Visiting((layout,), blocks, 1, 1, 1, 2), "column", cache, cache)
-    three = visit(Visiting((layout,), blocks, 1, 1, 3, 2), "column", cache, cache)
+    alone = visit(VisitPlan((layout,), blocks, 1, 1, 1, 2), "column", cache, cache)
+    three = visit(VisitPlan((layout,), blocks, 1, 1, 3, 2), "column", cache, cache)
     assert alone.fetches is not None
     assert three.fetches is not None
     assert alone.blocks == three.blocks
@@ -210,7 +210,7 @@ def test_what_workers_fetch_is_foretold_only_where_it_is_known() -> None:
     """Any worker may get any block: with a cache that counts, and without one it does not."""
     layout = layout_of(SIZES, CHUNKS)
     blocks = blocks_of(layout, 4, 4)
-    job = Visiting((layout,), blocks, 1, 1, None, 2)
+    job = VisitPlan((layout,), blocks, 1, 1, None, 2)
     cache = whole_rows(BlockGrid.of(layout, blocks, 1, 2))
     assert visit(job, "row", cache, cache).fetches is None
     bare = visit(job, "row", 0, cache)

@@ -145,17 +145,17 @@ def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
 
 def test_workers_of_a_machine_know_how_many_share_its_cores(tmp_path: Path) -> None:
     with start(2, "reference") as pool:
-        assert pool.beside == 2
+        assert pool.workers_per_host == 2
         with patch.object(passes, "PipelinedRuns", wraps=PipelinedRuns) as made_runs:
             starred(
                 made(tmp_path / "in.zarr", None), output=tmp_path / "out.zarr", cluster=pool.client
             )
     assert made_runs.call_args.args[-1] == 2
     resources = Mock(side_effect=KeyboardInterrupt)
-    runs = PipelinedRuns(Mock(), 3, "reference", "alone", 1, beside=5)
+    runs = PipelinedRuns(Mock(), 3, "reference", "alone", 1, workers_per_host=5)
     with (
         patch("halocline_engine.distribute.pipeline.runs.open_resources", resources),
         pytest.raises(KeyboardInterrupt),
     ):
         runs.together(())
-    assert resources.call_args.kwargs["beside"] == 5
+    assert resources.call_args.kwargs["workers_per_host"] == 5

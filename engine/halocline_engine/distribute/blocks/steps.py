@@ -22,7 +22,7 @@ from halocline_engine.distribute.grid.partition import Box
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.ir.types import Axis
 
-__all__ = ["Bench", "nothing"]
+__all__ = ["BlockFields", "nothing"]
 
 
 #: Steps that are made one by one before others are repeated: each field has had each of its arrays.
@@ -42,7 +42,7 @@ _Call: TypeAlias = tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class BlockFields:
     """A block's arrays on a target, by field, indexed [i, j, k] over the fields' frames.
 
     An array has one point along an axis that its field does not have.
@@ -54,7 +54,7 @@ class Bench:
     arrays: Mapping[str, Array]
 
     @classmethod
-    def of(cls, layout: Layout, cells: Geometry, executable: Executable) -> Bench:
+    def of(cls, layout: Layout, cells: Geometry, executable: Executable) -> BlockFields:
         """Return a bench with new arrays, whose contents are not defined."""
         arrays: dict[str, Array] = {}
         for use in layout.uses:
@@ -149,10 +149,10 @@ class Bench:
 class _Steps:
     """The steps of a bench. Views of its arrays are made once, as they take longer than a step."""
 
-    def __init__(self, bench: Bench, scalars: Mapping[str, Value]) -> None:
-        self._layout, self._cells = bench.layout, bench.cells
-        self._executable, self._scalars = bench.executable, scalars
-        self._arrays = bench.arrays
+    def __init__(self, block_fields: BlockFields, scalars: Mapping[str, Value]) -> None:
+        self._layout, self._cells = block_fields.layout, block_fields.cells
+        self._executable, self._scalars = block_fields.executable, scalars
+        self._arrays = block_fields.arrays
         uses = self._layout.uses
         partners = {use.name: use.partner for use in uses if use.partner}
         self._partners = {use.name: partners.get(use.name, use.name) for use in uses}

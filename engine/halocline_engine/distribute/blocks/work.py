@@ -23,7 +23,7 @@ from halocline_engine.datasets.chunks import Tally, counted
 from halocline_engine.datasets.match import FieldUse, Role
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
-from halocline_engine.distribute.blocks.steps import Bench, nothing
+from halocline_engine.distribute.blocks.steps import BlockFields, nothing
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import read_box, write_box
@@ -120,7 +120,7 @@ def _compute(
     cancelled: CancelToken | None,
 ) -> dict[str, NDArray[Any]]:
     """Return the block's own cells of every saved field, indexed [others..., i, j, k]."""
-    bench = Bench.of(work.layout, cells, executable_of(work.code))
+    block_fields = BlockFields.of(work.layout, cells, executable_of(work.code))
     roles = {use.name: use.role for use in work.layout.uses}
     outer = tuple(span.size for span in block.extra)
     results: dict[str, NDArray[Any]] = {}
@@ -130,11 +130,11 @@ def _compute(
             shape = values.shape[: len(outer)]
             at = tuple(index if size > 1 else 0 for index, size in zip(point, shape, strict=True))
             if roles[name] is not Role.INPUT or before.get(name) != at:
-                bench.upload(name, values[at])
+                block_fields.upload(name, values[at])
             before[name] = at
-        after = bench.advance(dict(work.scalars), cancelled)
+        after = block_fields.advance(dict(work.scalars), cancelled)
         for _, name in work.saved:
-            values = bench.download(after[name], name)
+            values = block_fields.download(after[name], name)
             if math.prod(outer) == 1:
                 results[name] = values[(np.newaxis,) * len(outer)]
                 continue

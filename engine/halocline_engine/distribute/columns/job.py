@@ -31,7 +31,7 @@ from halocline_engine.datasets.variables import check_distinct
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.columns.work import ColumnInput, ColumnOutput, ColumnWork
 from halocline_engine.distribute.executors.base import Pool
-from halocline_engine.distribute.jobs.blocking import Cut, chunks_within, cut_batch, room_for
+from halocline_engine.distribute.jobs.blocking import Cut, batch_memory, chunks_within, cut_batch
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.stencils.request import temporaries_of
@@ -386,7 +386,7 @@ def _cut(
     host = _HELD * column + inside
     columns = math.prod(size for d, size in sizes.items() if d != dim)
     made = sum(item.levels * np.dtype(item.dtype).itemsize for item in outputs) * columns
-    room = room_for(pool, target, host, column + inside, 0 if checked.request.output else made)
+    room = batch_memory(pool, target, host, column + inside, 0 if checked.request.output else made)
     reading = reading_of(checked.opened, (item.variable for item in inputs))
     chunks = _source_chunks(checked, inputs)
     return cut_batch(sizes, dim, _wished(checked), chunks, pool, room, reading)

@@ -48,7 +48,7 @@ class Pool(Protocol):
         ...
 
     @property
-    def beside(self) -> int:
+    def workers_per_host(self) -> int:
         """How many of the processes share the cores of one machine, at most."""
         ...
 

@@ -80,7 +80,7 @@ class ClusterPool:
         return max(1, min(AT_HAND, *(int(w["nthreads"]) for w in self._chosen.now().values())))
 
     @property
-    def beside(self) -> int:
+    def workers_per_host(self) -> int:
         """How many workers are on the machine that has most of them."""
         return max(Counter(worker["host"] for worker in self._chosen.now().values()).values())
 

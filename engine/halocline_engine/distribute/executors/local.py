@@ -33,7 +33,7 @@ class LocalPool:
     threads: int = 2
     workers: int = 1
     remote: bool = False
-    beside: int = 1
+    workers_per_host: int = 1
 
     @property
     def memory(self) -> int:

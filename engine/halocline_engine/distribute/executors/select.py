@@ -53,9 +53,9 @@ class _Granted:
         return self.pool.remote
 
     @property
-    def beside(self) -> int:
+    def workers_per_host(self) -> int:
         """How many of the processes share the cores of one machine, at most."""
-        return self.pool.beside
+        return self.pool.workers_per_host
 
     def device_memory(self, target: str) -> int | None:
         """Return the bytes that blocks may take on the device of a process."""

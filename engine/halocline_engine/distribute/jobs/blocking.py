@@ -16,14 +16,14 @@ __all__ = [
     "LARGE_TASK",
     "SMALL_TASK",
     "TASKS_PER_WORKER",
+    "BatchMemory",
     "Cut",
-    "Room",
+    "batch_memory",
     "check_reading",
     "check_wanted",
     "chunks_within",
     "cut_batch",
     "region_of",
-    "room_for",
 ]
 
 #: Bytes of a block at most, so that progress shows and memory stays small.
@@ -49,7 +49,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BatchMemory:
     """How many systems of `bytes_each` a block may have: `most` fit, and `usual` are enough.
 
     `memory` are the bytes for a block, and what reading it takes.
@@ -66,9 +66,9 @@ def region_of(dims: Sequence[str], spans: Mapping[str, Span]) -> Region:
     return tuple(slice(spans[dim].start, spans[dim].stop) for dim in dims)
 
 
-def room_for(
+def batch_memory(
     pool: Pool, target: str, host: int, device: int, held: int, what: str = "One system"
-) -> Room:
+) -> BatchMemory:
     """Return how many systems a block may have, at least one; `what` names a system.
 
     A system takes `host` bytes of a process and, where there is one, `device` bytes of a device;
@@ -93,7 +93,7 @@ def room_for(
                 available=on_device,
             )
         most = min(most, on_device // device)
-    return Room(host, most, max(1, min(most, LARGE_TASK // host)), memory)
+    return BatchMemory(host, most, max(1, min(most, LARGE_TASK // host)), memory)
 
 
 def cut_batch(
@@ -102,7 +102,7 @@ def cut_batch(
     wanted: Mapping[str, int],
     chunks: Mapping[str, int],
     pool: Pool,
-    room: Room,
+    room: BatchMemory,
     reading: Reading,
 ) -> Cut:
     """Cut a batch into blocks of whole systems.

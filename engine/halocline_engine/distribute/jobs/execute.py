@@ -29,7 +29,7 @@ from halocline_engine.datasets.result import (
 )
 from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink, create_arrays
 from halocline_engine.datasets.source import InMemory, Opened, Source, spool
-from halocline_engine.datasets.trial import check_frame
+from halocline_engine.datasets.storability import check_frame
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block
@@ -148,8 +148,8 @@ def run_last_passes(job: Blockwise, passes: Passes) -> xr.Dataset:
     """Run the passes of a job, which may be the last ones of several, and return its result."""
     pool = passes.pool
     with ExitStack() as stack:
-        beside = None if job.output is None else job.output.parent
-        made = stack.enter_context(temporary_folder(beside))
+        workers_per_host = None if job.output is None else job.output.parent
+        made = stack.enter_context(temporary_folder(workers_per_host))
         source = job.opened.source
         if pool.remote and isinstance(source, InMemory):
             source = spool(job.opened.dataset, job.reads, made / "input")

@@ -147,13 +147,13 @@ def field_bytes(uses: Sequence[FieldUse], grid: Grid) -> int:
 
 
 @contextmanager
-def temporary_folder(beside: Path | None) -> Generator[Path]:
+def temporary_folder(workers_per_host: Path | None) -> Generator[Path]:
     """Give a folder for what is needed on the way, which is gone at the end.
 
     Where work failed, something else may still be written there for a moment. What someone else put
     there stays.
     """
-    made = Path(tempfile.mkdtemp(prefix=".halocline-", dir=beside))
+    made = Path(tempfile.mkdtemp(prefix=".halocline-", dir=workers_per_host))
     try:
         yield made
     finally:

@@ -34,7 +34,7 @@ class HostQueues:
         for queue in (self.sending, self.computing, self.fetching):
             queue.close()
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait until nothing is under way any more."""
         for queue in (self.sending, self.computing, self.fetching):
             queue.mark().reached.wait()

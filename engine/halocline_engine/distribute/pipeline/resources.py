@@ -20,7 +20,7 @@ from halocline_engine.distribute.pipeline.host_queues import HostQueues
 from halocline_engine.distribute.pipeline.schedule import Queues
 from halocline_engine.distribute.transports.decoder import Decoder, open_decoder
 
-__all__ = ["CopyQueues", "PipelineResources", "cores_of", "open_resources", "turns"]
+__all__ = ["CopyQueues", "PipelineResources", "cores_of", "io_threads", "open_resources"]
 
 
 class CopyQueues(Queues, Protocol):
@@ -100,19 +100,23 @@ class PipelineResources:
 
 @contextmanager
 def open_resources(
-    target: str, *, direct_io: bool = False, device_decoding: tuple[str, ...] = (), beside: int = 1
+    target: str,
+    *,
+    direct_io: bool = False,
+    device_decoding: tuple[str, ...] = (),
+    workers_per_host: int = 1,
 ) -> Generator[PipelineResources]:
     """Open the device of a target for pipelines; at the end nothing is under way, or locked.
 
     `direct_io` lets files go straight to and from memory of the device, where that is possible, and
     chunks of the codecs `device_decoding` are decoded there, if nvCOMP is there. So many processes
-    `beside` each other do the same on this machine, and have as many cores each.
+    `workers_per_host` each other do the same on this machine, and have as many cores each.
     """
     with ExitStack() as stack:
-        stack.enter_context(_settled())
+        stack.enter_context(_frozen())
         queues: Any = stack.enter_context(_queues(target))
-        cores = cores_of(beside)
-        files: Files | None = queues.files(*turns(cores)) if direct_io else None
+        cores = cores_of(workers_per_host)
+        files: Files | None = queues.files(*io_threads(cores)) if direct_io else None
         if files is not None:
             stack.callback(files.close)
         threads = max(2, cores // 2)
@@ -127,7 +131,7 @@ def open_resources(
 
 
 @contextmanager
-def _settled() -> Generator[None]:
+def _frozen() -> Generator[None]:
     """Let Python's collector pass over what is there already, if nobody else told it to.
 
     A look at all of it takes 0.2 s, in which nothing is queued, at any moment of a run.
@@ -142,16 +146,16 @@ def _settled() -> Generator[None]:
         gc.unfreeze()
 
 
-def cores_of(beside: int) -> int:
+def cores_of(workers_per_host: int) -> int:
     """Return how many cores are for a process, of so many that share this machine.
 
     Those that may use some of its cores only may already have no more than their share.
     """
     everywhere = os.cpu_count() or 1
-    return max(1, min(len(os.sched_getaffinity(0)), everywhere // beside))
+    return max(1, min(len(os.sched_getaffinity(0)), everywhere // workers_per_host))
 
 
-def turns(cores: int) -> tuple[int, int]:
+def io_threads(cores: int) -> tuple[int, int]:
     """Return how many cores shall read files to a device at a time, and how many write.
 
     A new file takes a core about twice as long as one that is read, as its pages are made. An

@@ -32,7 +32,7 @@ class PipelinedRuns:
 
     `job` names what pipelines of several passes share in a process; `direct_io` says that plain
     files go straight to its device, and chunks of the codecs `device_decoding` are decoded there.
-    So many processes `beside` each other share the cores of a machine.
+    So many processes `workers_per_host` each other share the cores of a machine.
     """
 
     work: Work
@@ -42,7 +42,7 @@ class PipelinedRuns:
     runs: int
     direct_io: bool = False
     device_decoding: tuple[str, ...] = ()
-    beside: int = 1
+    workers_per_host: int = 1
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute one block by itself."""
@@ -53,7 +53,9 @@ class PipelinedRuns:
         place = _place(self.job, self.target)
         with place.lock:
             resources = place.resources(
-                direct_io=self.direct_io, device_decoding=self.device_decoding, beside=self.beside
+                direct_io=self.direct_io,
+                device_decoding=self.device_decoding,
+                workers_per_host=self.workers_per_host,
             )
             work = PipelinedWork(self.work, self.slots, resources)
             try:
@@ -86,7 +88,7 @@ class _Place:
         self._resources: PipelineResources | None = None
 
     def resources(
-        self, *, direct_io: bool, device_decoding: tuple[str, ...], beside: int
+        self, *, direct_io: bool, device_decoding: tuple[str, ...], workers_per_host: int
     ) -> PipelineResources:
         """Return the device and its buffers; the lock is held."""
         if self._resources is None:
@@ -95,7 +97,7 @@ class _Place:
                     self._target,
                     direct_io=direct_io,
                     device_decoding=device_decoding,
-                    beside=beside,
+                    workers_per_host=workers_per_host,
                 )
             )
         return self._resources

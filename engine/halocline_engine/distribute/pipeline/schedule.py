@@ -103,7 +103,7 @@ class Queues(Protocol):
         """What copies from it."""
         ...
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait until nothing is under way any more; raises nothing."""
         ...
 
@@ -158,7 +158,7 @@ def run_pipeline(
         run.stop(None)
         for thread in threads:
             thread.join()
-        queues.settle()
+        queues.synchronize()
 
 
 class _Stopped(Exception):

@@ -22,7 +22,7 @@ from halocline_engine.backends.base import Array, Executable
 from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.match import Role
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
-from halocline_engine.distribute.blocks.steps import Bench
+from halocline_engine.distribute.blocks.steps import BlockFields
 from halocline_engine.distribute.blocks.work import Work, executable_of
 from halocline_engine.distribute.grid.geometry import Geometry, geometry
 from halocline_engine.distribute.grid.overlap import Share, points_of, same_point, share
@@ -43,7 +43,7 @@ from halocline_engine.distribute.transports.choose import (
     writer_of,
 )
 from halocline_engine.distribute.transports.direct_file import DirectFiles
-from halocline_engine.distribute.transports.staging import Room, box_bytes, shape_of
+from halocline_engine.distribute.transports.staging import StagingLayout, box_bytes, shape_of
 from halocline_engine.distribute.transports.zero_copy import PinnedPart, PinParts
 
 if TYPE_CHECKING:
@@ -164,13 +164,13 @@ class PipelineStages:
             "in": self._coming,
             "out": self._going,
         }
-        self._rooms, self._files = self._all_rooms()
+        self._layouts, self._files = self._all_layouts()
         self._pinned: dict[tuple[str, int, str], list[PinnedPart]] = {}
         self._pinning = self._all_pinning()
-        for side, slot in product(self._rooms, range(slots)):
+        for side, slot in product(self._layouts, range(slots)):
             if self._direct_io[side]:
                 self._memory(side, slot)
-            if self._rooms[side].size and None in self._pinning[side].values():
+            if self._layouts[side].size and None in self._pinning[side].values():
                 self._buffer(side, slot)
         self._arrays = [self._slot() for _ in range(slots)]
         self._carried = self._carry()
@@ -234,12 +234,12 @@ class PipelineStages:
     def send(self, item: int, slot: int) -> None:
         """Queue the copies of what is new."""
         one = self._items[item]
-        bench = self._bench(one, slot)
+        block_fields = self._fields(one, slot)
         for name in self._readers:
             if one.shares[name].complete:
                 continue
             fresh = one.shares[name].fresh
-            part, pinned = bench.part(name, fresh), self._pinned.get(("in", item, name))
+            part, pinned = block_fields.part(name, fresh), self._pinned.get(("in", item, name))
             direct_io = self._coming.get(name)
             if direct_io is not None and pinned is None:
                 direct_io.send(one.block, fresh, self._part_of("in", name, slot), part)
@@ -251,25 +251,25 @@ class PipelineStages:
     def compute(self, item: int, slot: int) -> None:
         """Queue the copies of what is known, and the steps."""
         with COMPUTE:
-            bench = self._bench(self._items[item], slot)
-            if bench.waits:
-                self._steps(bench, item, slot)
+            block_fields = self._fields(self._items[item], slot)
+            if block_fields.waits:
+                self._steps(block_fields, item, slot)
             else:
-                work = partial(self._steps, bench, item, slot)
+                work = partial(self._steps, block_fields, item, slot)
                 self._replays.queue(slot, self._kinds[item], work)
 
-    def _steps(self, bench: Bench, item: int, slot: int) -> None:
+    def _steps(self, block_fields: BlockFields, item: int, slot: int) -> None:
         one = self._items[item]
         for name in self._readers:
             kept, wanted = one.shares[name].kept, self._wanted(item, name)
             if kept is not None:
-                bench.part(name, kept)[...] = self._known(name, kept)
+                block_fields.part(name, kept)[...] = self._known(name, kept)
             if wanted is not None:
-                self._known(name, wanted)[...] = bench.part(name, wanted)
+                self._known(name, wanted)[...] = block_fields.part(name, wanted)
             if self._uses[name].role is Role.INPUT:
                 frame = one.cells.frames[name]
-                fill_ghosts(bench.arrays[name], self._work.layout.lines, frame)
-        after = bench.queue(dict(self._work.scalars), self._cancelled)
+                fill_ghosts(block_fields.arrays[name], self._work.layout.lines, frame)
+        after = block_fields.queue(dict(self._work.scalars), self._cancelled)
         self._after[slot, self._kinds[item]] = after
 
     def fetch(self, item: int, slot: int) -> None:
@@ -325,14 +325,14 @@ class PipelineStages:
 
     def _new(self, item: Item, name: str, slot: int) -> NDArray[Any]:
         buffer = self._buffer("in", slot)
-        return self._rooms["in"].array(buffer, self._uses[name], item.shares[name].fresh)
+        return self._layouts["in"].array(buffer, self._uses[name], item.shares[name].fresh)
 
     def _made(self, item: Item, name: str, slot: int) -> NDArray[Any]:
         buffer = self._buffer("out", slot)
-        return self._rooms["out"].array(buffer, self._uses[name], item.cells.own[name])
+        return self._layouts["out"].array(buffer, self._uses[name], item.cells.own[name])
 
     def _buffer(self, side: str, slot: int) -> NDArray[np.uint8]:
-        return self._resources.buffer(side, slot, self._rooms[side].size)
+        return self._resources.buffer(side, slot, self._layouts[side].size)
 
     def _memory(self, side: str, slot: int) -> Array:
         return self._resources.memory(side, slot, self._files[side].size)
@@ -372,7 +372,7 @@ class PipelineStages:
         """Return what was made of a field on the device."""
         one = self._items[item]
         after = self._after[slot, self._kinds[item]]
-        return self._bench(one, slot, after).part(field, one.cells.own[field])
+        return self._fields(one, slot, after).part(field, one.cells.own[field])
 
     def _pin(self, key: tuple[str, int, str], block: Block, box: Box) -> bool:
         """Lock a field's values in a box where they lie; False where they need a buffer."""
@@ -398,13 +398,15 @@ class PipelineStages:
         """Return where the part of a field that the next item needs is kept meanwhile."""
         return self._carried[name][tuple(slice(0, span.size) for span in box)]
 
-    def _bench(self, item: Item, slot: int, arrays: Mapping[str, Array] | None = None) -> Bench:
+    def _fields(
+        self, item: Item, slot: int, arrays: Mapping[str, Array] | None = None
+    ) -> BlockFields:
         """Return the slot's arrays as far as an item has use for them."""
         cut = {
             name: array[tuple(slice(0, span.size) for span in item.cells.frames[name])]
             for name, array in (arrays or self._arrays[slot]).items()
         }
-        return Bench(self._work.layout, item.cells, self._executable, cut)
+        return BlockFields(self._work.layout, item.cells, self._executable, cut)
 
     def _all_coming(self) -> dict[str, DirectFiles | DeviceDecoding]:
         """Return what brings values from files to the device, of fields that have it."""
@@ -442,8 +444,8 @@ class PipelineStages:
                 found[name] = way
         return found
 
-    def _all_rooms(self) -> tuple[dict[str, Room], dict[str, Room]]:
-        """Return the rooms of each side: those on the host, and those on the device for files."""
+    def _all_layouts(self) -> tuple[dict[str, StagingLayout], dict[str, StagingLayout]]:
+        """Return the buffers of each side: those on the host, and those on the device for files."""
         uses, direct_io = self._uses, self._direct_io
         boxes = {
             "in": {n: [item.shares[n].fresh for item in self._items] for n in self._readers},
@@ -457,10 +459,10 @@ class PipelineStages:
             }
             for side, of in boxes.items()
         }
-        files = {side: {n: one.room for n, one in of.items()} for side, of in direct_io.items()}
+        files = {side: {n: one.buffer_bytes for n, one in of.items()} for side, of in direct_io.items()}
         return (
-            {side: Room(most) for side, most in host.items()},
-            {side: Room(most) for side, most in files.items()},
+            {side: StagingLayout(most) for side, most in host.items()},
+            {side: StagingLayout(most) for side, most in files.items()},
         )
 
     def _slot(self) -> dict[str, Array]:

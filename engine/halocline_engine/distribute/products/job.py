@@ -41,14 +41,14 @@ from halocline_engine.distribute.products.tiling import (
     cut_product,
     panels_within,
 )
-from halocline_engine.distribute.products.work import ProductWork, bench_threads
+from halocline_engine.distribute.products.work import ProductWork, tile_threads
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Planned
 from halocline_engine.distribute.tasks.model import BlockWork, Report
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError, InternalError
-from halocline_engine.kernels.matmul.bench import total_type
 from halocline_engine.kernels.matmul.problem import CUTS
+from halocline_engine.kernels.matmul.workspace import total_type
 
 __all__ = ["ProductRequest", "run_product"]
 
@@ -162,7 +162,7 @@ class _Streaming:
     threads: int = 1
     workers: int = 1
     remote: bool = False
-    beside: int = 1
+    workers_per_host: int = 1
 
     @property
     def memory(self) -> int:
@@ -255,7 +255,7 @@ def _free(request: ProductRequest, pool: Pool, options: Options) -> int:
 
 def _threads(aside_of: Callable[[int], int], memory: int, target: str) -> int:
     """Return how many threads read tiles, so that half of the memory is left for panels."""
-    counts = range(bench_threads(target), 1, -1)
+    counts = range(tile_threads(target), 1, -1)
     return next((count for count in counts if aside_of(count) <= memory // 2), 1)
 
 

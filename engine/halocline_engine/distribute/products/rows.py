@@ -21,9 +21,17 @@ from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.distribute.executors.base import POLL
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.products.reading import Made, Operand, Piece, plain_files
-from halocline_engine.kernels.matmul.bench import Rectangle
+from halocline_engine.kernels.matmul.workspace import Rectangle
 
-__all__ = ["Copied", "Places", "Stored", "held_array", "rectangle", "rows_of", "rows_of_pieces"]
+__all__ = [
+    "Copied",
+    "ResultFiles",
+    "Stored",
+    "held_array",
+    "rectangle",
+    "rows_of",
+    "rows_of_pieces",
+]
 
 #: Bytes of a row below which rows are not copied one by one.
 _SHORT = 2 << 10
@@ -83,7 +91,7 @@ def rows_of_pieces(
 
 
 @dataclass(slots=True)
-class Places:
+class ResultFiles:
     """Where pieces of a product belong; the folders of their files are made."""
 
     made: Made

@@ -38,7 +38,7 @@ from halocline_engine.distribute.products.reading import (
 )
 from halocline_engine.distribute.products.rows import (
     Copied,
-    Places,
+    ResultFiles,
     Stored,
     held_array,
     rectangle,
@@ -55,9 +55,9 @@ from halocline_engine.distribute.products.tiling import (
 )
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report
-from halocline_engine.kernels.matmul.bench import Bench, HostBench, Shape
+from halocline_engine.kernels.matmul.workspace import HostWorkspace, Shape, Workspace
 
-__all__ = ["ProductWork", "bench_threads"]
+__all__ = ["ProductWork", "tile_threads"]
 
 _LEFT, _RIGHT = "left", "right"
 #: Bytes of a piece where several threads share a tile, and how many tiles of operands they do.
@@ -71,7 +71,7 @@ _KEPT = 2
 _Key = tuple[str, int, int, int]
 
 
-def bench_threads(target: str) -> int:
+def tile_threads(target: str) -> int:
     """Return how many threads read tiles, and how many write them, for a target here."""
     cores = len(os.sched_getaffinity(0))
     return min(16, max(2, cores)) if target == "cuda" else min(4, max(2, cores))
@@ -115,22 +115,22 @@ class ProductWork:
 
         That computes blocks one after the other, and tells of each when it is written.
         """
-        bench = self._bench()
+        workspace = self._workspace()
         with (
-            closing(bench),
+            closing(workspace),
             _Threads(self.threads, "halocline-read") as readers,
             _Threads(self.threads, "halocline-write") as writers,
         ):
-            run = _Run(self, bench, readers, writers, cancelled)
+            run = _Run(self, workspace, readers, writers, cancelled)
             run.begin(blocks)
             yield run.reports
 
-    def _bench(self) -> Bench:
+    def _workspace(self) -> Workspace:
         if self.target != "cuda":
-            return HostBench(self.target, self.made.dtype)
-        from halocline_engine.device.panels import DeviceBench
+            return HostWorkspace(self.target, self.made.dtype)
+        from halocline_engine.device.panels import DeviceWorkspace
 
-        return DeviceBench(self.made.dtype, self.threads, self.piece, lends=self.lends)
+        return DeviceWorkspace(self.made.dtype, self.threads, self.piece, lends=self.lends)
 
 
 class _Threads(ThreadPoolExecutor):
@@ -167,21 +167,21 @@ class _Run:
     def __init__(
         self,
         work: ProductWork,
-        bench: Bench,
+        workspace: Workspace,
         readers: ThreadPoolExecutor,
         writers: ThreadPoolExecutor,
         cancelled: CancelToken | None,
     ) -> None:
         cut, panels = work.panels.cut, work.panels
-        self._work, self._bench, self._asked = work, bench, cancelled
-        self._row_copies = bench.row_copies
+        self._work, self._workspace, self._cancelled = work, workspace, cancelled
+        self._row_copies = workspace.row_copies
         self._readers, self._writers = readers, writers
         self._free = {
-            _LEFT: deque(bench.place(cut.left, total=False) for _ in range(panels.left)),
-            _RIGHT: deque(bench.place(cut.right, total=False) for _ in range(panels.right)),
+            _LEFT: deque(workspace.place(cut.left, total=False) for _ in range(panels.left)),
+            _RIGHT: deque(workspace.place(cut.right, total=False) for _ in range(panels.right)),
         }
         self._totals: deque[tuple[Any, list[Copied]]] = deque(
-            (bench.place(cut.total, total=True), []) for _ in range(panels.totals)
+            (workspace.place(cut.total, total=True), []) for _ in range(panels.totals)
         )
         self._tiles: dict[_Key, _Tile] = {}
         self._next: _Key | None = None
@@ -190,7 +190,7 @@ class _Run:
         self._held = {
             kind: held_array(self._operand(kind), work.source) for kind in (_LEFT, _RIGHT)
         }
-        self._places = Places(work.made)
+        self._result_files = ResultFiles(work.made)
         self._sink: Sink | None = None
         self._steps: Iterator[Report | None] = iter(())
 
@@ -257,7 +257,7 @@ class _Run:
         if pieces == 0:
             for i, j in itertools.product(panel.rows, panel.columns):
                 total = self._total()
-                self._bench.clear(total)
+                self._workspace.clear(total)
                 yield from self._until_sink()
                 stores += self._store(total, panel.batch, i, j)
 
@@ -294,11 +294,11 @@ class _Run:
     def _multiply(self, panel: Panel, at: tuple[int, int, int], total: Any) -> None:
         """Queue the product of two tiles, which are waited for."""
         i, j, k = at
-        raise_if_cancelled(self._asked)
+        raise_if_cancelled(self._cancelled)
         left, right = map(self._ready, _operands(panel, at))
         shape = self._shape(panel.batch, i, j, k)
         with COMPUTE:
-            self._bench.multiply(left, right, total, shape, new=k == 0)
+            self._workspace.multiply(left, right, total, shape, new=k == 0)
 
     def _needed(self, panels: Iterable[Panel]) -> Iterator[_Key]:
         """Yield the tiles that panels need, in the order in which they need them first."""
@@ -352,7 +352,7 @@ class _Run:
     def _load(self, operand: Operand, place: Any, piece: Piece) -> int:
         """Bring a piece to its place; return its bytes."""
         fills = functools.partial(fill, operand, self._work.source, piece)
-        self._bench.load(place, rectangle(piece), fills)
+        self._workspace.load(place, rectangle(piece), fills)
         return piece.rows * piece.width * np.dtype(operand.dtype).itemsize
 
     def _ready(self, key: _Key) -> Any:
@@ -404,7 +404,7 @@ class _Run:
                     # A task of a thread may raise it itself, copies do so only where they are late.
                     if isinstance(known, Future) and known.done():
                         raise
-                    raise_if_cancelled(self._asked)
+                    raise_if_cancelled(self._cancelled)
         return total
 
     def _spans(self, key: _Key) -> dict[str, Span]:
@@ -448,14 +448,16 @@ class _Run:
         item, direct = np.dtype(made.dtype).itemsize, self._work.direct[2]
         most = _SHARED if shared else PIECE
         pieces = list(pieces_of(made.order, chunks, spans, item, direct=direct, most=most))
-        copies = None if self._row_copies is None else self._places.pinned(self._sink, pieces)
+        copies = None if self._row_copies is None else self._result_files.pinned(self._sink, pieces)
         if self._row_copies is None or copies is None:
             stores: list[Copied] = [
                 self._writers.submit(self._write, total, piece) for piece in pieces
             ]
         else:
             parts = list(zip(map(rectangle, pieces), copies, strict=True))
-            stores = [Stored(self._row_copies.fetch(total, parts), self._places.folder(self._sink))]
+            stores = [
+                Stored(self._row_copies.fetch(total, parts), self._result_files.folder(self._sink))
+            ]
         self._totals.append((total, stores))
         return stores
 
@@ -466,7 +468,7 @@ class _Run:
         def write(values: NDArray[Any]) -> None:
             store(made, sink, piece, values)
 
-        self._bench.take(total, rectangle(piece), write)
+        self._workspace.take(total, rectangle(piece), write)
         return piece.rows * piece.width * np.dtype(made.dtype).itemsize
 
 

@@ -15,10 +15,10 @@ from halocline_engine.datasets.source import InMemory, Opened, Source, spool
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.blocking import (
     Cut,
+    batch_memory,
     check_wanted,
     chunks_within,
     cut_batch,
-    room_for,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, Stage
 from halocline_engine.distribute.jobs.reading import Reading, reading_of
@@ -307,6 +307,6 @@ def _cut(
     itemsize = opened.dataset[band.name].dtype.itemsize
     row = sizes[dim] * itemsize
     held = 0 if request.output else math.prod(sizes.values()) * itemsize
-    room = room_for(pool, target, _HELD * row, _ON_DEVICE * row, held)
+    room = batch_memory(pool, target, _HELD * row, _ON_DEVICE * row, held)
     chunks = {name: size for name, size in request.chunks.items() if name in sizes}
     return cut_batch(sizes, dim, chunks, chunks_in(opened, band.name), pool, room, reading)

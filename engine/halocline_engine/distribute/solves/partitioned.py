@@ -22,9 +22,9 @@ from halocline_engine.distribute.jobs.blocking import (
     LARGE_TASK,
     SMALL_TASK,
     TASKS_PER_WORKER,
+    batch_memory,
     check_reading,
     check_wanted,
-    room_for,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Stage
 from halocline_engine.distribute.jobs.reading import reading_of
@@ -165,7 +165,9 @@ def _cut(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> _Cu
         held += systems * pieces.rows * itemsize
     largest = pieces.rows - pieces.start(pieces.count - 1)
     each = _HELD * largest * itemsize
-    room = room_for(pool, target, each, _ON_DEVICE * largest * itemsize, held, "A piece of rows")
+    room = batch_memory(
+        pool, target, each, _ON_DEVICE * largest * itemsize, held, "A piece of rows"
+    )
     check_wanted(checked.sizes, dim, {**request.chunks, dim: pieces.rows})
     wanted = {name: min(size, checked.sizes[name]) for name, size in request.chunks.items()}
     if dim in wanted:

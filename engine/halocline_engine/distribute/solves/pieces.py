@@ -198,9 +198,9 @@ class FillWork:
         """Return the unknowns at the ends of the pieces, of the one before and the one behind."""
         across, own = self.across, spans[self.across.dim]
         count = across.pieces.count
-        beside = Span(own.start - 1, own.start), Span(own.stop, own.stop + 1)
+        workers_per_host = Span(own.start - 1, own.start), Span(own.stop, own.stop + 1)
         parts: list[_Array] = []
-        for span in (beside[0], own, beside[1]):
+        for span in (workers_per_host[0], own, workers_per_host[1]):
             there = span.start >= 0 and span.stop <= count
             start = span.start % count
             at = {**spans, across.dim: Span(start, start + span.size)}

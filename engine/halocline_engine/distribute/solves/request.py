@@ -20,10 +20,10 @@ from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import (
     TASKS_PER_WORKER,
+    batch_memory,
     check_reading,
     chunks_within,
     cut_batch,
-    room_for,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.reading import reading_of
@@ -174,7 +174,7 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
     itemsize = np.dtype(checked.dtype).itemsize
     row = sizes[dim] * itemsize
     result = 0 if request.output else math.prod(sizes.values()) * itemsize
-    room = room_for(pool, target, held * row, _ON_DEVICE * row, result)
+    room = batch_memory(pool, target, held * row, _ON_DEVICE * row, result)
     reading = reading_of(checked.opened, request.variables)
     cut = cut_batch(sizes, dim, request.chunks, chunks_of(checked), pool, room, reading)
     inside = math.prod(sizes[d] for d in dims[dims.index(dim) + 1 :])

@@ -32,7 +32,7 @@ from halocline_engine.schedule.traversal.column_model import (
     turning,
     working_set,
 )
-from halocline_engine.schedule.traversal.lru import Recent
+from halocline_engine.schedule.traversal.lru import LRU
 
 __all__ = [
     "ORDERS",
@@ -239,7 +239,7 @@ def fetched_chunks(touched: Iterable[Chunk], cache: int) -> int:
 
     It has `cache` bytes; a chunk that is larger is not kept.
     """
-    held = Recent[tuple[str, tuple[int, ...]]](cache)
+    held = LRU[tuple[str, tuple[int, ...]]](cache)
     return sum(not held.use((one.stored.name, one.index), one.nbytes).hit for one in touched)
 
 

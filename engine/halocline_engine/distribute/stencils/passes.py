@@ -225,7 +225,7 @@ def _overlapped(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockW
     slots, resources = job.plan.slots, progress.resources
     if slots and pool.remote:
         plan = job.plan
-        ways = (plan.direct_io, plan.device_decoding, pool.beside)
+        ways = (plan.direct_io, plan.device_decoding, pool.workers_per_host)
         return PipelinedRuns(work, slots, job.target, progress.run, plan.runs, *ways)
     return work if resources is None else PipelinedWork(work, slots, resources)
 

@@ -22,8 +22,8 @@ from halocline_engine.distribute.jobs.blocking import LARGE_TASK
 from halocline_engine.distribute.stencils.memory import Cost, Temporaries, cost_of, sample_blocks
 from halocline_engine.distribute.stencils.order import Order
 from halocline_engine.distribute.stencils.pace import PROGRESS, Pace
-from halocline_engine.distribute.stencils.visit import Visiting, visit
-from halocline_engine.distribute.transports.staging import room_bytes
+from halocline_engine.distribute.stencils.visit import VisitPlan, visit
+from halocline_engine.distribute.transports.staging import staging_bytes
 from halocline_engine.errors import ArgumentError, CapacityError
 
 __all__ = [
@@ -165,7 +165,7 @@ def _ordered(plan: Plan, demand: Demand, supply: Supply, cut: _Cut) -> Plan:
     layouts = [plan.layout if demand.stored else _without_chunks(plan.layout)]
     if plan.passes > 1:
         layouts.append(_between(plan, demand))
-    visiting = Visiting(
+    visiting = VisitPlan(
         tuple(layouts),
         plan.blocks,
         demand.steps,
@@ -192,7 +192,7 @@ def _ordered(plan: Plan, demand: Demand, supply: Supply, cut: _Cut) -> Plan:
 
 
 def _parts(plan: Plan, supply: Supply) -> int | None:
-    """Return how many parts with a cache each the blocks are visited in; see `Visiting`."""
+    """Return how many parts with a cache each the blocks are visited in; see `VisitPlan`."""
     if plan.slots:
         return plan.runs
     return 1 if supply.workers == 1 else None
@@ -440,7 +440,7 @@ def _process_bytes(cost: Cost, supply: Supply, count: int, slots: int) -> tuple[
         there = slots * cost.frames + cost.target - cost.frames + cost.read
         if supply.direct_io:
             at_hand += supply.buffers
-            there += slots * room_bytes(cost.read + cost.written)
+            there += slots * staging_bytes(cost.read + cost.written)
         there += slots * cost.read + supply.device_decoding if supply.device_decoding else 0
         return (at_hand + there, 0) if supply.device is None else (at_hand, there)
     at_hand = min(supply.threads, count) * cost.host

@@ -16,13 +16,13 @@ import xarray as xr
 from halocline_engine.datasets.packed import ALL, CHECKED, decoding_bytes, packed_array
 from halocline_engine.datasets.result import attributes_of, in_memory_copy
 from halocline_engine.datasets.source import InMemory, Source, ZarrStore, spool
-from halocline_engine.datasets.trial import check_frame
+from halocline_engine.datasets.storability import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
-from halocline_engine.distribute.pipeline.resources import turns
+from halocline_engine.distribute.pipeline.resources import io_threads
 from halocline_engine.distribute.stencils.memory import held_bytes
 from halocline_engine.distribute.stencils.passes import Job, stream
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make_plan
@@ -40,7 +40,7 @@ _PASSES = 3
 #: Blocks that overlap on a device: one is sent, one computed, one fetched.
 _SLOTS = 3
 #: As many are enough where files go straight to the device, and nothing waits for large buffers.
-_SLOTS_FILED = 2
+_SLOTS_DIRECT = 2
 #: Bytes below which what takes files straight to a device is not worth its beginning.
 _LARGE = 1 << 30
 #: Bytes of a block below which sending it alone is mostly waiting.
@@ -84,7 +84,7 @@ def launch(
     _check_disk(checked, pool, sizes, in_memory=in_memory)
     on_event(_planned(checked, pool, plan, reason))
     with ExitStack() as stack:
-        places = _places(checked, pool, stack, in_memory=in_memory)
+        places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
             dataset=checked.opened.dataset,
             source=_source(checked, pool, places, stack),
@@ -166,20 +166,20 @@ def _plan(
     plan = make_plan(demand, supply)
     codecs, device_decoding = _device_decoding(checked, options) if slots else ((), 0)
     if slots and _direct_io(checked, options):
-        buffers = ring_bytes(max(turns(len(os.sched_getaffinity(0)))))
+        buffers = ring_bytes(max(io_threads(len(os.sched_getaffinity(0)))))
         direct_io = replace(supply, direct_io=True, buffers=buffers)
-        plan = _with_rooms(plan, demand, direct_io)
+        plan = _with_staging(plan, demand, direct_io)
         if not plan.direct_io and options.pipeline_depth is None:
-            plan = _with_rooms(plan, replace(demand, slots=_SLOTS_FILED), direct_io)
+            plan = _with_staging(plan, replace(demand, slots=_SLOTS_DIRECT), direct_io)
     elif device_decoding:
-        found = _with_rooms(plan, demand, replace(supply, device_decoding=device_decoding))
+        found = _with_staging(plan, demand, replace(supply, device_decoding=device_decoding))
         plan = plan if found is plan else replace(found, device_decoding=codecs)
     if here:
         here = held_bytes(uses, grid, min(most, plan.passes), results=results)
     return replace(plan, projected=plan.projected + here)
 
 
-def _with_rooms(plan: Plan, demand: Demand, supply: Supply) -> Plan:
+def _with_staging(plan: Plan, demand: Demand, supply: Supply) -> Plan:
     """Return a plan for more on the device, or the same one where it would cut otherwise.
 
     Larger blocks and more steps at once are worth more than rooms for files, or for decoding.
@@ -295,13 +295,13 @@ def _planned(checked: Checked, pool: Pool, plan: Plan, reason: str) -> Planned:
     )
 
 
-def _places(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: bool) -> _Places:
+def _result_files(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: bool) -> _Places:
     """Return where passes and result go; a directory that the caller did not name is temporary."""
     request = checked.request
     if in_memory or (request.workspace is not None and not pool.remote):
         return _Places(request.workspace, request.output)
-    beside = request.output.parent if request.output is not None else None
-    made = stack.enter_context(temporary_folder(beside))
+    workers_per_host = request.output.parent if request.output is not None else None
+    made = stack.enter_context(temporary_folder(workers_per_host))
     output = request.output or (made / "result" if pool.remote else None)
     return _Places(request.workspace or made, output)
 

@@ -21,7 +21,7 @@ from halocline_engine.distribute.stencils.order import (
 )
 from halocline_engine.errors import CapacityError
 
-__all__ = ["Visited", "Visiting", "visit"]
+__all__ = ["VisitOrder", "VisitPlan", "visit"]
 
 
 # Fetches are foretold by going through all reads; beyond so many, that would take seconds.
@@ -30,7 +30,7 @@ _MOST_BLOCKS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Visiting:
+class VisitPlan:
     """A job whose blocks are to be put in order.
 
     `layouts` are those of the first pass and, where they differ, of the others; `blocks` are in the
@@ -49,7 +49,7 @@ class Visiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Visited:
+class VisitOrder:
     """Blocks in order; see `planning.Plan`."""
 
     blocks: tuple[Block, ...]
@@ -59,7 +59,7 @@ class Visited:
     fetches: int | None
 
 
-def visit(job: Visiting, name: str, cache: int | None, free: int) -> Visited:
+def visit(job: VisitPlan, name: str, cache: int | None, free: int) -> VisitOrder:
     """Return the order called `name`, with a cache of `cache` bytes or of what is of use.
 
     At most half of the `free` bytes are taken unasked. Raises `CapacityError` where the cache that
@@ -82,7 +82,7 @@ def visit(job: Visiting, name: str, cache: int | None, free: int) -> Visited:
     order = choose_order(name, grid, cache)
     blocks = arrange(job.blocks, grid, order)
     chunks, fetches = _foretold(job, blocks, cache)
-    return Visited(blocks, order, cache, chunks, fetches)
+    return VisitOrder(blocks, order, cache, chunks, fetches)
 
 
 def _shares(grid: BlockGrid) -> bool:
@@ -91,7 +91,7 @@ def _shares(grid: BlockGrid) -> bool:
     return grid.unit > 1 and any(count > 1 and any(reads) for count, reads in across)
 
 
-def _foretold(job: Visiting, blocks: Sequence[Block], cache: int) -> tuple[int, int | None]:
+def _foretold(job: VisitPlan, blocks: Sequence[Block], cache: int) -> tuple[int, int | None]:
     """Return how many chunks the first pass reads, and how many are fetched in all passes.
 
     Where any worker may get any block, that is known only if nothing is kept.
@@ -117,7 +117,7 @@ def _foretold(job: Visiting, blocks: Sequence[Block], cache: int) -> tuple[int, 
 
 
 def _touched(
-    job: Visiting, layout: Layout, blocks: Sequence[Block], steps: int
+    job: VisitPlan, layout: Layout, blocks: Sequence[Block], steps: int
 ) -> list[list[Chunk]]:
     """Return the chunks that each part reads in a pass, in that order.
 

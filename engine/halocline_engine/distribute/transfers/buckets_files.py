@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.disk import full_disk
 
-__all__ = ["Shelf", "Sorted"]
+__all__ = ["Sorted", "SpillFiles"]
 
 _START = np.dtype("<i8")
 
@@ -49,7 +49,7 @@ class Sorted:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class SpillFiles:
     """The files of one job; `word` is the type of places and orders."""
 
     folder: str

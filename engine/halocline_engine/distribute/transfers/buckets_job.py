@@ -38,7 +38,7 @@ from halocline_engine.distribute.tasks.events import (
     OnEvent,
 )
 from halocline_engine.distribute.tasks.model import BlockWork
-from halocline_engine.distribute.transfers.buckets_files import Shelf
+from halocline_engine.distribute.transfers.buckets_files import SpillFiles
 from halocline_engine.distribute.transfers.buckets_plan import Cut, Exchange, choose_cut, task_bytes
 from halocline_engine.distribute.transfers.buckets_work import (
     Checking,
@@ -127,13 +127,13 @@ def run_exchange(
     reason = f"elements are sorted into buckets by tiles of '{exchange.dim}'"
     on_event(planned(replace(final, passes=passes.total), pool, reason))
     with ExitStack() as stack:
-        beside = None if request.output is None else request.output.parent
-        made = stack.enter_context(temporary_folder(beside))
+        workers_per_host = None if request.output is None else request.output.parent
+        made = stack.enter_context(temporary_folder(workers_per_host))
         source = request.opened.source
         if pool.remote and isinstance(source, InMemory):
             source = spool(request.opened.dataset, exchange.names[:2], made / "input")
-        shelf = Shelf(str(made), "<i4" if cut.narrow else "<i8")
-        job = Exchanging(exchange, cut, source, shelf, target)
+        spill = SpillFiles(str(made), "<i4" if cut.narrow else "<i8")
+        job = Exchanging(exchange, cut, source, spill, target)
         stored = pool.remote or request.output is not None
         _sort(job, passes, field_bytes(final.uses, final.grid) if stored else 0)
         passes.run(Sending(job), _pairs(cut.stay.total, _read_tiles(job)))
@@ -201,11 +201,11 @@ def _sort(job: Exchanging, passes: Passes, result: int) -> None:
 
     `result` are the bytes that the result will take beside what is moved.
     """
-    exchange, cut, shelf = job.exchange, job.cut, job.shelf
+    exchange, cut, spill = job.exchange, job.cut, job.spill
     passes.run(Sorting(job), _blocks((n,) for n in range(cut.index_tiles)))
     named, outside = 0, None
     for tile in range(cut.index_tiles):
-        facts = shelf.facts(f"sorted-{tile}")
+        facts = spill.facts(f"sorted-{tile}")
         named += facts["named"]
         if facts["outside"] is not None:
             outside = _earlier(outside, Outside(*facts["outside"]))
@@ -214,14 +214,14 @@ def _sort(job: Exchanging, passes: Passes, result: int) -> None:
     if _checked(exchange):
         _check_duplicates(job, passes)
     element = math.prod(cut.stay.sizes) * np.dtype(exchange.dtype).itemsize
-    check_space([(Path(shelf.folder), named * element + result)])
+    check_space([(Path(spill.folder), named * element + result)])
 
 
 def _check_duplicates(job: Exchanging, passes: Passes) -> None:
     """Raise `ArgumentError` that names the first place to which two elements would go."""
     tiles = range(job.cut.named_tiles)
     passes.run(Checking(job), _blocks((n,) for n in tiles))
-    found = [job.shelf.facts(f"checked-{tile}")["duplicate"] for tile in tiles]
+    found = [job.spill.facts(f"checked-{tile}")["duplicate"] for tile in tiles]
     repeated = [one for one in found if one is not None]
     if repeated:
         index, place, before = min(repeated, key=lambda one: one[1])

@@ -26,7 +26,7 @@ from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report
-from halocline_engine.distribute.transfers.buckets_files import Shelf, Sorted
+from halocline_engine.distribute.transfers.buckets_files import Sorted, SpillFiles
 from halocline_engine.distribute.transfers.buckets_plan import Cut, Exchange
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, keep_last, outside_of, resolve
 from halocline_engine.kernels.indirect.plan import plan_transfer
@@ -52,7 +52,7 @@ class Exchanging:
     exchange: Exchange
     cut: Cut
     source: Source
-    shelf: Shelf
+    spill: SpillFiles
     target: str
 
 
@@ -65,7 +65,7 @@ class Sorting:
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, resolve, sort and store."""
         started, job, tile = time.perf_counter(), self.job, block.extra[0].start
-        exchange, shelf = job.exchange, job.shelf
+        exchange, spill = job.exchange, job.spill
         spans = job.cut.of_index(tile)
         dims, name = exchange.index.dims, exchange.names[1]
         read = job.source.read(name, region_of(dims, spans))
@@ -84,7 +84,7 @@ class Sorting:
         if outside is not None:
             place = _in_whole(exchange.sizes, wanted, spans, outside.place)
             facts["outside"] = [outside.count, place, outside.given]
-        written = shelf.keep_sorted(tile, found, facts)
+        written = spill.keep_sorted(tile, found, facts)
         return Report.of(block.index, started, read.nbytes, written)
 
     def _sorted(self, plain: _Array, spans: Mapping[str, Span]) -> Sorted:
@@ -105,20 +105,20 @@ class Checking:
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read the places of a tile in the order of the indices, and store the first duplicate."""
         started, tile = time.perf_counter(), block.extra[0].start
-        exchange, cut, shelf = self.job.exchange, self.job.cut, self.job.shelf
+        exchange, cut, spill = self.job.exchange, self.job.cut, self.job.spill
         span = cut.named.spans(tile)[0]
         first = np.full(span.size, -1, np.int64)
         found: list[int] | None = None
         read = 0
         for other in range(cut.indexed.total):
             raise_if_cancelled(cancelled)
-            begin, past = (int(n) for n in shelf.starts(other, tile, 2))
-            named = int(shelf.starts(other, cut.named.total, 1)[0])
+            begin, past = (int(n) for n in spill.starts(other, tile, 2))
+            named = int(spill.starts(other, cut.named.total, 1)[0])
             if begin == past:
                 continue
             buckets = cut.named.total
-            places = shelf.places(other, buckets, begin, past)
-            order = shelf.order(other, buckets, named, begin, past).astype(np.int64)
+            places = spill.places(other, buckets, begin, past)
+            order = spill.order(other, buckets, named, begin, past).astype(np.int64)
             read += 2 * places.nbytes
             at = order + _in_whole(exchange.sizes, exchange.indexed, cut.of_index(other), 0)
             repeated = _repeated(places, at, first)
@@ -126,7 +126,7 @@ class Checking:
                 place, before = repeated
                 found = [span.start + int(places[place]), int(at[place]), before]
                 break
-        shelf.keep_facts(f"checked-{tile}", {"duplicate": found})
+        spill.keep_facts(f"checked-{tile}", {"duplicate": found})
         return Report.of(block.index, started, read, 0)
 
 
@@ -142,14 +142,14 @@ class Sending:
         stay, tile = (span.start for span in block.extra)
         job, exchange, cut = self.job, self.job.exchange, self.job.cut
         if exchange.gather:
-            starts, groups = self._asked_of(tile)
+            starts, groups = self._wanted_of(tile)
             spans = cut.of_named(tile)
         else:
-            starts = job.shelf.starts(tile, 0, cut.named.total + 1)
-            groups = iter([job.shelf.order(tile, cut.named.total, int(starts[-1]))])
+            starts = job.spill.starts(tile, 0, cut.named.total + 1)
+            groups = iter([job.spill.order(tile, cut.named.total, int(starts[-1]))])
             spans = cut.of_index(tile)
         if not starts[-1]:
-            job.shelf.keep_moved(stay, tile, starts, ())
+            job.spill.keep_moved(stay, tile, starts, ())
             return Report.of(block.index, started, 0, 0)
         spans |= dict(zip(cut.stay.dims, cut.stay.spans(stay), strict=True))
         read = job.source.read(exchange.names[0], region_of(exchange.own, spans))
@@ -157,15 +157,15 @@ class Sending:
         taken = (*exchange.shared, *((exchange.dim,) if exchange.gather else exchange.indexed))
         values = _in_order(read, exchange.own, (exchange.batch, taken, exchange.values))
         pieces = self._pieces(values, starts, groups, cancelled)
-        written = job.shelf.keep_moved(stay, tile, starts, pieces)
+        written = job.spill.keep_moved(stay, tile, starts, pieces)
         return Report.of(block.index, started, read.nbytes, written)
 
-    def _asked_of(self, tile: int) -> tuple[NDArray[np.int64], Iterator[_Array]]:
+    def _wanted_of(self, tile: int) -> tuple[NDArray[np.int64], Iterator[_Array]]:
         """Return where pieces begin, and the places that successive tiles of the index name."""
-        cut, shelf = self.job.cut, self.job.shelf
+        cut, spill = self.job.cut, self.job.spill
         group, bucket = divmod(tile, cut.named.total)
         others = range(group * cut.indexed.total, (group + 1) * cut.indexed.total)
-        ends = [shelf.starts(other, bucket, 2) for other in others]
+        ends = [spill.starts(other, bucket, 2) for other in others]
         starts = np.zeros(len(ends) + 1, np.int64)
         starts[1:] = np.cumsum([past - begin for begin, past in ends])
 
@@ -176,7 +176,7 @@ class Sending:
                 if held and count > cut.shared.points * cut.named.points:
                     yield np.concatenate(held)
                     held = []
-                held.append(shelf.places(other, cut.named.total, int(begin), int(past)))
+                held.append(spill.places(other, cut.named.total, int(begin), int(past)))
             yield np.concatenate(held)
 
         return starts, groups()
@@ -231,12 +231,12 @@ class Joining:
     ) -> tuple[_Array, int]:
         job, cut = self.job, self.job.cut
         group, place = divmod(tile, cut.indexed.total)
-        starts = job.shelf.starts(tile, 0, cut.named.total + 1)
+        starts = job.spill.starts(tile, 0, cut.named.total + 1)
         batch, _, values = shape
         pieces = np.empty((batch, int(starts[-1]), values), job.exchange.dtype)
         for bucket in np.flatnonzero(np.diff(starts)).tolist():
             raise_if_cancelled(cancelled)
-            pieces[:, starts[bucket] : starts[bucket + 1]] = job.shelf.moved(
+            pieces[:, starts[bucket] : starts[bucket + 1]] = job.spill.moved(
                 stay,
                 group * cut.named.total + bucket,
                 place,
@@ -244,7 +244,7 @@ class Joining:
                 (batch, values),
                 job.exchange.dtype,
             )
-        order = job.shelf.order(tile, cut.named.total, int(starts[-1]))
+        order = job.spill.order(tile, cut.named.total, int(starts[-1]))
         out = np.full(shape, job.exchange.fill, job.exchange.dtype)
         return _move(Direction.GATHER, order, pieces, job.target, out), pieces.nbytes
 
@@ -258,11 +258,11 @@ class Joining:
         duplicates, read = job.exchange.policy.duplicates, 0
         for other in range(cut.indexed.total):
             raise_if_cancelled(cancelled)
-            begin, past = (int(n) for n in job.shelf.starts(other, tile, 2))
+            begin, past = (int(n) for n in job.spill.starts(other, tile, 2))
             if begin == past:
                 continue
-            places = job.shelf.places(other, cut.named.total, begin, past).astype(np.int64)
-            piece = job.shelf.moved(
+            places = job.spill.places(other, cut.named.total, begin, past).astype(np.int64)
+            piece = job.spill.moved(
                 stay, other, tile, cut.named.total, (batch, values), job.exchange.dtype
             )
             read += piece.nbytes

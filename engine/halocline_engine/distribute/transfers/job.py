@@ -58,8 +58,8 @@ __all__ = [
     "Request",
     "change_job",
     "changes_on",
+    "check_memory",
     "check_mode",
-    "check_room",
     "check_storable",
     "ignore",
     "run_changes",
@@ -249,7 +249,7 @@ def check_mode(mode: object) -> None:
         )
 
 
-def check_room(what: str, needed: int) -> None:
+def check_memory(what: str, needed: int) -> None:
     """Raise `CapacityError` where this process cannot hold what it must have whole."""
     available = LocalPool().memory
     if needed > available:

@@ -54,7 +54,7 @@ class Decoder:
             inner.store,
             cached.limit if cached is not None else 0,
             codecs=self.codecs,
-            room=max(box_bytes(use, box) for box in boxes),
+            buffer_bytes=max(box_bytes(use, box) for box in boxes),
         )
 
 

@@ -35,7 +35,7 @@ from halocline_engine.kernels.machine import Library
 from halocline_engine.kernels.unpack.cpu import read_files
 from halocline_engine.kernels.unpack.cuda import Checking, Placing
 from halocline_engine.kernels.unpack.problem import WORDS, Piece, packed_pieces
-from halocline_engine.schedule.traversal.lru import Recent
+from halocline_engine.schedule.traversal.lru import LRU
 
 __all__ = ["DecodingDevice", "DeviceDecoding"]
 
@@ -185,27 +185,27 @@ class DeviceDecoding:
         limit: int,
         *,
         codecs: Sequence[str] = CHECKED,
-        room: int = 0,
+        buffer_bytes: int = 0,
     ) -> None:
         self._array, self._use, self._grid = array, use, grid
         self._device = device
         self._placing, self._checking = Placing(library), Checking(library)
         self._threads, self._source = threads, source
-        self._recent = Recent[tuple[int, ...]](limit)
+        self._recent = LRU[tuple[int, ...]](limit)
         self._here: dict[tuple[int, ...], _Held] = {}
         self._sides = [_Side(device, number) for number in range(2)]
         self._under_way: list[_Batch] = []
         self._flushed = 0
         self._turn = threading.Lock()
         self._codecs = codecs
-        self.room = room
+        self.buffer_bytes = buffer_bytes
 
-    def read(self, block: Block, box: Box, room: Array, tally: Tally) -> bool:
-        """Fill a room of the device, bytes, with a box [i, j, k], I fastest; return True.
+    def read(self, block: Block, box: Box, buffer: Array, tally: Tally) -> bool:
+        """Fill a buffer of the device, bytes, with a box [i, j, k], I fastest; return True.
 
         Raises `DatasetError`, which names the chunk and its file, where one is broken.
         """
-        into = self._array_in(room, box)
+        into = self._array_in(buffer, box)
         with self._turn:
             try:
                 self._read(block, box, into, tally)
@@ -224,12 +224,12 @@ class DeviceDecoding:
             self._finish(self._under_way.pop(0))
         self._mend(wants)
 
-    def send(self, block: Block, box: Box, room: Array, into: Array) -> None:  # noqa: ARG002 - as others
-        """Queue the copy from a room that was filled to the array of a box."""
-        into[...] = self._array_in(room, box)
+    def send(self, block: Block, box: Box, buffer: Array, into: Array) -> None:  # noqa: ARG002 - as others
+        """Queue the copy from a buffer that was filled to the array of a box."""
+        into[...] = self._array_in(buffer, box)
 
-    def _array_in(self, room: Array, box: Box) -> Array:
-        part = room[: box_bytes(self._use, box)]
+    def _array_in(self, buffer: Array, box: Box) -> Array:
+        part = buffer[: box_bytes(self._use, box)]
         return part.view(self._use.dtype).reshape(shape_of(box), order="F")
 
     def _queue(self, block: Block, box: Box, into: Any, tally: Tally) -> list[_Want]:

@@ -1,8 +1,8 @@
 """Fields that go between plain files and the memory of a device, without a stop on the host.
 
-What a block has of a chunk's file is a stretch of it, read at once into a room of the device as the
+What a block has of a chunk's file is a range of it, read at once into a buffer of the device as the
 file has it; from there the device copies to where the block needs it, all chunks that are cut alike
-at once. Files are written the same way: the device puts together in a room what belongs into each.
+at once. Files are written the same way: the device puts together in a buffer what goes into each.
 """
 
 from __future__ import annotations
@@ -13,62 +13,62 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from halocline_engine.backends.base import Array
+from halocline_engine.datasets.byte_ranges import ByteRanges
 from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.raw import RawArray
 from halocline_engine.datasets.source import Region
-from halocline_engine.datasets.stretches import Stretches
 from halocline_engine.device.io.files import Files, Span
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of
-from halocline_engine.distribute.transports.staging import ALIGNED, box_bytes, room_bytes
+from halocline_engine.distribute.transports.staging import ALIGNED, box_bytes, staging_bytes
 
 __all__ = ["DirectFiles", "by_dims"]
 
-#: Bytes that take as long as asking for a stretch, and how much more than needed may be read.
+#: Bytes that take as long as asking for a range, and how much more than needed may be read.
 _CALL = 128 << 10
 _MORE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Stretches of files: their first byte in the room, and where their region is in the box."""
+    """Ranges of files: their first byte in the buffer, and where their region is in the box."""
 
-    stretches: Stretches
+    byte_ranges: ByteRanges
     at: int
     region: Region
 
     @property
     def step(self) -> int:
-        """The bytes from one stretch to the next in the room."""
-        return _aligned(self.stretches.size)
+        """The bytes from one range to the next in the buffer."""
+        return _aligned(self.byte_ranges.size)
 
-    def spans(self, raw: RawArray, room: Array) -> Iterator[Span]:
-        """Yield the stretches as bytes of files and of the room."""
-        some, at = self.stretches, self.at
+    def spans(self, raw: RawArray, buffer: Array) -> Iterator[Span]:
+        """Yield the ranges as bytes of files and of the buffer."""
+        some, at = self.byte_ranges, self.at
         offsets = list(some.offsets())
         for path in raw.names(some):
             for offset in offsets:
-                yield Span(path, offset, room[at : at + some.size])
+                yield Span(path, offset, buffer[at : at + some.size])
                 at += self.step
 
-    def part(self, room: Array) -> Array:
-        """Return the bytes that the stretches have in the room."""
-        return room[self.at : self.at + self.stretches.count * self.step]
+    def part(self, buffer: Array) -> Array:
+        """Return the bytes that the ranges have in the buffer."""
+        return buffer[self.at : self.at + self.byte_ranges.count * self.step]
 
-    def cells(self, room: Array, dtype: str) -> Array:
-        """Return the cells that the stretches have in the room, as those of `places`."""
-        return self.stretches.cells(self.part(room), self.step, dtype)
+    def cells(self, buffer: Array, dtype: str) -> Array:
+        """Return the cells that the ranges have in the buffer, as those of `places`."""
+        return self.byte_ranges.cells(self.part(buffer), self.step, dtype)
 
     def places(self, view: Array) -> Array:
         """Return where those cells belong in the box, whose dimensions are the variable's."""
-        return self.stretches.places(view[self.region])
+        return self.byte_ranges.places(view[self.region])
 
 
 @dataclass(frozen=True, slots=True)
 class DirectFiles:
-    """How a field goes between files and rooms of the device, which are bytes, `room` for a box.
+    """How a field goes between files and buffers of the device: bytes, `buffer_bytes` for a box.
 
     Arrays of the device are indexed [i, j, k].
     """
@@ -77,67 +77,69 @@ class DirectFiles:
     use: FieldUse
     grid: Grid
     files: Files
-    room: int = 0
+    buffer_bytes: int = 0
 
     def incoming(self, wanted: Sequence[tuple[Block, Box]]) -> DirectFiles | None:
-        """Return this with room to read any one of some boxes; None where that is no gain.
+        """Return this with a buffer to read any one of some boxes; None where that is no gain.
 
         Asking for many small pieces takes longer than copying them.
         """
-        return self._with_room(wanted, self.raw.stretches)
+        return self._with_buffer(wanted, self.raw.byte_ranges)
 
     def outgoing(self, wanted: Sequence[tuple[Block, Box]]) -> DirectFiles | None:
-        """Return this with room to write any one of some boxes; None where that is no gain.
+        """Return this with a buffer to write any one of some boxes; None where that is no gain.
 
         Nor is it possible where chunks lie across the edges of a box.
         """
-        return self._with_room(wanted, self.raw.files)
+        return self._with_buffer(wanted, self.raw.files)
 
-    def read(self, block: Block, box: Box, room: Array, tally: Tally) -> bool:
-        """Fill a room; False where the file of a chunk is not there, or not whole."""
-        placed = self._placed(block, box, self.raw.stretches) or []
-        if not self.files.read([span for one in placed for span in one.spans(self.raw, room)]):
+    def read(self, block: Block, box: Box, buffer: Array, tally: Tally) -> bool:
+        """Fill a buffer; False where the file of a chunk is not there, or not whole."""
+        placed = self._placed(block, box, self.raw.byte_ranges) or []
+        if not self.files.read([span for one in placed for span in one.spans(self.raw, buffer)]):
             return False
-        tally.fetches += sum(one.stretches.files for one in placed)
+        tally.fetches += sum(one.byte_ranges.files for one in placed)
         return True
 
-    def send(self, block: Block, box: Box, room: Array, into: Array) -> None:
-        """Queue the copies from a room that was filled to the array of a box."""
+    def send(self, block: Block, box: Box, buffer: Array, into: Array) -> None:
+        """Queue the copies from a buffer that was filled to the array of a box."""
         view = by_dims(self.use, self.grid, into)
-        for one in self._placed(block, box, self.raw.stretches) or ():
-            one.places(view)[...] = one.cells(room, self.use.dtype)
+        for one in self._placed(block, box, self.raw.byte_ranges) or ():
+            one.places(view)[...] = one.cells(buffer, self.use.dtype)
 
-    def fetch(self, block: Block, box: Box, made: Array, room: Array) -> None:
-        """Queue the copies from the array of a box to a room, as its files shall be."""
+    def fetch(self, block: Block, box: Box, made: Array, buffer: Array) -> None:
+        """Queue the copies from the array of a box to a buffer, as its files shall be."""
         view = by_dims(self.use, self.grid, made)
         for one in self._placed(block, box, self.raw.files) or ():
-            if not one.stretches.whole:
+            if not one.byte_ranges.whole:
                 # Cells behind the end of the data, which are in the file as well.
-                one.part(room)[...] = 0
-            one.cells(room, self.use.dtype)[...] = one.places(view)
+                one.part(buffer)[...] = 0
+            one.cells(buffer, self.use.dtype)[...] = one.places(view)
 
-    def write(self, block: Block, box: Box, room: Array) -> int:
-        """Store what is in a room; return the bytes of the box.
+    def write(self, block: Block, box: Box, buffer: Array) -> int:
+        """Store what is in a buffer; return the bytes of the box.
 
         Raises `OutputError` where the disk is full.
         """
         placed = self._placed(block, box, self.raw.files) or []
         with full_disk(self.raw.path):
-            self.raw.make_folders(name for one in placed for name in self.raw.names(one.stretches))
-            spans = [span for one in placed for span in one.spans(self.raw, room)]
+            self.raw.make_folders(
+                name for one in placed for name in self.raw.names(one.byte_ranges)
+            )
+            spans = [span for one in placed for span in one.spans(self.raw, buffer)]
             self.files.write(spans, self.raw.file_size)
         return box_bytes(self.use, box)
 
-    def _with_room(
+    def _with_buffer(
         self,
         wanted: Sequence[tuple[Block, Box]],
-        cut: Callable[[Region], list[Stretches] | None],
+        cut: Callable[[Region], list[ByteRanges] | None],
     ) -> DirectFiles | None:
-        """Return this with room for any one of some boxes, if they are not cut too small."""
+        """Return this with a buffer for any one of some boxes, if they are not cut too small."""
         known: dict[Hashable, tuple[int, int] | None] = {}
         most = largest = cost = size = 0
         for block, box in wanted:
-            room = 0
+            buffer = 0
             for region, _ in pieces_of(self.use, self.grid, block, box):
                 # Regions that lie alike in the chunks are cut alike.
                 stored = self.raw.stored
@@ -148,16 +150,16 @@ class DirectFiles:
                 found = known[alike]
                 if found is None:
                     return None
-                room, cost = room + found[0], cost + found[1]
+                buffer, cost = buffer + found[0], cost + found[1]
             here = box_bytes(self.use, box)
-            most, largest, size = max(most, room), max(largest, here), size + here
-        fits = most <= room_bytes(largest) and cost <= _MORE * size
-        return replace(self, room=most) if fits else None
+            most, largest, size = max(most, buffer), max(largest, here), size + here
+        fits = most <= staging_bytes(largest) and cost <= _MORE * size
+        return replace(self, buffer_bytes=most) if fits else None
 
     def _placed(
-        self, block: Block, box: Box, cut: Callable[[Region], list[Stretches] | None]
+        self, block: Block, box: Box, cut: Callable[[Region], list[ByteRanges] | None]
     ) -> list[_Placed] | None:
-        """Return what is moved of a box, in the order in which it is in the room.
+        """Return what is moved of a box, in the order in which it is in the buffer.
 
         None where chunks lie across its edges.
         """
@@ -182,12 +184,12 @@ def by_dims(use: FieldUse, grid: Grid, values: Array) -> Array:
     return view[tuple(np.newaxis if axis is None else slice(None) for axis in axes)]
 
 
-def _costs(several: Sequence[Stretches] | None) -> tuple[int, int] | None:
-    """Return the bytes of room for some stretches, and those that moving them costs."""
+def _costs(several: Sequence[ByteRanges] | None) -> tuple[int, int] | None:
+    """Return the bytes of buffer for some ranges, and those that moving them costs."""
     if several is None:
         return None
-    room = sum(some.count * _aligned(some.size) for some in several)
-    return room, sum(some.count * (some.size + _CALL) for some in several)
+    buffer = sum(some.count * _aligned(some.size) for some in several)
+    return buffer, sum(some.count * (some.size + _CALL) for some in several)
 
 
 def _aligned(size: int) -> int:

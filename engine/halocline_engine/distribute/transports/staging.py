@@ -11,13 +11,13 @@ from halocline_engine.backends.base import Array
 from halocline_engine.datasets.match import FieldUse
 from halocline_engine.distribute.grid.partition import Box
 
-__all__ = ["ALIGNED", "Room", "box_bytes", "room_bytes", "shape_of"]
+__all__ = ["ALIGNED", "StagingLayout", "box_bytes", "shape_of", "staging_bytes"]
 
 #: Bytes that what is copied to or from a device begins at a multiple of.
 ALIGNED = 256
 
 
-class Room:
+class StagingLayout:
     """A buffer of bytes, parts of which belong to fields; `most` is what each may need."""
 
     def __init__(self, most: Mapping[str, int]) -> None:
@@ -39,7 +39,7 @@ class Room:
         return part.view(use.dtype).reshape(shape_of(box), order="F")
 
 
-def room_bytes(size: int) -> int:
+def staging_bytes(size: int) -> int:
     """Return the bytes of a room, at most, for so many that are in the files of chunks.
 
     Chunks have cells behind the end of the data, and beside those that a block needs.

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["Recent", "Use"]
+__all__ = ["LRU", "Use"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -23,7 +23,7 @@ class Use(Generic[_Key]):
     forgotten: tuple[_Key, ...] = ()
 
 
-class Recent(Generic[_Key]):
+class LRU(Generic[_Key]):
     """Which keys are held, of sizes that add up to at most `limit`, which may change between uses.
 
     What is larger than the limit is never held.

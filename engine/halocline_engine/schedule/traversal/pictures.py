@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from halocline_engine.errors import InternalError
 from halocline_engine.schedule.traversal.column import ColumnOrder, tile_order
 from halocline_engine.schedule.traversal.column_model import Reads, Work, working_set
-from halocline_engine.schedule.traversal.lru import Recent
+from halocline_engine.schedule.traversal.lru import LRU
 
 __all__ = ["Picture", "Scene", "Stay", "Trace", "draw_svg", "draw_text", "sketch", "traced"]
 
@@ -115,7 +115,7 @@ def traced(scene: Scene) -> Trace:
     """
     order = scene.order()
     read = tuple(tuple(_read(scene, cell)) for cell in order)
-    held = Recent[int](scene.cache)
+    held = LRU[int](scene.cache)
     began: dict[int, int] = {}
     stays: list[Stay] = []
     for step, cells in enumerate(read):

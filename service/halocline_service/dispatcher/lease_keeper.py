@@ -18,7 +18,7 @@ from halocline_service.jobs.states import State
 from halocline_service.settings import Settings
 from halocline_service.store.base import JobStore, Note, StoreAway
 
-__all__ = ["Keeper"]
+__all__ = ["LeaseKeeper"]
 
 _log = structlog.get_logger()
 _FREQUENT = frozenset({"block-finished", "pass-finished"})
@@ -26,8 +26,8 @@ _FASTEST_SECONDS = 0.2  # at most five of the frequent events a second
 _MOST_UNTOLD = 100
 
 
-class Keeper:
-    """Used as `with Keeper(...) as keeper`: a thread renews the lease until the end.
+class LeaseKeeper:
+    """Used as `with LeaseKeeper(...) as keeper`: a thread renews the lease until the end.
 
     `stopped` is true once the job was dismissed or claimed by another, as the store says; or once
     someone called `stop`. A store that does not answer says nothing: the work goes on, and the

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.frames import Damaged
+from halocline_engine.datasets.frames import Corrupt
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.errors import DatasetError, HaloclineError
 
@@ -104,6 +104,6 @@ def _first_broken(
 
 
 def _said(error: Exception) -> str:
-    if isinstance(error, Damaged):  # our own words
+    if isinstance(error, Corrupt):  # our own words
         return str(error)
     return f"{type(error).__name__}: {error}".rstrip(".: ")

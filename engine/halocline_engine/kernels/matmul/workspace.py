@@ -1,8 +1,8 @@
 """Where tiles are multiplied: places for them, copies there and back, and products.
 
-A `Bench` has places of some elements of one type. What is loaded into a place, multiplied and taken
-from it happens as if it were done in the order of the calls, though it may be done later. Several
-threads may load and take at once, each place by itself; one multiplies.
+A `Workspace` has places of some elements of one type. What is loaded into a place, multiplied and
+taken from it happens as if it were done in the order of the calls, though it may be done later.
+Several threads may load and take at once, each place by itself; one multiplies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.kernels.matmul import cpu, reference
 
-__all__ = ["Bench", "HostBench", "Rectangle", "RowCopies", "Shape", "total_type"]
+__all__ = ["HostWorkspace", "Rectangle", "RowCopies", "Shape", "Workspace", "total_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RowCopies(Protocol):
         ...
 
 
-class Bench(Protocol):
+class Workspace(Protocol):
     """See the head of this module."""
 
     def place(self, elements: int, *, total: bool) -> Any:
@@ -104,7 +104,7 @@ def total_type(target: str, dtype: str) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class HostBench:
+class HostWorkspace:
     """Places in memory, for the targets 'reference' and 'cpu'."""
 
     target: str

@@ -15,16 +15,16 @@ from typing import Any
 from halocline_engine.datasets.chunks import Stored
 from halocline_engine.datasets.source import Region
 
-__all__ = ["Stretches", "stretches_of"]
+__all__ = ["ByteRanges", "byte_ranges_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretches:
+class ByteRanges:
     """Chunks that a region cuts alike, and the bytes that are taken of each.
 
     `chunks` are their places in the grid of chunks, for each dimension. The region has the cells
     `here` of each, and those of all, side by side, are `there` in the region. Cells that differ in
-    dimensions before `level` lie apart in a file: each has a stretch of bytes that lie together,
+    dimensions before `level` lie apart in a file: each has a range of bytes that lie together,
     which holds all cells of the dimensions behind `level`, those that are not wanted as well.
     """
 
@@ -41,38 +41,38 @@ class Stretches:
 
     @property
     def count(self) -> int:
-        """How many stretches there are in all files."""
+        """How many ranges there are in all files."""
         return self.files * math.prod(self._sides[: self.level])
 
     @property
     def size(self) -> int:
-        """The bytes of a stretch."""
+        """The bytes of a range of bytes."""
         return self._sides[self.level] * _stride(self.stored, self.level)
 
     @property
     def whole(self) -> bool:
-        """Whether stretches have no other cells than those that are wanted."""
+        """Whether ranges have no other cells than those that are wanted."""
         behind = self.level + 1
         return self._sides[behind:] == self.stored.chunks[behind:]
 
     def offsets(self) -> Iterator[int]:
-        """Yield where the stretches of a chunk begin in its file, the last dimension fastest."""
+        """Yield where the ranges of a chunk begin in its file, the last dimension fastest."""
         starts = [side.start for side in self.here[: self.level + 1]]
         strides = [_stride(self.stored, at) for at in range(self.level + 1)]
         base = sum(start * stride for start, stride in zip(starts, strides, strict=True))
         for index in itertools.product(*map(range, self._sides[: self.level])):
             yield base + sum(at * stride for at, stride in zip(index, strides, strict=False))
 
-    def cells(self, room: Any, step: int, dtype: str) -> Any:
-        """Return the wanted cells of stretches that lie in a room one after the other.
+    def cells(self, buffer: Any, step: int, dtype: str) -> Any:
+        """Return the wanted cells of ranges that lie in a buffer one after the other.
 
-        The room is an array of bytes [count * step], of any library, those of a file together and
+        The buffer is an array of bytes [count * step], of any library, those of a file together and
         in the order of `offsets`. The result is a view, [chunks..., cells of each...].
         """
         sides, shape = self._sides, self.stored.chunks
         files = tuple(map(len, self.chunks))
         item = self.stored.itemsize
-        values = room.view(dtype).reshape(*files, *sides[: self.level], step // item)
+        values = buffer.view(dtype).reshape(*files, *sides[: self.level], step // item)
         values = values[..., : self.size // item]
         behind = self.level + 1
         values = values.reshape(*files, *sides[:behind], *shape[behind:])
@@ -96,28 +96,28 @@ class Stretches:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Chunks along a dimension that are cut alike: see `Stretches`."""
+    """Chunks along a dimension that are cut alike: see `ByteRanges`."""
 
     chunks: range
     here: slice
     there: slice
 
 
-def stretches_of(stored: Stored, region: Region, call: int) -> list[Stretches]:
-    """Return what is to be read of a region's chunks, in as few large stretches as they allow.
+def byte_ranges_of(stored: Stored, region: Region, call: int) -> list[ByteRanges]:
+    """Return what is to be read of a region's chunks, in as few large ranges as they allow.
 
-    Asking for one more stretch costs as much as `call` bytes.
+    Asking for one more range of bytes costs as much as `call` bytes.
 
     >>> stored = Stored("t", (10, 10), (4, 5), 8)
-    >>> [one.chunks for one in stretches_of(stored, (slice(3, 8), slice(0, 10)), 0)]
+    >>> [one.chunks for one in byte_ranges_of(stored, (slice(3, 8), slice(0, 10)), 0)]
     [(range(0, 1), range(0, 2)), (range(1, 2), range(0, 2))]
     """
     lanes = zip(region, stored.chunks, strict=True)
-    found: list[Stretches] = []
+    found: list[ByteRanges] = []
     for cuts in itertools.product(*(_cuts(side, step) for side, step in lanes)):
         chunks, here = tuple(cut.chunks for cut in cuts), tuple(cut.here for cut in cuts)
         level = _level(stored, here, call)
-        found.append(Stretches(stored, chunks, here, tuple(cut.there for cut in cuts), level))
+        found.append(ByteRanges(stored, chunks, here, tuple(cut.there for cut in cuts), level))
     return found
 
 
