@@ -288,7 +288,7 @@ def test_memory_is_refused_with_numbers() -> None:
             right="r",
             dim="k",
             target="cpu",
-            options=Options(memory=300_000),
+            options=Options(memory=200_000),
         )
     error = caught.value
     assert 0 < error.available < error.needed

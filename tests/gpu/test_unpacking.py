@@ -23,8 +23,8 @@ from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.distribute.grid.regions import read_box
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.distribute.transports.base import box_bytes, shape_of
 from halocline_engine.distribute.transports.device_decode import DeviceDecoding
-from halocline_engine.distribute.transports.staging import box_bytes, shape_of
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.machine import Library
 from halocline_engine.run import run

@@ -137,10 +137,10 @@ class _Buffers:
 class DeviceWorkspace:
     """See the head of this module; `threads` each load and take pieces of at most `piece` bytes.
 
-    `lends` says that what lies on the host as rows may be sent and fetched without such a piece.
+    `copies_rows` says that rows on the host may be sent and fetched without such a piece.
     """
 
-    def __init__(self, dtype: str, threads: int, piece: int, *, lends: bool = False) -> None:
+    def __init__(self, dtype: str, threads: int, piece: int, *, copies_rows: bool = False) -> None:
         cuda = cupy().cuda
         self._dtype = np.dtype(dtype)
         self._device = cuda.runtime.getDevice()
@@ -151,7 +151,7 @@ class DeviceWorkspace:
         self._piece = piece
         self._lock = threading.Lock()
         self._threads = threads
-        self._senders = _copy_threads(threads, out=False) if lends else None
+        self._senders = _copy_threads(threads, out=False) if copies_rows else None
         self._fetchers: CopyThreads | None = None
 
     @property

@@ -26,7 +26,7 @@ from halocline_engine.distribute.pipeline.host_queues import HostQueues
 from halocline_engine.distribute.pipeline.schedule import Stage, Step, needs, run_pipeline
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.distribute.transports import choose
+from halocline_engine.distribute.transports import staged
 from halocline_engine.errors import CancelledError, CapacityError, DatasetError
 from halocline_engine.run import run
 
@@ -337,7 +337,7 @@ def test_many_steps_on_the_same_cells_are_repeated() -> None:
 @pytest.mark.parametrize("piece", [100, 8 << 20])
 def test_passes_in_memory_are_copied_in_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays in any order of dimensions, cells beyond both ends, several passes."""
-    monkeypatch.setattr(choose, "_PIECE", piece)
+    monkeypatch.setattr(staged, "_PIECE", piece)
     values = np.random.default_rng(1).normal(size=(2, 23, 3, 10)).astype("float32")
     data = xr.Dataset({"u": (("z", "x", "time", "y"), values)})
     data["m"] = (("x", "y"), values[0, :, 0] > 0)
@@ -345,7 +345,7 @@ def test_passes_in_memory_are_copied_in_pieces(piece: int, monkeypatch: pytest.M
     arguments: dict[str, Any] = {"boundary": {"x": "periodic", "y": "edge"}, "steps": 5}
     arguments |= {"feedback": {"v": "u"}, "target": "reference", "axes": axes, "chunks": {"x": 7}}
     plain = run(STAR, data, **arguments, options=Options(pipeline_depth=0, steps_per_pass=2))
-    with patch.object(choose, "_copy", side_effect=getattr(choose, "_copy")) as copy:  # noqa: B009
+    with patch.object(staged, "_copy", side_effect=getattr(staged, "_copy")) as copy:  # noqa: B009
         got = run(STAR, data, **arguments, options=Options(pipeline_depth=2, steps_per_pass=2))
     assert got["v"].values.tobytes() == plain["v"].values.tobytes()
     assert copy.call_count > 0

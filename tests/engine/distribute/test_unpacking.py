@@ -25,9 +25,9 @@ from halocline_engine.distribute.pipeline import resources
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports import device_decode
+from halocline_engine.distribute.transports.base import box_bytes, shape_of
 from halocline_engine.distribute.transports.decoder import Decoder
 from halocline_engine.distribute.transports.device_decode import DeviceDecoding
-from halocline_engine.distribute.transports.staging import box_bytes, shape_of
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.machine import Library
 from halocline_engine.run import run

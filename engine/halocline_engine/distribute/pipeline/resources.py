@@ -81,20 +81,20 @@ class PipelineResources:
         default_factory=dict[tuple[str, int], NDArray[np.uint8]]
     )
 
-    def buffer(self, side: str, slot: int, size: int) -> NDArray[np.uint8]:
-        """Return the buffer of a slot on one side of the device, of at least `size` bytes."""
-        found = self._buffers.get((side, slot))
+    def buffer(self, name: str, slot: int, size: int) -> NDArray[np.uint8]:
+        """Return the page-locked buffer of a slot under a name, of at least `size` bytes."""
+        found = self._buffers.get((name, slot))
         if found is None or found.size < size:
-            self._buffers.pop((side, slot), None)
-            found = self._buffers[side, slot] = self.queues.buffer(size)
+            self._buffers.pop((name, slot), None)
+            found = self._buffers[name, slot] = self.queues.buffer(size)
         return found
 
-    def memory(self, side: str, slot: int, size: int) -> Array:
-        """Return memory of the device of a slot for files on one side, of at least `size` bytes."""
-        found = self._memory.get((side, slot))
+    def memory(self, name: str, slot: int, size: int) -> Array:
+        """Return memory of the device of a slot under a name, of at least `size` bytes."""
+        found = self._memory.get((name, slot))
         if found is None or found.nbytes < size:
-            self._memory.pop((side, slot), None)
-            found = self._memory[side, slot] = self.queues.memory(size)
+            self._memory.pop((name, slot), None)
+            found = self._memory[name, slot] = self.queues.memory(size)
         return found
 
 

@@ -12,11 +12,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, Executable
 from halocline_engine.datasets.chunks import Tally
@@ -32,22 +29,8 @@ from halocline_engine.distribute.pipeline.resources import PipelineResources
 from halocline_engine.distribute.pipeline.schedule import run_pipeline
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import COMPUTE, Report
-from halocline_engine.distribute.transports.choose import (
-    Reader,
-    Writer,
-    direct_result,
-    direct_source,
-    pin_result,
-    pin_source,
-    reader_of,
-    writer_of,
-)
-from halocline_engine.distribute.transports.direct_file import DirectFiles
-from halocline_engine.distribute.transports.staging import StagingLayout, box_bytes, shape_of
-from halocline_engine.distribute.transports.zero_copy import PinnedPart, PinParts
-
-if TYPE_CHECKING:
-    from halocline_engine.distribute.transports.device_decode import DeviceDecoding
+from halocline_engine.distribute.transports.base import Loading, Moved, Part, Storing, shape_of
+from halocline_engine.distribute.transports.choose import FieldParts, loading_of, storing_of
 
 __all__ = ["Item", "PipelineStages", "PipelinedWork", "items_of"]
 
@@ -121,18 +104,18 @@ class _Moved:
     began: float
     read: int = 0
     written: int = 0
-    pinned: int = 0
+    zero_copy: int = 0
     direct_io: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, *, read: int = 0, written: int = 0, pinned: int = 0, direct_io: int = 0) -> None:
+    def add(self, moved: Moved, *, written: bool) -> None:
         """Count bytes; several threads read points of a block, and write others."""
         with self._counting:
-            self.read += read
-            self.written += written
-            self.pinned += pinned
-            self.direct_io += direct_io
+            self.read += 0 if written else moved.size
+            self.written += moved.size if written else 0
+            self.zero_copy += moved.zero_copy
+            self.direct_io += moved.direct_io
 
 
 class PipelineStages:
@@ -150,28 +133,8 @@ class PipelineStages:
         self._queues = resources.queues
         self._uses = {use.name: use for use in work.layout.uses}
         self._executable: Executable = executable_of(work.code)
-        self._readers: dict[str, Reader] = {
-            name: reader_of(source, variable, self._uses[name], work.layout.grid, resources.readers)
-            for name, source, variable in work.sources
-        }
-        self._writers: dict[str, Writer] = {
-            name: writer_of(work.sink, name, self._uses[field], work.layout.grid, resources.writers)
-            for name, field in work.saved
-        }
-        self._resources = resources
-        self._coming, self._going = self._all_coming(), self._all_going()
-        self._direct_io: Mapping[str, Mapping[str, DirectFiles | DeviceDecoding]] = {
-            "in": self._coming,
-            "out": self._going,
-        }
-        self._layouts, self._files = self._all_layouts()
-        self._pinned: dict[tuple[str, int, str], list[PinnedPart]] = {}
-        self._pinning = self._all_pinning()
-        for side, slot in product(self._layouts, range(slots)):
-            if self._direct_io[side]:
-                self._memory(side, slot)
-            if self._layouts[side].size and None in self._pinning[side].values():
-                self._buffer(side, slot)
+        self._loading = self._all_loading(slots, resources)
+        self._storing = self._all_storing(slots, resources)
         self._arrays = [self._slot() for _ in range(slots)]
         self._carried = self._carry()
         self._kinds = [self._kind(number) for number in range(len(items))]
@@ -189,7 +152,6 @@ class PipelineStages:
         """
         self._replays.clear()
         self._after.clear()
-        self._pinned.clear()
         self._arrays.clear()
 
     @property
@@ -198,55 +160,30 @@ class PipelineStages:
 
         So there is something to read while the last pieces of an item are.
         """
-        ways = [self._coming.get(name) for name in self._readers]
-        return _READ_AT_ONCE if all(isinstance(way, DirectFiles) for way in ways) else 1
+        return _READ_AT_ONCE if all(one.several for one in self._loading.values()) else 1
 
     def read(self, item: int, slot: int) -> None:
-        """Lock what is new where it lies, or read it into the slot's buffer.
-
-        What will be made is locked as well where it belongs, if that is in memory.
-        """
+        """Read what is new, and prepare for what will be made."""
         one = self._items[item]
         moved = self._moved.setdefault(one.block.index, _Moved(time.perf_counter()))
         tally = Tally()
-        for name, reader in self._readers.items():
-            self._pinned.pop(("in", item - len(self._arrays), name), None)
-            if one.shares[name].complete:
-                continue
-            fresh = one.shares[name].fresh
-            size = box_bytes(self._uses[name], fresh)
-            direct_io = self._coming.get(name)
-            if direct_io is not None:
-                if direct_io.read(one.block, fresh, self._part_of("in", name, slot), tally):
-                    moved.add(direct_io=size)
-                else:
-                    self._read_otherwise(item, name, reader, tally)
-            elif self._pin(("in", item, name), one.block, fresh):
-                moved.add(pinned=size)
-            else:
-                reader(one.block, fresh, self._new(one, name, slot), tally)
-            moved.add(read=size)
+        for name, way in self._loading.items():
+            if not one.shares[name].complete:
+                part = Part(item, slot, one.block, one.shares[name].fresh)
+                moved.add(way.read(part, tally), written=False)
         with self._counting:
             self._tally.fetches += tally.fetches
-        for _, name in self._work.saved:
-            self._pin(("out", item, name), one.block, one.cells.own[name])
+        for name, way in self._storing.items():
+            way.prepare(Part(item, slot, one.block, one.cells.own[name]))
 
     def send(self, item: int, slot: int) -> None:
         """Queue the copies of what is new."""
         one = self._items[item]
-        block_fields = self._fields(one, slot)
-        for name in self._readers:
-            if one.shares[name].complete:
-                continue
-            fresh = one.shares[name].fresh
-            part, pinned = block_fields.part(name, fresh), self._pinned.get(("in", item, name))
-            direct_io = self._coming.get(name)
-            if direct_io is not None and pinned is None:
-                direct_io.send(one.block, fresh, self._part_of("in", name, slot), part)
-            elif pinned is None:
-                self._queues.send(self._new(one, name, slot), part)
-            for piece in pinned or ():
-                self._queues.send(piece.values, part[piece.there])
+        fields = self._fields(one, slot)
+        for name, way in self._loading.items():
+            if not one.shares[name].complete:
+                fresh = one.shares[name].fresh
+                way.send(Part(item, slot, one.block, fresh), fields.part(name, fresh))
 
     def compute(self, item: int, slot: int) -> None:
         """Queue the copies of what is known, and the steps."""
@@ -260,7 +197,7 @@ class PipelineStages:
 
     def _steps(self, block_fields: BlockFields, item: int, slot: int) -> None:
         one = self._items[item]
-        for name in self._readers:
+        for name in self._loading:
             kept, wanted = one.shares[name].kept, self._wanted(item, name)
             if kept is not None:
                 block_fields.part(name, kept)[...] = self._known(name, kept)
@@ -275,17 +212,11 @@ class PipelineStages:
     def fetch(self, item: int, slot: int) -> None:
         """Queue the copies of what was made."""
         one = self._items[item]
-        for _, name in self._work.saved:
-            made = self._part(item, slot, name)
-            pinned = self._pinned.get(("out", item, name))
-            direct_io = self._going.get(name)
-            if direct_io is not None:
-                own = one.cells.own[name]
-                direct_io.fetch(one.block, own, made, self._part_of("out", name, slot))
-            elif pinned is None:
-                self._queues.fetch(made, self._made(one, name, slot))
-            for piece in pinned or ():
-                self._queues.fetch(made[piece.there], piece.values)
+        after = self._after[slot, self._kinds[item]]
+        fields = self._fields(one, slot, after)
+        for name, way in self._storing.items():
+            own = one.cells.own[name]
+            way.fetch(Part(item, slot, one.block, own), fields.part(name, own))
 
     def write(self, item: int, slot: int) -> None:
         """Write what was made, if it is not where it belongs."""
@@ -293,18 +224,9 @@ class PipelineStages:
         moved = self._moved[one.block.index]
         # Points of a block, which may share chunks, are written one after the other.
         with moved.lock:
-            for name, field in self._work.saved:
-                direct_io = self._going.get(field)
-                if direct_io is not None:
-                    own, room = one.cells.own[field], self._part_of("out", field, slot)
-                    size = direct_io.write(one.block, own, room)
-                    moved.add(written=size, direct_io=size)
-                elif self._pinned.pop(("out", item, field), None) is None:
-                    size = self._writers[name](one.block, self._made(one, field, slot))
-                    moved.add(written=size)
-                else:
-                    size = box_bytes(self._uses[field], one.cells.own[field])
-                    moved.add(written=size, pinned=size)
+            for name, way in self._storing.items():
+                part = Part(item, slot, one.block, one.cells.own[name])
+                moved.add(way.write(part), written=True)
 
     def report(self, item: int) -> Report | None:
         """Return what became of a block when all of it is written."""
@@ -319,69 +241,9 @@ class PipelineStages:
             moved.read,
             moved.written,
             fetches=fetches,
-            bytes_zero_copy=moved.pinned,
+            bytes_zero_copy=moved.zero_copy,
             bytes_direct_io=moved.direct_io,
         )
-
-    def _new(self, item: Item, name: str, slot: int) -> NDArray[Any]:
-        buffer = self._buffer("in", slot)
-        return self._layouts["in"].array(buffer, self._uses[name], item.shares[name].fresh)
-
-    def _made(self, item: Item, name: str, slot: int) -> NDArray[Any]:
-        buffer = self._buffer("out", slot)
-        return self._layouts["out"].array(buffer, self._uses[name], item.cells.own[name])
-
-    def _buffer(self, side: str, slot: int) -> NDArray[np.uint8]:
-        return self._resources.buffer(side, slot, self._layouts[side].size)
-
-    def _memory(self, side: str, slot: int) -> Array:
-        return self._resources.memory(side, slot, self._files[side].size)
-
-    def _part_of(self, side: str, name: str, slot: int) -> Array:
-        """Return the bytes on the device that a field has for its files."""
-        return self._files[side].part(self._memory(side, slot), name)
-
-    def _read_otherwise(self, item: int, name: str, reader: Reader, tally: Tally) -> None:
-        """Read a box with chunks that are not there, or not whole, as any other is read."""
-        one = self._items[item]
-        fresh = one.shares[name].fresh
-        values = np.empty(shape_of(fresh), self._uses[name].dtype, order="F")
-        reader(one.block, fresh, values, tally)
-        self._pinned["in", item, name] = [PinnedPart(values, (slice(None),) * 3)]
-
-    def _all_pinning(self) -> dict[str, dict[str, PinParts | None]]:
-        """Return what finds values where they lie: of fields that are sent, or fetched."""
-        work, grid, uses, pages = (
-            self._work,
-            self._work.layout.grid,
-            self._uses,
-            self._resources.pages,
-        )
-        if pages is None:
-            coming = dict.fromkeys(self._readers)
-            return {"in": coming, "out": dict.fromkeys(field for _, field in work.saved)}
-        return {
-            "in": {n: pin_source(of, at, uses[n], grid, pages) for n, of, at in work.sources},
-            "out": {
-                f: pin_result(work.sink, at, uses[f], grid, pages, self._resources.readers)
-                for at, f in work.saved
-            },
-        }
-
-    def _part(self, item: int, slot: int, field: str) -> Array:
-        """Return what was made of a field on the device."""
-        one = self._items[item]
-        after = self._after[slot, self._kinds[item]]
-        return self._fields(one, slot, after).part(field, one.cells.own[field])
-
-    def _pin(self, key: tuple[str, int, str], block: Block, box: Box) -> bool:
-        """Lock a field's values in a box where they lie; False where they need a buffer."""
-        side, _, name = key
-        pin_parts = self._pinning[side][name]
-        pinned = pin_parts(block, box) if pin_parts is not None else None
-        if pinned is not None:
-            self._pinned[key] = pinned
-        return pinned is not None
 
     def _wanted(self, item: int, name: str) -> Box | None:
         """Return what the next item needs and this one has."""
@@ -391,7 +253,7 @@ class PipelineStages:
     def _kind(self, item: int) -> Hashable:
         """Return what items have in common whose steps are queued alike in one slot."""
         one, layout = self._items[item], self._work.layout
-        handed = {name: (one.shares[name].kept, self._wanted(item, name)) for name in self._readers}
+        handed = {name: (one.shares[name].kept, self._wanted(item, name)) for name in self._loading}
         return kind_of(layout.uses, layout.lines, one.block, one.cells, handed)
 
     def _known(self, name: str, box: Box) -> Array:
@@ -408,62 +270,23 @@ class PipelineStages:
         }
         return BlockFields(self._work.layout, item.cells, self._executable, cut)
 
-    def _all_coming(self) -> dict[str, DirectFiles | DeviceDecoding]:
-        """Return what brings values from files to the device, of fields that have it."""
-        uses, items, resources, grid = (
-            self._uses,
-            self._items,
-            self._resources,
-            self._work.layout.grid,
-        )
-        found: dict[str, DirectFiles | DeviceDecoding] = {}
+    def _all_loading(self, slots: int, resources: PipelineResources) -> dict[str, Loading]:
+        """Return what brings each field to the device."""
+        found: dict[str, Loading] = {}
         for name, source, variable in self._work.sources:
-            boxes = [(item.block, item.shares[name].fresh) for item in items]
-            way: DirectFiles | DeviceDecoding | None = None
-            if resources.files is not None:
-                way = direct_source(source, variable, uses[name], grid, resources.files, boxes)
-            if way is None and resources.decoder is not None:
-                fresh = [box for _, box in boxes]
-                way = resources.decoder.reader_of(
-                    source, uses[name], grid, resources.readers, fresh
-                )
-            if way is not None:
-                found[name] = way
+            boxes = [(item.block, item.shares[name].fresh) for item in self._items]
+            parts = FieldParts(self._uses[name], self._work.layout.grid, boxes, slots)
+            found[name] = loading_of(resources, parts, source, variable)
         return found
 
-    def _all_going(self) -> dict[str, DirectFiles]:
-        """Return what brings values from the device to files, of fields that have it."""
-        found: dict[str, DirectFiles] = {}
-        grid, files = self._work.layout.grid, self._resources.files
-        if files is None:
-            return found
+    def _all_storing(self, slots: int, resources: PipelineResources) -> dict[str, Storing]:
+        """Return what brings each field that is saved from the device."""
+        found: dict[str, Storing] = {}
         for variable, name in self._work.saved:
             boxes = [(item.block, item.cells.own[name]) for item in self._items]
-            way = direct_result(self._work.sink, variable, self._uses[name], grid, files, boxes)
-            if way is not None:
-                found[name] = way
+            parts = FieldParts(self._uses[name], self._work.layout.grid, boxes, slots)
+            found[name] = storing_of(resources, parts, self._work.sink, variable)
         return found
-
-    def _all_layouts(self) -> tuple[dict[str, StagingLayout], dict[str, StagingLayout]]:
-        """Return the buffers of each side: those on the host, and those on the device for files."""
-        uses, direct_io = self._uses, self._direct_io
-        boxes = {
-            "in": {n: [item.shares[n].fresh for item in self._items] for n in self._readers},
-            "out": {f: [item.cells.own[f] for item in self._items] for _, f in self._work.saved},
-        }
-        host = {
-            side: {
-                name: max(map(partial(box_bytes, uses[name]), several))
-                for name, several in of.items()
-                if name not in direct_io[side]
-            }
-            for side, of in boxes.items()
-        }
-        files = {side: {n: one.buffer_bytes for n, one in of.items()} for side, of in direct_io.items()}
-        return (
-            {side: StagingLayout(most) for side, most in host.items()},
-            {side: StagingLayout(most) for side, most in files.items()},
-        )
 
     def _slot(self) -> dict[str, Array]:
         """Return arrays that hold the frames of any item; the first one's are aligned."""
@@ -482,7 +305,7 @@ class PipelineStages:
     def _carry(self) -> dict[str, Array]:
         """Return arrays that hold what any item leaves for the next one."""
         found: dict[str, Array] = {}
-        for name in self._readers:
+        for name in self._loading:
             kept = [s.kept for item in self._items if (s := item.shares[name]).kept is not None]
             if kept:
                 i, j, k = (max(sides) for sides in zip(*map(shape_of, kept), strict=True))

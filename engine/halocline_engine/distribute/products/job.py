@@ -102,17 +102,12 @@ def run_product(
     made = _made(request, cut)
     direct = _direct(request, made, stored=pool.remote or request.output is not None)
     piece = _largest(request, cut, made, direct)
-    lends = target == "cuda" and _is_large(request, cut)
+    copies_rows = target == "cuda" and _is_large(request, cut)
     options = options or Options()
     memory = _free(request, pool, options)
-    decoding = _decoding(request, cut, direct)
-
-    def aside_of(threads: int) -> int:
-        on_their_way = _HELD * (2 * threads + 2) * piece + threads * decoding
-        return on_their_way + (ring_bytes(threads) if lends else 0)
-
-    threads = _threads(aside_of, memory, target)
-    panels, projected = _panels(request, cut, aside_of(threads), memory, pool, target, options)
+    aside = _Aside(piece, _decoding(request, cut, direct), copies_rows)
+    threads = aside.threads(memory, target)
+    panels, projected = _panels(request, cut, aside.bytes(threads), memory, pool, target, options)
     blocks = _blocks(panels, pool)
 
     def work(source: Source, sink: Sink | None) -> ProductWork:
@@ -129,7 +124,7 @@ def run_product(
             source=source,
             sink=sink,
             target=target,
-            lends=lends,
+            copies_rows=copies_rows,
         )
 
     job = _job(request, made, work, blocks, target, projected)
@@ -147,6 +142,28 @@ def run_product(
                 streaming.reports = stack.enter_context(begun)
 
         return run_blockwise(job, streaming, told, cancelled, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """What is on its way to and from tiles: pieces of so many bytes, and what decoding them takes.
+
+    `rings` says that rows are copied through buffers of their own.
+    """
+
+    piece: int
+    decoding: int
+    rings: bool
+
+    def bytes(self, threads: int) -> int:
+        """Return the bytes that it takes where so many threads read, and as many write."""
+        pieces = _HELD * (2 * threads + 2) * self.piece + threads * self.decoding
+        return pieces + (ring_bytes(threads) if self.rings else 0)
+
+    def threads(self, memory: int, target: str) -> int:
+        """Return how many threads read, so that half of the memory is left for panels."""
+        counts = range(tile_threads(target), 1, -1)
+        return next((count for count in counts if self.bytes(count) <= memory // 2), 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -251,12 +268,6 @@ def _free(request: ProductRequest, pool: Pool, options: Options) -> int:
             available=granted,
         )
     return (granted - held) // _streams(pool)
-
-
-def _threads(aside_of: Callable[[int], int], memory: int, target: str) -> int:
-    """Return how many threads read tiles, so that half of the memory is left for panels."""
-    counts = range(tile_threads(target), 1, -1)
-    return next((count for count in counts if aside_of(count) <= memory // 2), 1)
 
 
 def _largest(

@@ -82,9 +82,9 @@ class ProductWork:
     """What a worker does with a block: some panels; its spans are those of their places.
 
     `direct` says for left, right and the result whether files of chunks are used directly; `piece`
-    are the bytes of the largest piece. `threads` read, and as many write. `lends` says that rows of
-    files and arrays are copied by compiled loops, which large products are worth. `sink` may be
-    None where blocks are only started.
+    are the bytes of the largest piece. `threads` read, and as many write. `copies_rows` says
+    that rows of files and arrays are copied by compiled loops, which large products are worth.
+    `sink` may be None where blocks are only started.
     """
 
     product: Product
@@ -98,7 +98,7 @@ class ProductWork:
     source: Source
     sink: Sink | None
     target: str
-    lends: bool = False
+    copies_rows: bool = False
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute the panels of a block."""
@@ -130,7 +130,9 @@ class ProductWork:
             return HostWorkspace(self.target, self.made.dtype)
         from halocline_engine.device.panels import DeviceWorkspace
 
-        return DeviceWorkspace(self.made.dtype, self.threads, self.piece, lends=self.lends)
+        return DeviceWorkspace(
+            self.made.dtype, self.threads, self.piece, copies_rows=self.copies_rows
+        )
 
 
 class _Threads(ThreadPoolExecutor):

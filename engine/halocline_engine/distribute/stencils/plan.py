@@ -23,7 +23,7 @@ from halocline_engine.distribute.stencils.memory import Cost, Temporaries, cost_
 from halocline_engine.distribute.stencils.order import Order
 from halocline_engine.distribute.stencils.pace import PROGRESS, Pace
 from halocline_engine.distribute.stencils.visit import VisitPlan, visit
-from halocline_engine.distribute.transports.staging import staging_bytes
+from halocline_engine.distribute.transports.base import staging_bytes
 from halocline_engine.errors import ArgumentError, CapacityError
 
 __all__ = [

@@ -30,7 +30,7 @@ from halocline_engine.distribute.stencils.request import Checked, fingerprint_of
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import OnEvent, Planned
 from halocline_engine.distribute.tasks.options import Options, check_compiled
-from halocline_engine.distribute.transports.choose import is_raw
+from halocline_engine.distribute.transports.stored import is_raw
 from halocline_engine.errors import CapacityError
 
 __all__ = ["launch"]

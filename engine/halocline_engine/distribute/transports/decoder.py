@@ -12,7 +12,7 @@ from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.packed import PackedSource
 from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.grid.partition import Box
-from halocline_engine.distribute.transports.staging import box_bytes
+from halocline_engine.distribute.transports.base import box_bytes
 from halocline_engine.ir.types import Axis
 from halocline_engine.kernels.machine import Library
 

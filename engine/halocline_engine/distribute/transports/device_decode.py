@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from halocline_engine.datasets.streams import Streams, streams_of
 from halocline_engine.device.decode.codecs import Table
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of
-from halocline_engine.distribute.transports.staging import box_bytes, shape_of
+from halocline_engine.distribute.transports.base import box_bytes, shape_of
 from halocline_engine.kernels.machine import Library
 from halocline_engine.kernels.unpack.cpu import read_files
 from halocline_engine.kernels.unpack.cuda import Checking, Placing
@@ -172,6 +172,8 @@ class DeviceDecoding:
 
     `limit` are the bytes of decoded chunks that are kept; `source` reads those that are not there.
     """
+
+    several: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,10 +23,12 @@ from halocline_engine.datasets.source import Region
 from halocline_engine.device.io.files import Files, Span
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of
-from halocline_engine.distribute.transports.staging import ALIGNED, box_bytes, staging_bytes
+from halocline_engine.distribute.transports.base import box_bytes, staging_bytes
 
 __all__ = ["DirectFiles", "by_dims"]
 
+#: Bytes that what a range has in a buffer begins at a multiple of.
+_ALIGNED = 256
 #: Bytes that take as long as asking for a range, and how much more than needed may be read.
 _CALL = 128 << 10
 _MORE = 2
@@ -78,6 +81,7 @@ class DirectFiles:
     grid: Grid
     files: Files
     buffer_bytes: int = 0
+    several: ClassVar[bool] = True
 
     def incoming(self, wanted: Sequence[tuple[Block, Box]]) -> DirectFiles | None:
         """Return this with a buffer to read any one of some boxes; None where that is no gain.
@@ -193,4 +197,4 @@ def _costs(several: Sequence[ByteRanges] | None) -> tuple[int, int] | None:
 
 
 def _aligned(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
+    return -(-size // _ALIGNED) * _ALIGNED

@@ -13,13 +13,23 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
+from halocline_engine.backends.base import Array
+from halocline_engine.datasets.chunks import Tally
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.source import Region
 from halocline_engine.device.memory.locking import Pages
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of
+from halocline_engine.distribute.transports.base import (
+    Copies,
+    Loading,
+    Moved,
+    Part,
+    Storing,
+    box_bytes,
+)
 
-__all__ = ["PinParts", "PinnedPart", "pin_parts"]
+__all__ = ["PinParts", "PinnedPart", "ZeroCopyLoading", "ZeroCopyStoring", "pin_parts"]
 
 #: Bytes of a piece below which copying it takes no longer than locking it.
 _SMALL = 1 << 20
@@ -38,6 +48,62 @@ class PinnedPart:
 #: Returns what a box of a block of one point of the others is made of; None where that needs a
 #: buffer.
 PinParts: TypeAlias = Callable[[Block, Box], "list[PinnedPart] | None"]
+
+
+class ZeroCopyLoading:
+    """Sends values from where they lie; what cannot be locked there goes `otherwise`."""
+
+    several = False
+
+    def __init__(self, use: FieldUse, pin: PinParts, copies: Copies, otherwise: Loading) -> None:
+        self._use, self._pin, self._copies, self._otherwise = use, pin, copies, otherwise
+        self._pinned: dict[int, list[PinnedPart]] = {}
+
+    def read(self, part: Part, tally: Tally) -> Moved:
+        """Lock the values, or read them."""
+        pinned = self._pin(part.block, part.box)
+        if pinned is None:
+            return self._otherwise.read(part, tally)
+        self._pinned[part.item] = pinned
+        size = box_bytes(self._use, part.box)
+        return Moved(size, zero_copy=size)
+
+    def send(self, part: Part, into: Array) -> None:
+        """Queue their copies."""
+        pinned = self._pinned.pop(part.item, None)
+        if pinned is None:
+            self._otherwise.send(part, into)
+        for piece in pinned or ():
+            self._copies.send(piece.values, into[piece.there])
+
+
+class ZeroCopyStoring:
+    """Fetches values to where they belong; what cannot be locked there goes `otherwise`."""
+
+    def __init__(self, use: FieldUse, pin: PinParts, copies: Copies, otherwise: Storing) -> None:
+        self._use, self._pin, self._copies, self._otherwise = use, pin, copies, otherwise
+        self._pinned: dict[int, list[PinnedPart]] = {}
+
+    def prepare(self, part: Part) -> None:
+        """Lock where the values belong."""
+        pinned = self._pin(part.block, part.box)
+        if pinned is not None:
+            self._pinned[part.item] = pinned
+
+    def fetch(self, part: Part, made: Array) -> None:
+        """Queue their copies."""
+        pinned = self._pinned.get(part.item)
+        if pinned is None:
+            self._otherwise.fetch(part, made)
+        for piece in pinned or ():
+            self._copies.fetch(made[piece.there], piece.values)
+
+    def write(self, part: Part) -> Moved:
+        """Write what is not where it belongs."""
+        if self._pinned.pop(part.item, None) is None:
+            return self._otherwise.write(part)
+        size = box_bytes(self._use, part.box)
+        return Moved(size, zero_copy=size)
 
 
 def pin_parts(

@@ -1,0 +1,46 @@
+"""How a field's values are stored: in plain files, or in an array of this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.chunks import CachedSource
+from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.raw import RawArray, raw_array
+from halocline_engine.datasets.source import Arrays, ArrayStore, Source, ZarrStore, array_in
+from halocline_engine.ir.types import Axis
+
+__all__ = ["held_values", "is_raw", "is_whole", "raw_source"]
+
+
+def is_raw(source: Source, name: str, use: FieldUse, grid: Grid) -> bool:
+    """Whether a field is read from plain files."""
+    return raw_source(source, name, use, grid) is not None
+
+
+def raw_source(source: Source, name: str, use: FieldUse, grid: Grid) -> RawArray | None:
+    """Return the files that a field is read from, if nothing is kept of them."""
+    if isinstance(source, CachedSource):
+        if source.limit:
+            return None
+        source = source.source
+    if not isinstance(source, ZarrStore | ArrayStore) or not is_whole(use, grid):
+        return None
+    return raw_array(source.path, name, use.dtype)
+
+
+def held_values(source: Source, name: str, use: FieldUse, grid: Grid) -> NDArray[Any] | None:
+    """Return the array of this process that a field is read from as it is."""
+    if not use.dims or not is_whole(use, grid):
+        return None
+    values = source.arrays[name] if isinstance(source, Arrays) else array_in(source, name)
+    return values if values is not None and values.dtype == np.dtype(use.dtype) else None
+
+
+def is_whole(use: FieldUse, grid: Grid) -> bool:
+    """Whether a variable has all dimensions that there are of its field's axes."""
+    dims = [grid.dims[at] for at, axis in enumerate(Axis) if axis in use.axes]
+    return all(dim is None or dim in use.dims for dim in dims)
