@@ -41,13 +41,13 @@ from gpu_stencil import describe
 
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Memory
-from halocline_engine.backends.cuda.entries import Entry, Variant
-from halocline_engine.backends.cuda.levels_tile import along_tile
-from halocline_engine.backends.cuda.points_tile import points_tile
-from halocline_engine.backends.cuda.rings_tile import rings_tile
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiles import TileFor, tile_for
-from halocline_engine.backends.cuda.tiling import Domain, Tile
+from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for
+from halocline_engine.backends.cuda.kernels.levels.tile import along_tile
+from halocline_engine.backends.cuda.kernels.points.tile import points_tile
+from halocline_engine.backends.cuda.kernels.rolling.tile import rings_tile
+from halocline_engine.backends.cuda.model.entries import Entry, Variant
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.cache import Cache
 from halocline_engine.device.cupy_types import cupy

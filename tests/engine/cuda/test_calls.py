@@ -12,10 +12,10 @@ from programs import COLUMNS, SCALED, Box, drawn, scheduled
 
 from conftest import Loader
 from halocline_engine.backends.base import prepare
-from halocline_engine.backends.cuda import run
-from halocline_engine.backends.cuda.cuts import Cuts
-from halocline_engine.backends.cuda.tiling import Tile
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.backends.cuda.runtime import executable as run
+from halocline_engine.backends.cuda.runtime.tile_cache import Cuts
 
 DOMAIN: Box = (37, 13, 9)
 ORIGINS = {"a": (1, 1, 1), "b": (1, 1, 1)}

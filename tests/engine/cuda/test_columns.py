@@ -16,12 +16,17 @@ from hypothesis import strategies as st
 from programs import COLUMNS, scheduled
 from tile_choices import changed
 
-from halocline_engine.backends.cuda.column_tile import CHIP, column_tile, fitted, shared_bytes
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.entries import Entry, entries_of
-from halocline_engine.backends.cuda.homes import homes_of
-from halocline_engine.backends.cuda.tiling import Domain, Tile
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.columns.placement import homes_of
+from halocline_engine.backends.cuda.kernels.columns.tile import (
+    CHIP,
+    column_tile,
+    fitted,
+    shared_bytes,
+)
+from halocline_engine.backends.cuda.model.entries import Entry, entries_of
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.types import Order

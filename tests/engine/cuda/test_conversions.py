@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine.backends.cuda.prelude import prelude
-from halocline_engine.backends.cuda.spell import TYPES, spell
+from halocline_engine.backends.cuda.text.expressions import TYPES, spell
+from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.ir.nodes import Cast, Read
 from halocline_engine.ir.types import DType
 

@@ -12,9 +12,9 @@ from programs import Box, drawn, reference, scheduled
 from tile_choices import changed
 
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.tiling import Tile
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.device.compile.compiler import compile_source
 
 DOMAIN: Box = (37, 13, 9)

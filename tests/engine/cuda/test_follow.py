@@ -13,11 +13,11 @@ from programs import COLUMNS, DIFFUSION, SCALED, Box, drawn, scheduled
 
 from conftest import Loader
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.entries import entries_of
-from halocline_engine.backends.cuda.follow import following_tile, may_follow
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.tiling import Tile
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.entries import entries_of
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.backends.cuda.runtime.dependent_launch import following_tile, may_follow
 
 DOMAIN: Box = (37, 13, 9)
 SHAPE: Box = (40, 16, 11)

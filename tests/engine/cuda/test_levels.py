@@ -23,11 +23,11 @@ from numpy.lib.stride_tricks import as_strided
 
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.entries import Entry, Stride, Variant, entries_of
-from halocline_engine.backends.cuda.levels_tile import along_tile
-from halocline_engine.backends.cuda.tiles import TileFor, shared_bytes, tiles_of
-from halocline_engine.backends.cuda.tiling import Domain, Tile
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.choose import TileFor, shared_bytes, tiles_of
+from halocline_engine.backends.cuda.kernels.levels.tile import along_tile
+from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, entries_of
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Program

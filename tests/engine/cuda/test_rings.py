@@ -17,11 +17,11 @@ from tile_choices import changed
 
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.entries import Stride, entries_of
-from halocline_engine.backends.cuda.rings_tile import RINGS, rings_for
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.kernels.rolling.tile import RINGS, rings_for
+from halocline_engine.backends.cuda.model.entries import Stride, entries_of
+from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Program

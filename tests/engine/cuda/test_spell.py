@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from emulation.machine import EmulatedMachine
 
-from halocline_engine.backends.cuda.prelude import prelude
-from halocline_engine.backends.cuda.spell import TYPES, literal, spell
+from halocline_engine.backends.cuda.text.expressions import TYPES, literal, spell
+from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.backends.reference.values import evaluate
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.nodes import (

@@ -11,12 +11,12 @@ from plane_programs import BOX, program
 from programs import Box, drawn, reference, scheduled
 from tile_choices import changed
 
-from halocline_engine.backends.cuda.candidates import candidates
+from halocline_engine.backends.cuda.autotune.candidates import candidates
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.entries import entries_of
-from halocline_engine.backends.cuda.sums import carried
-from halocline_engine.backends.cuda.tiling import Tile
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.points.carried_sums import carried
+from halocline_engine.backends.cuda.model.entries import entries_of
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.schedule.tune_cost import Chip
 

@@ -12,7 +12,7 @@ from programs import drawn, reference, scheduled
 from tile_choices import changed
 
 from halocline_engine.backends.base import Turning
-from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 
 SMOOTH = """
 def smooth(u: Field[float64], v: Field[float64]):

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import fill
 
-from halocline_engine.backends.cuda.body import Scope
-from halocline_engine.backends.cuda.columns import columns
-from halocline_engine.backends.cuda.entries import (
+from halocline_engine.backends.cuda.kernels.columns.text import columns
+from halocline_engine.backends.cuda.kernels.levels.text import levels
+from halocline_engine.backends.cuda.kernels.points.text import points
+from halocline_engine.backends.cuda.kernels.rolling.text import rings
+from halocline_engine.backends.cuda.kernels.staged.text import staged_code
+from halocline_engine.backends.cuda.model.entries import (
     Arg,
     Entry,
     Pointer,
@@ -28,14 +31,11 @@ from halocline_engine.backends.cuda.entries import (
     is_guarded,
     parameters,
 )
-from halocline_engine.backends.cuda.follow import WAIT
-from halocline_engine.backends.cuda.levels import levels
-from halocline_engine.backends.cuda.points import points
-from halocline_engine.backends.cuda.prelude import prelude
-from halocline_engine.backends.cuda.rings import rings
-from halocline_engine.backends.cuda.spell import TYPES
-from halocline_engine.backends.cuda.staged_code import staged_code
-from halocline_engine.backends.cuda.tiling import Tile
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.text.dependent_launch import WAIT
+from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.prelude import prelude
+from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.schedule.nodes import Schedule
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from halocline_engine.backends.cuda.entries import Entry, entries_of
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.tiling import Domain, Tile
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.entries import Entry, entries_of
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of
 from halocline_engine.schedule.nodes import Schedule

@@ -1,0 +1,35 @@
+"""Which kernels may be launched before the one in front of them is complete, and how they are cut.
+
+They wait by themselves, before they touch memory, so that the processors have them at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from halocline_engine.backends.cuda.model.entries import Entry
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.ir.types import Order
+
+__all__ = ["SHORT", "following_tile", "may_follow"]
+
+#: Bytes that a call moves at most whose kernels take no longer than a few launches.
+SHORT = 32 << 20
+#: Threads of a block: each block that is brought costs half a nanosecond.
+_THREADS = 256
+
+
+def may_follow(entry: Entry, tile: Tile) -> bool:
+    """Whether a kernel loads in the plainest way: nothing that may move before it waits."""
+    plain = entry.kernel.order is Order.PARALLEL and entry.staged is None
+    return plain and not (tile.planes or tile.along or tile.share)
+
+
+def following_tile(tile: Tile) -> Tile:
+    """Return the tile for such a kernel: blocks of more threads.
+
+    >>> following_tile(Tile((32, 4), rows=2)).block
+    (32, 8)
+    """
+    i, j = tile.block
+    return replace(tile, block=(i, 2 * j)) if 2 * i * j <= _THREADS else tile

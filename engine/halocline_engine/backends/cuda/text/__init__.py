@@ -1,0 +1,1 @@
+"""CUDA C++ text that kernels of every kind use."""
