@@ -12,6 +12,7 @@ from programs import COLUMNS, SCALED, Box, drawn, scheduled
 
 from conftest import Loader
 from halocline_engine.backends.base import prepare
+from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.cuda.runtime import executable as run
@@ -124,7 +125,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Box]:
     ],
 )
 def test_domains_that_are_near_are_cut_alike(first: Box, then: Box, tile: Tile, times: int) -> None:
-    cuts, variant, made = Cuts(), usual_variant(scheduled(SCALED)), list[Box]()
+    schedule, made = scheduled(SCALED), list[Box]()
+    cuts, variant = Cuts(tuple(entries_of(schedule))), usual_variant(schedule)
     for domain in (first, then):
 
         def choose(domain: Box = domain) -> dict[str, Tile]:

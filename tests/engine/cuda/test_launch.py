@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from halocline_engine.backends.cuda.kernels.choose import launches
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.launch import (
     MAX_BLOCKS,
     Launch,
     first_whole,
     inverse_of,
-    launches,
 )
 from halocline_engine.backends.cuda.model.tile import Block, Tile
 from halocline_engine.ir.extent import Horizontal

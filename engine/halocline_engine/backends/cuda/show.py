@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.kernels.choose import kernel_kind, tiles_of
+from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.model.entries import Entry, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.traversal.column_model import Reads
@@ -36,7 +36,7 @@ def walk_lines(schedule: Schedule) -> Iterator[str]:
         tile, scene = large[entry.name], _levels(entry)
         if scene is None:
             tile, scene = long[entry.name], _rows(entry)
-        if scene is None or entry.kernel.order is not Order.PARALLEL or tile.along or tile.share:
+        if scene is None or kernel_kind(entry, tile) is not POINTS:
             continue
         domain = _LARGE if tile is large[entry.name] else _LONG
         yield f"{entry.name} on {' x '.join(map(str, domain))} points: {_words(tile)}"

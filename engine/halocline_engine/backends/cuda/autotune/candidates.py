@@ -11,8 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from halocline_engine.backends.cuda.autotune.choice import Choice, choice_text
-from halocline_engine.backends.cuda.kernels.choose import shared_bytes, tiles_of
+from halocline_engine.backends.cuda.kernels.choose import (
+    kernel_kind,
+    launches,
+    shared_bytes,
+    tiles_of,
+)
+from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
 from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, homes_of
+from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.kernels.points.section import loaded_offsets
 from halocline_engine.backends.cuda.kernels.points.tile import registers_of
 from halocline_engine.backends.cuda.model.entries import (
@@ -23,7 +30,6 @@ from halocline_engine.backends.cuda.model.entries import (
     entries_of,
 )
 from halocline_engine.backends.cuda.model.intervals import level_range
-from halocline_engine.backends.cuda.model.launch import launches
 from halocline_engine.backends.cuda.model.staged import between
 from halocline_engine.backends.cuda.model.tile import Domain, Tile, tile_words
 from halocline_engine.ir.types import Order
@@ -64,7 +70,7 @@ class _Case:
 
     def registers(self, entry: Entry, tile: Tile) -> int:
         """Return the registers of a thread's windows, if it has any: the same in any block."""
-        if entry.staged or entry.kernel.order is not Order.PARALLEL or tile.along or tile.share:
+        if kernel_kind(entry, tile) is not POINTS:
             return 0
         key = (entry.name, replace(tile, block=(1, 1), streaming=False))
         if key not in self.held:
@@ -106,7 +112,7 @@ def counts_levels(schedule: Schedule, variant: Variant) -> bool:
 
 def _alternatives(entry: Entry, usual: Tile, case: _Case) -> Iterator[Tile]:
     """Yield tiles that a kernel can have besides the usual one."""
-    if entry.staged is None and entry.kernel.order is not Order.PARALLEL:
+    if kernel_kind(entry, usual) is COLUMNS:
         drawn = _columns(usual, own=column_bytes(entry.kernel, case.schedule))
     else:
         drawn = _along(usual) if usual.along or usual.share else _points(usual)
@@ -185,10 +191,8 @@ def _cost(entry: Entry, tile: Tile, case: _Case) -> float:
     blocks = sum(x * y * z for x, y, z in grids)
     if not blocks:
         return 0.0
-    parallel = entry.kernel.order is Order.PARALLEL
-    return estimate(
-        (_points_work if parallel else _columns_work)(entry, tile, case, blocks), case.chip
-    )
+    work = _columns_work if kernel_kind(entry, tile) is COLUMNS else _points_work
+    return estimate(work(entry, tile, case, blocks), case.chip)
 
 
 def _points_work(entry: Entry, tile: Tile, case: _Case, blocks: int) -> Work:

@@ -9,9 +9,17 @@ from typing import TypeAlias
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.ir.extent import Range
-from halocline_engine.ir.types import Order
 
-__all__ = ["MAX_BLOCKS", "Dim3", "Launch", "first_whole", "inverse_of", "launches"]
+__all__ = [
+    "MAX_BLOCKS",
+    "Dim3",
+    "Launch",
+    "first_whole",
+    "inverse_of",
+    "launches",
+    "threads_along_i",
+    "tiles_along_i",
+]
 
 Dim3: TypeAlias = tuple[int, int, int]
 #: The most blocks along y and along z that a launch may have.
@@ -33,24 +41,21 @@ class Launch:
         return min(-(-(self.top - self.level) // tile.depth), MAX_BLOCKS)
 
 
-def launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterator[Launch]:
-    """Yield the launches that cover the domain widened by the kernel's extent.
+def launches(
+    entry: Entry, domain: Domain, tile: Tile, levels: Range, threads: int
+) -> Iterator[Launch]:
+    """Yield launches of rows of `threads` along I on levels, the last one not included.
 
-    `levels` are computed, the last one not included; a column kernel takes no notice of them.
     There is more than one launch only where a grid would have too many blocks. Strips and columns
     follow each other along z: the blocks of the first, on level after level, then the next ones.
     """
-    if tile.along:
-        yield from _along(domain, tile, levels)
-        return
     (i_low, i_high), (j_low, j_high) = entry.kernel.extent
     nj = domain[1] + j_high - j_low
-    parallel = entry.kernel.order is Order.PARALLEL
-    first, top = levels if parallel else (0, 1)
+    first, top = levels
     if domain[0] + i_high <= i_low or nj <= 0 or top <= first:
         return
     rows = tile.block[1] * tile.rows
-    columns = -(-_threads_along_i(entry, domain, tile) // tile.block[0])
+    columns = -(-threads // tile.block[0])
     levels_at_once = tile.depth * MAX_BLOCKS
     high = min(-(-(top - first) // tile.depth), MAX_BLOCKS)
     most = min(tile.strip, MAX_BLOCKS) * (MAX_BLOCKS // high) or MAX_BLOCKS
@@ -65,23 +70,7 @@ def launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterato
             elif tile.column:
                 wide = max(min(tile.column, columns), -(-columns // (MAX_BLOCKS // deep)))
                 grid = (wide, tiles, deep * -(-columns // wide))
-            yield Launch(
-                grid=grid,
-                block=(*tile.block, 1),
-                row=row + j_low,
-                level=level,
-                top=top,
-            )
-
-
-def _along(domain: Domain, tile: Tile, levels: Range) -> Iterator[Launch]:
-    """Yield launches of threads along K: blocks of neighbouring columns, each in its parts."""
-    near, far = domain[tile.along - 1], domain[2 - tile.along]
-    parts = -(-(levels[1] - levels[0]) // tile.depth)
-    blocks = -(-near // (tile.block[1] * tile.rows)) * parts
-    for row in range(0, far, MAX_BLOCKS):
-        grid = (blocks, min(far - row, MAX_BLOCKS), 1)
-        yield Launch(grid, (*tile.block, 1), row, levels[0], levels[1])
+            yield Launch(grid, (*tile.block, 1), row + j_low, level, top)
 
 
 def inverse_of(deep: int) -> int:
@@ -106,15 +95,15 @@ def first_whole(i_low: int, tile: Tile) -> int:
     return -(-i_low // tile.width) * tile.width
 
 
-def _threads_along_i(entry: Entry, domain: Domain, tile: Tile) -> int:
-    """Return how many threads a row of tiles has.
+def tiles_along_i(entry: Entry, domain: Domain, tile: Tile) -> int:
+    """Return how many tiles a row has, those that its edges cut included."""
+    i_low, i_high = entry.kernel.extent[0]
+    return -(-(domain[0] + i_high - i_low // tile.width * tile.width) // tile.width)
 
-    Those of blocks that keep planes have a tile each. Others have a tile that no edge cuts, or a
-    point of a row of what is left over.
-    """
+
+def threads_along_i(entry: Entry, domain: Domain, tile: Tile) -> int:
+    """Return how many threads a row of tiles has: one a whole tile, one a point left over."""
     i_low, i_high = entry.kernel.extent[0]
     end = domain[0] + i_high
-    if tile.planes or entry.kernel.order is not Order.PARALLEL or entry.staged is not None:
-        return -(-(end - i_low // tile.width * tile.width) // tile.width)
     wholes = max(end - first_whole(i_low, tile), 0) // tile.width
     return wholes + (end - i_low - wholes * tile.width) * tile.rows

@@ -7,10 +7,10 @@ how they are measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
-__all__ = ["Block", "Domain", "Tile", "tile_words"]
+__all__ = ["Block", "Domain", "Tile", "in_grid_order", "tile_words"]
 
 #: Sizes along I, J and K.
 Domain: TypeAlias = tuple[int, int, int]
@@ -71,6 +71,11 @@ class Tile:
     def is_parted(self) -> bool:
         """Whether blocks run in strips or columns, one after the other."""
         return self.strip > 0 or self.column > 0
+
+
+def in_grid_order(tile: Tile) -> Tile:
+    """Return the tile without what only tiles of points have: planes, sums, an order of blocks."""
+    return replace(tile, planes=0, sums=False, strip=0, zigzag=False, column=0, backward=False)
 
 
 def tile_words(tile: Tile) -> str:

@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from halocline_engine.backends.cuda.kernels.choose import shared_bytes
+from halocline_engine.backends.cuda.kernels.choose import launches, shared_bytes
 from halocline_engine.backends.cuda.kernels.staged.tile import Room
 from halocline_engine.backends.cuda.model.entries import (
     Entry,
@@ -22,7 +22,7 @@ from halocline_engine.backends.cuda.model.entries import (
     parameters,
 )
 from halocline_engine.backends.cuda.model.intervals import level_range
-from halocline_engine.backends.cuda.model.launch import Launch, inverse_of, launches
+from halocline_engine.backends.cuda.model.launch import Launch, inverse_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import View, variant_of
 from halocline_engine.backends.cuda.runtime.machine import Kernels

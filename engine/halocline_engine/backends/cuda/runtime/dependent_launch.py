@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from halocline_engine.backends.cuda.kernels.choose import kernel_kind
+from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.tile import Tile
-from halocline_engine.ir.types import Order
 
 __all__ = ["SHORT", "following_tile", "may_follow"]
 
@@ -21,8 +22,7 @@ _THREADS = 256
 
 def may_follow(entry: Entry, tile: Tile) -> bool:
     """Whether a kernel loads in the plainest way: nothing that may move before it waits."""
-    plain = entry.kernel.order is Order.PARALLEL and entry.staged is None
-    return plain and not (tile.planes or tile.along or tile.share)
+    return kernel_kind(entry, tile) is POINTS and not tile.planes
 
 
 def following_tile(tile: Tile) -> Tile:

@@ -108,7 +108,7 @@ class CudaExecutable:
         self._scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
         self._own = tuple((name, dtype) for name, dtype in self._arrays if name in self._axes)
         self._loaded: dict[tuple[Variant, tuple[tuple[str, Tile], ...], bool], _Loaded] = {}
-        self._cuts = Cuts()
+        self._cuts = Cuts(self._entries)
         self._prepared: dict[CallKind, Prepared | CudaExecutable] = {}
         # Calls and arrays as they came, so that a call like one before is known at once.
         self._calls: dict[Hashable, Prepared | CudaExecutable] = {}
@@ -375,8 +375,7 @@ class CudaExecutable:
         def chosen() -> Mapping[str, Tile]:
             return tiles_of(self._schedule, kind.variant, kind.domain, choose)
 
-        staged = any(entry.staged is not None for entry in self._entries)
-        if choose is not self._tile_for or staged:
+        if choose is not self._tile_for:
             return chosen()
         return self._cuts.tiles(kind.variant, kind.domain, chosen)
 

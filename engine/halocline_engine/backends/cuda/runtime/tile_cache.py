@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from halocline_engine.backends.cuda.model.entries import Variant
+from halocline_engine.backends.cuda.kernels.choose import kernel_kind
+from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 
 __all__ = ["Cuts", "Tiles"]
@@ -26,9 +27,11 @@ class Cuts:
     """Tiles by the kind of arrays and the domain.
 
     The cost models take longer than a step, and the steps of a pass have domains that shrink by a
-    few rows each: those are cut as the first of them was. The bits do not depend on it.
+    few rows each: those are cut as the first of them was. The bits do not depend on it. `entries`
+    are the kernels of the program.
     """
 
+    entries: tuple[Entry, ...]
     _cuts: dict[tuple[Variant, int], list[tuple[Domain, Tiles]]] = field(
         default_factory=dict[tuple[Variant, int], list[tuple[Domain, Tiles]]]
     )
@@ -37,12 +40,15 @@ class Cuts:
         """Return the tiles of a domain that is near, or else those that `choose` makes."""
         known = self._cuts.setdefault((variant, domain[2]), [])
         for other, tiles in known:
-            if _near(domain, other) and not any(map(_bound, tiles.values())):
+            if _near(domain, other) and not self._has_one_domain(tiles):
                 return tiles
         tiles = choose()
         known.append((domain, tiles))
         del known[:-_KEPT]
         return tiles
+
+    def _has_one_domain(self, tiles: Tiles) -> bool:
+        return any(kernel_kind(entry, tiles[entry.name]).one_domain for entry in self.entries)
 
 
 def _near(one: Domain, other: Domain) -> bool:
@@ -55,8 +61,3 @@ def _near(one: Domain, other: Domain) -> bool:
         a == b or (min(a, b) >= _LARGE and abs(a - b) * _NEAR < b)
         for a, b in zip(one[:2], other[:2], strict=True)
     )
-
-
-def _bound(tile: Tile) -> bool:
-    """Whether a tile fits only the domain that it was made for."""
-    return bool(tile.along or tile.share)
