@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 from workloads import CASES, Case, Domain
 
-from halocline_engine.backends.cuda.entries import H200_CACHE
-from halocline_engine.backends.cuda.launch import Dim3
-from halocline_engine.backends.cuda.machine import Machine
-from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.model.entries import H200_CACHE
+from halocline_engine.backends.cuda.model.launch import Dim3
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
+from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.cache import Cache
 from halocline_engine.device.compile.compiler import compile_source, compiler_identity
 from halocline_engine.device.machine import current_machine
@@ -74,7 +74,7 @@ class _NoKernels:
 
 
 class CompilingMachine:
-    """`backends.cuda.machine.Machine` that compiles for an architecture and runs nothing."""
+    """A CUDA `Machine` that compiles for an architecture and runs nothing."""
 
     def __init__(self, architecture: str) -> None:
         self._architecture = architecture

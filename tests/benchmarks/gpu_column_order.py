@@ -41,11 +41,11 @@ from gpu_stencil import (
 )
 from workloads import CASES, NEAR, Case, Domain
 
-from halocline_engine.backends.cuda.choice import Choice
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.tiling import Block, Tile
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.autotune.choice import Choice
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.tile import Block, Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.device.launch.graphs import record
 from halocline_engine.device.machine import current_machine

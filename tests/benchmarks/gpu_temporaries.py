@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from differential import front
 from gpu_stencil import Clock
 
-from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.cache import Cache
 from halocline_engine.device.cupy_types import cupy

@@ -10,8 +10,8 @@ import pytest
 from programs import Box, drawn, reference, scheduled
 from tile_choices import changed
 
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiles import TileFor
+from halocline_engine.backends.cuda.kernels.choose import TileFor
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.device.machine import CudaMachine
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from halocline_engine.backends.cuda.memory import PitchedMemory
+from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.device.compile.modules import DeviceKernels
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.device.memory.staging import reserve

@@ -11,8 +11,8 @@ from plane_programs import PROGRAMS
 from programs import Box, drawn, reference, scheduled
 from tile_choices import changed
 
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiles import TileFor, tile_for
+from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.device.machine import CudaMachine
 

@@ -10,7 +10,7 @@ import pytest
 from programs import DIFFUSION, drawn
 
 import halocline_engine as he
-from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.schedule.options import Options, Temporaries

@@ -12,8 +12,8 @@ from programs import COLUMNS, DIFFUSION, MASKED, drawn, levels_schedule, schedul
 from tile_choices import changed
 
 import halocline_engine as he
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiling import Block
+from halocline_engine.backends.cuda.model.tile import Block
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.device.streams import own_stream

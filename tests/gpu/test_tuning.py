@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from programs import COLUMNS, DIFFUSION, Box, drawn, reference, scheduled
 
-from halocline_engine.backends.cuda.tuned import TunedExecutable
-from halocline_engine.backends.cuda.tuner import Device, Tuner
-from halocline_engine.backends.cuda.tunings import Tunings
+from halocline_engine.backends.cuda.autotune.executable import TunedExecutable
+from halocline_engine.backends.cuda.autotune.store import Tunings
+from halocline_engine.backends.cuda.autotune.tuner import Device, Tuner
 from halocline_engine.cache import Cache
 from halocline_engine.device.launch.stopwatch import seconds_of
 from halocline_engine.device.machine import CudaMachine

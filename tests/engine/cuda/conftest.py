@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from emulation.machine import EmulatedMachine
 
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiles import TileFor, tile_for
+from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.schedule.nodes import Schedule
 

@@ -13,11 +13,11 @@ from emulation.machine import EmulatedMachine
 from programs import SCALED, Box, drawn, scheduled
 
 from halocline_engine.backends.base import TuneMode
-from halocline_engine.backends.cuda.launch import Dim3
-from halocline_engine.backends.cuda.trial import COMPILING
-from halocline_engine.backends.cuda.tuned import TunedExecutable
-from halocline_engine.backends.cuda.tuner import Device, Tuner
-from halocline_engine.backends.cuda.tunings import Tunings
+from halocline_engine.backends.cuda.autotune.executable import TunedExecutable
+from halocline_engine.backends.cuda.autotune.store import Tunings
+from halocline_engine.backends.cuda.autotune.trial import COMPILING
+from halocline_engine.backends.cuda.autotune.tuner import Device, Tuner
+from halocline_engine.backends.cuda.model.launch import Dim3
 from halocline_engine.cache import Cache
 from halocline_engine.errors import CapacityError, DeviceError
 from halocline_engine.schedule.nodes import Schedule

@@ -11,10 +11,10 @@ import pytest
 from emulation.machine import EmulatedMachine
 from programs import COLUMNS, DIFFUSION, SCALED, Box, drawn, reference, scheduled
 
-from halocline_engine.backends.cuda.candidates import candidates
-from halocline_engine.backends.cuda.choice import Choice, choice_from, choice_text
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.autotune.candidates import candidates
+from halocline_engine.backends.cuda.autotune.choice import Choice, choice_from, choice_text
+from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.schedule.tune import proposed
 from halocline_engine.schedule.tune_cost import Chip

@@ -7,9 +7,9 @@ from nvidia import compiled_everywhere, table
 from programs import scheduled
 
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.tiling import Domain
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.tile import Domain
+from halocline_engine.backends.cuda.model.views import usual_variant
 
 #: A point a thread, as a small domain has it, and tiles. Other numbers draw programs that break a
 #: rule of the language, or take seconds each: points, both orders of levels, several kernels.

@@ -15,9 +15,9 @@ from programs import COLUMNS, DIFFUSION, MASKED, SCALED, levels_schedule, schedu
 
 from halocline_engine.backends.cuda.build import CudaArtifact, CudaBackend
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.entries import Stride, Variant, arrays_of
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.entries import Stride, Variant, arrays_of
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.ir.nodes import FUNCTIONS
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule

@@ -11,7 +11,7 @@ import pytest
 from emulation.machine import EmulatedMachine, EmulationError
 from numpy.typing import NDArray
 
-from halocline_engine.backends.cuda.prelude import prelude
+from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.device.compile.compiler import compile_source
 
 Array = NDArray[Any]

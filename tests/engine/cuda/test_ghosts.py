@@ -17,8 +17,8 @@ from nvidia import ARCHITECTURES
 import halocline_engine as he
 from halocline_engine.analysis import boundaries
 from halocline_engine.analysis.boundaries import Kind
-from halocline_engine.backends.cuda.follow import ANNOUNCE, WAIT
-from halocline_engine.backends.cuda.ghosts import GhostFiller, emit_ghosts
+from halocline_engine.backends.cuda.runtime.ghosts import GhostFiller, emit_ghosts
+from halocline_engine.backends.cuda.text.dependent_launch import ANNOUNCE, WAIT
 from halocline_engine.backends.ghosts import Ends, Framed, Rule, Side
 from halocline_engine.cache import Cache
 from halocline_engine.device.compile.compiler import compile_source

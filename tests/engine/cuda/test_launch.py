@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from halocline_engine.backends.cuda.entries import Entry
-from halocline_engine.backends.cuda.launch import (
+from halocline_engine.backends.cuda.kernels.choose import launches
+from halocline_engine.backends.cuda.model.entries import Entry
+from halocline_engine.backends.cuda.model.launch import (
     MAX_BLOCKS,
     Launch,
     first_whole,
     inverse_of,
-    launches,
 )
-from halocline_engine.backends.cuda.tiling import Block, Tile
+from halocline_engine.backends.cuda.model.tile import Block, Tile
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Kernel

@@ -13,13 +13,13 @@ from programs import Box, drawn, reference, scheduled
 from tile_choices import changed
 
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.entries import Stride, entries_of
-from halocline_engine.backends.cuda.plane_tile import shared_bytes
-from halocline_engine.backends.cuda.planes import planes_of
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.tiling import Tile
-from halocline_engine.backends.cuda.views import usual_variant
-from halocline_engine.backends.cuda.windows import windows
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.kernels.points.plane_tile import shared_bytes
+from halocline_engine.backends.cuda.kernels.points.planes import planes_of
+from halocline_engine.backends.cuda.kernels.points.windows import windows
+from halocline_engine.backends.cuda.model.entries import Stride, entries_of
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.ir.types import DType
 

@@ -23,8 +23,8 @@ from programs import (
 )
 from tile_choices import changed
 
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiling import Block
+from halocline_engine.backends.cuda.model.tile import Block
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.types import Order
 

@@ -15,8 +15,8 @@ from programs import DIFFUSION
 from tile_choices import changed
 
 from halocline_engine.backends.cuda.build import CudaBackend
-from halocline_engine.backends.cuda.entries import entries_of
-from halocline_engine.backends.cuda.staged_code import waits
+from halocline_engine.backends.cuda.kernels.staged.text import waits
+from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.errors import ProgramError
 from halocline_engine.schedule.options import Options, Temporaries
 from halocline_engine.schedule.plan import plan
@@ -108,7 +108,7 @@ def test_a_barrier_left_out_is_seen(
     def none(staged: Any, *, again: bool) -> tuple[bool, ...]:
         return (False,) * len(waits(staged, again=again))
 
-    monkeypatch.setattr("halocline_engine.backends.cuda.staged_code.waits", none)
+    monkeypatch.setattr("halocline_engine.backends.cuda.kernels.staged.text.waits", none)
     domain = (70, 19, 3)
     given = inputs(made, facts, domain)
     expected = judged(made, facts, given, domain, {})

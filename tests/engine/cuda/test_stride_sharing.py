@@ -6,15 +6,15 @@ from cubin import resources
 from programs import DIFFUSION, scheduled
 
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.entries import (
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.entries import (
     StrideValue,
     Variant,
     arrays_of,
     entries_of,
     parameters,
 )
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.schedule.nodes import Schedule
 

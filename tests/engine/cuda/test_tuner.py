@@ -18,12 +18,12 @@ from idle import DOMAIN, FAST, USUAL, Bench, IdleMachine
 from programs import DIFFUSION, SCALED, Box, drawn, reference, scheduled
 
 import halocline_engine as he
-from halocline_engine.backends.cuda.choice import Choice, choice_from, choice_text
-from halocline_engine.backends.cuda.launch import Dim3
-from halocline_engine.backends.cuda.run import CudaExecutable
-from halocline_engine.backends.cuda.tiling import Tile
-from halocline_engine.backends.cuda.tuned import TunedExecutable
-from halocline_engine.backends.cuda.tuner import Device, Tuner
+from halocline_engine.backends.cuda.autotune.choice import Choice, choice_from, choice_text
+from halocline_engine.backends.cuda.autotune.executable import TunedExecutable
+from halocline_engine.backends.cuda.autotune.tuner import Device, Tuner
+from halocline_engine.backends.cuda.model.launch import Dim3
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.errors import ArgumentError, DeviceError
 from halocline_engine.schedule.tune_cost import Chip

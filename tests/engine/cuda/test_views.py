@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from programs import MASKED, scheduled
 
-from halocline_engine.backends.cuda.entries import Stride
-from halocline_engine.backends.cuda.views import View, usual_variant, variant_of, view_of
+from halocline_engine.backends.cuda.model.entries import Stride
+from halocline_engine.backends.cuda.model.views import View, usual_variant, variant_of, view_of
 
 ANY, ONE, NONE = Stride.ANY, Stride.ONE, Stride.NONE
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from halocline_engine.backends.cuda.entries import Entry, Variant
-from halocline_engine.backends.cuda.tiles import TileFor, tile_for
-from halocline_engine.backends.cuda.tiling import Domain, Tile
+from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for
+from halocline_engine.backends.cuda.model.entries import Entry, Variant
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["changed"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fake_cupy import FakeCupy
 
-from halocline_engine.backends.cuda.memory import PitchedMemory
+from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.device import machine as machine_module
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.device.memory import staging as memory

@@ -12,9 +12,9 @@ from nvidia import compiled_everywhere, table
 
 from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.tiling import Domain
-from halocline_engine.backends.cuda.views import usual_variant
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.tile import Domain
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Program

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from halocline_engine.backends.cuda.layout import (
+from halocline_engine.backends.cuda.model.layout import (
     DEVICE_ALIGNMENT,
     DEVICE_LAYOUT,
     StorageInfo,

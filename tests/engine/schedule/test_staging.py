@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from differential import front
 
-from halocline_engine.backends.cuda.block_layout import BlockLayout
+from halocline_engine.backends.cuda.kernels.staged.block_layout import BlockLayout
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Expr, Read
 from halocline_engine.ir.walk import rewrite_statement

@@ -1,4 +1,4 @@
-"""Schedules as CUDA C++: pure text from frozen nodes.
+"""CUDA C++ of a schedule: pure text from frozen nodes.
 
 Every pointer stands at the domain's first point of its array, so offsets are signed, and arrays
 of one stride kind share one offset. A PARALLEL kernel computes a few rows of points in a thread,
@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import fill
 
-from halocline_engine.backends.cuda.body import Scope
-from halocline_engine.backends.cuda.columns import columns
-from halocline_engine.backends.cuda.entries import (
+from halocline_engine.backends.cuda.kernels.choose import kernel_kind
+from halocline_engine.backends.cuda.model.entries import (
     Arg,
+    BlockPointer,
     Entry,
     Pointer,
-    RoomPointer,
     ScalarValue,
     Size,
     StrideValue,
@@ -28,15 +27,12 @@ from halocline_engine.backends.cuda.entries import (
     is_guarded,
     parameters,
 )
-from halocline_engine.backends.cuda.follow import WAIT
-from halocline_engine.backends.cuda.levels import levels
-from halocline_engine.backends.cuda.points import points
-from halocline_engine.backends.cuda.prelude import prelude
-from halocline_engine.backends.cuda.rings import rings
-from halocline_engine.backends.cuda.spell import TYPES
-from halocline_engine.backends.cuda.staged_code import staged_code
-from halocline_engine.backends.cuda.tiling import Tile
-from halocline_engine.ir.types import DType, Order
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.text.dependent_launch import WAIT
+from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.prelude import prelude
+from halocline_engine.backends.cuda.text.statements import Scope
+from halocline_engine.ir.types import DType
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["emit"]
@@ -112,7 +108,7 @@ def _kernel(
         for arg in parameters(entry, schedule, variant, tile)
     )
     wrapped = fill(arguments, 92, initial_indent="    ", subsequent_indent="    ")
-    body = _body(entry, schedule, variant, scope, tile)
+    body = kernel_kind(entry, tile).text(entry, schedule, variant, scope, tile)
     lines = [
         f'extern "C" __global__ void __launch_bounds__({tile.threads}) {entry.name}(',
         f"{wrapped}) {{",
@@ -138,19 +134,5 @@ def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follo
             return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
         case ScalarValue(name):
             return f"const {TYPES[names.dtypes[name]]} {names.scalars[name]}"
-        case RoomPointer(room, dtype):
-            return f"{TYPES[dtype]}* {room}"
-
-
-def _body(
-    entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
-) -> list[str]:
-    if entry.staged is not None:
-        return staged_code(entry, entry.staged, scope, tile)
-    if tile.along:
-        return levels(entry, schedule, variant, scope, tile)
-    if tile.share:
-        return rings(entry, schedule, variant, scope, tile)
-    if entry.kernel.order is Order.PARALLEL:
-        return points(entry, scope, tile)
-    return columns(entry, schedule, variant, scope, tile)
+        case BlockPointer(name, dtype):
+            return f"{TYPES[dtype]}* {name}"

@@ -1,30 +1,31 @@
-"""In which order blocks go through large domains, as text and as a picture of what caches hold.
+"""Descriptions of the order in which blocks go through large domains.
 
-It is what the cost models choose for the cache of an H200; what a call has is told by its tiles.
+They show, as text and as a picture of what caches hold, what the cost models choose for the cache
+of an H200; what a call has is told by its tiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from halocline_engine.backends.cuda.entries import Entry, entries_of
-from halocline_engine.backends.cuda.tiles import tiles_of
-from halocline_engine.backends.cuda.tiling import Domain, Tile
-from halocline_engine.backends.cuda.views import usual_variant
-from halocline_engine.ir.types import Order
+from halocline_engine.backends.cuda.kernels.choose import kernel_kind, tiles_of
+from halocline_engine.backends.cuda.kernels.points.kind import POINTS
+from halocline_engine.backends.cuda.model.entries import Entry, entries_of
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.ir.walk import accesses_of
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.traversal.column_model import Reads
 from halocline_engine.schedule.traversal.pictures import Scene, draw_text, sketch
 
-__all__ = ["walk_lines"]
+__all__ = ["block_order_lines"]
 
 #: Levels that no cache of a device holds a few of, and rows of one level that are as long.
 _LARGE: Domain = (4096, 4096, 128)
 _LONG: Domain = (1 << 20, 4096, 1)
 
 
-def walk_lines(schedule: Schedule) -> Iterator[str]:
+def block_order_lines(schedule: Schedule) -> Iterator[str]:
     """Yield how blocks go through a large domain and through long rows, and draw the first order.
 
     There is nothing to tell of kernels whose threads or blocks stay with a column from its first
@@ -36,7 +37,7 @@ def walk_lines(schedule: Schedule) -> Iterator[str]:
         tile, scene = large[entry.name], _levels(entry)
         if scene is None:
             tile, scene = long[entry.name], _rows(entry)
-        if scene is None or entry.kernel.order is not Order.PARALLEL or tile.along or tile.share:
+        if scene is None or kernel_kind(entry, tile) is not POINTS:
             continue
         domain = _LARGE if tile is large[entry.name] else _LONG
         yield f"{entry.name} on {' x '.join(map(str, domain))} points: {_words(tile)}"

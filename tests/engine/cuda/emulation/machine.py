@@ -3,8 +3,8 @@
 Everything but the device itself is the real thing: the text, the packing of arguments, the launch
 geometry and the layout of memory.
 
-Generated code runs through `EmulatedMachine` as `backends.cuda.machine.Machine`. A source of one's
-own, with templates and `extern "C"` kernels, runs through `run`, on NumPy arrays in place:
+Generated code runs through `EmulatedMachine` as `backends.cuda.runtime.machine.Machine`. A source
+of one's own, with templates and `extern "C"` kernels, runs through `run`, on NumPy arrays in place:
 
     machine = EmulatedMachine(emulation_folder, descending=True)
     machine.run(text, "kernel", (2, 1, 1), (64, 1, 1), array, np.int32(7), shared=1024)
@@ -20,7 +20,7 @@ kernels are run in all three: ascending, `descending=True`, and mixed up by a nu
 What there is: static `__shared__` arrays inside functions and one `extern __shared__` array, all
 NaN when a block begins; `__syncthreads` (also `_count`, `_or`, `_and`), `__syncwarp`, shuffles,
 ballots; loads and stores with cache hints, vector types, atomics, fences. Beyond CUDA's own names
-there are those of `backends.cuda.cooperation`: `copy_async4/8/16(shared, global)` and their
+there are those of `backends.cuda.text.async_copies`: `copy_async4/8/16(shared, global)` and their
 `copy_async_commit()`, `copy_async_wait<N>()`, `copy_async_wait_all()`; barriers of some warps,
 `named_sync(number, threads)` and `named_arrive(number, threads)`. A wrong index into static arrays
 is not seen.
@@ -43,9 +43,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.cuda.build import CudaBackend
-from halocline_engine.backends.cuda.entries import H200_CACHE
-from halocline_engine.backends.cuda.launch import Dim3
-from halocline_engine.backends.cuda.run import CudaExecutable
+from halocline_engine.backends.cuda.model.entries import H200_CACHE
+from halocline_engine.backends.cuda.model.launch import Dim3
+from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.schedule.nodes import Schedule
 
@@ -183,7 +183,7 @@ class EmulatedArtifact:
 
 
 class EmulatedMachine:
-    """`backends.cuda.machine.Machine` on the host; loaded libraries lie in `folder`.
+    """`backends.cuda.runtime.machine.Machine` on the host; loaded libraries lie in `folder`.
 
     Threads and blocks run from the first to the last, or the other way round if `descending`, or
     mixed up by a number above 0, `shuffled`. With `follows`, short kernels are emitted as for a

@@ -1,0 +1,1 @@
+"""Measurement and choice of tiles for a program on a device."""

@@ -1,0 +1,1 @@
+"""Kinds of kernels: their text, their tiles and their launches."""

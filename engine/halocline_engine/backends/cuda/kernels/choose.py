@@ -1,0 +1,80 @@
+"""Choice of the kind of each kernel and of its tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
+from halocline_engine.backends.cuda.kernels.kind import KernelKind
+from halocline_engine.backends.cuda.kernels.levels.kind import LEVELS
+from halocline_engine.backends.cuda.kernels.points.kind import POINTS
+from halocline_engine.backends.cuda.kernels.rolling.kind import ROLLING
+from halocline_engine.backends.cuda.kernels.staged.kind import STAGED
+from halocline_engine.backends.cuda.model.entries import Entry, Variant, entries_of
+from halocline_engine.backends.cuda.model.launch import Launch
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.ir.extent import Range
+from halocline_engine.ir.types import Order
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["TileFor", "kernel_kind", "launches", "shared_bytes", "tile_for", "tiles_of"]
+
+#: Chooses the tile of a kernel for a kind of call.
+TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
+#: The first of these that proposes a tile gets the kernel; the last one takes every kernel.
+_KINDS = (STAGED, COLUMNS, LEVELS, ROLLING, POINTS)
+
+
+def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
+    """Return the kind of kernel that a tile makes of an entry."""
+    if entry.staged is not None:
+        return STAGED
+    if entry.kernel.order is not Order.PARALLEL:
+        return COLUMNS
+    if tile.along:
+        return LEVELS
+    return ROLLING if tile.share else POINTS
+
+
+def tile_for(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
+    """Return the tile that the cost models choose."""
+    proposed = (kind.tile(entry, schedule, variant, domain) for kind in _KINDS)
+    return next(tile for tile in proposed if tile is not None)
+
+
+def tiles_of(
+    schedule: Schedule, variant: Variant, domain: Domain, choose: TileFor = tile_for
+) -> Mapping[str, Tile]:
+    """Return the tile of every kernel by its name in the code, cut down to what it can have."""
+    return {
+        entry.name: _fitted(
+            choose(entry, schedule, variant, domain), entry, schedule, variant, domain
+        )
+        for entry in entries_of(schedule)
+    }
+
+
+def shared_bytes(
+    entry: Entry, schedule: Schedule, variant: Variant, tile: Tile, domain: Domain
+) -> int:
+    """Return how many bytes of dynamic shared memory a block of a kernel has."""
+    return kernel_kind(entry, tile).shared_bytes(entry, schedule, variant, tile, domain)
+
+
+def launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterator[Launch]:
+    """Yield the launches that cover the domain widened by the kernel's extent.
+
+    `levels` are computed, the last one not included; a column kernel takes no notice of them.
+    """
+    return kernel_kind(entry, tile).launches(entry, domain, tile, levels)
+
+
+def _fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
+    """Return a tile cut down to what the kernel can have; of the plain kind if not of its own."""
+    found = kernel_kind(entry, tile).fit(tile, entry, schedule, variant, domain)
+    if found is not None:
+        return found
+    plain = replace(tile_for(entry, schedule, variant, domain), along=0, share=0)
+    return kernel_kind(entry, plain).fit(plain, entry, schedule, variant, domain) or plain

@@ -1,0 +1,1 @@
+"""FORWARD and BACKWARD kernels: a thread computes a column."""

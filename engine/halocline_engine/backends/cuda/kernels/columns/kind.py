@@ -1,0 +1,52 @@
+"""The kind of FORWARD and BACKWARD kernel, whose threads compute a column each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from halocline_engine.backends.cuda.kernels.columns.text import columns_text
+from halocline_engine.backends.cuda.kernels.columns.tile import (
+    columns_fitted,
+    columns_tile,
+    shared_bytes,
+)
+from halocline_engine.backends.cuda.kernels.kind import KernelKind
+from halocline_engine.backends.cuda.model.entries import Entry, Variant
+from halocline_engine.backends.cuda.model.launch import Launch, launches, tiles_along_i
+from halocline_engine.backends.cuda.model.tile import Domain, Tile, in_grid_order
+from halocline_engine.ir.extent import Range
+from halocline_engine.ir.types import Order
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["COLUMNS"]
+
+
+def _tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
+    if entry.kernel.order is Order.PARALLEL:
+        return None
+    return columns_tile(entry, schedule, variant, domain)
+
+
+def _fit(
+    tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
+) -> Tile | None:
+    """Return a column's tile; one for levels or a rolling window was made for points."""
+    if tile.along or tile.share:
+        return None
+    return columns_fitted(in_grid_order(tile), entry, schedule, variant, domain)
+
+
+def _launches(entry: Entry, domain: Domain, tile: Tile, _levels: Range) -> Iterator[Launch]:
+    """Yield launches of whole columns, whatever levels are asked for."""
+    return launches(entry, domain, tile, (0, 1), tiles_along_i(entry, domain, tile))
+
+
+COLUMNS = KernelKind(
+    tile=_tile,
+    fit=_fit,
+    text=columns_text,
+    shared_bytes=lambda entry, schedule, _variant, tile, domain: shared_bytes(
+        entry, schedule, tile, domain
+    ),
+    launches=_launches,
+)

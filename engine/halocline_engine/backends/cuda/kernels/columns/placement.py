@@ -1,0 +1,93 @@
+"""Storage placement: temporaries of a column in registers, in shared memory, or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from halocline_engine.backends.cuda.kernels.columns.passes import (
+    Carry,
+    Pass,
+    always_assigned,
+    carries,
+    passes_of,
+)
+from halocline_engine.backends.cuda.model.entries import entries_of
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section
+from halocline_engine.schedule.storage.column_fusion import private
+from halocline_engine.schedule.storage.coverage import exposed
+
+__all__ = ["Placement", "column_bytes", "placement_of", "served", "without_memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What becomes of the buffers that the columns of a kernel use each for itself.
+
+    Those in `variables` are never looked up: each value is read on the level that makes it or on
+    the next one. Those in `shared` have all their levels in shared memory, in this order. The rest
+    are in memory.
+    """
+
+    variables: frozenset[str]
+    shared: tuple[Buffer, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The buffers that need no memory."""
+        return self.variables | {buffer.name for buffer in self.shared}
+
+
+def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
+    """Return where the columns of a kernel keep their own buffers under a tile."""
+    own = private(schedule, kernel)
+    names = frozenset(buffer.name for buffer in own)
+    variables = served(kernel, names)
+    rest = [buffer for buffer in own if buffer.name not in variables]
+    rest.sort(key=lambda buffer: -buffer.dtype.itemsize)
+    return Placement(variables, tuple(rest) if tile.on_chip else ())
+
+
+def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[str]:
+    """Return the buffers that need no memory; `tiles` gives the tile of each kernel by its name."""
+    return frozenset(
+        name
+        for entry in entries_of(schedule)
+        for name in placement_of(entry.kernel, schedule, tiles[entry.name]).names
+    )
+
+
+def column_bytes(kernel: Kernel, schedule: Schedule) -> int:
+    """Return the bytes that a level of a column would have in shared memory."""
+    shared = placement_of(kernel, schedule, Tile((1, 1), on_chip=True)).shared
+    return sum(buffer.dtype.itemsize for buffer in shared)
+
+
+def served(kernel: Kernel, names: frozenset[str]) -> frozenset[str]:
+    """Return the arrays of which variables have every value that the kernel reads.
+
+    `names` are the arrays that may be carried.
+    """
+    places = list(_sections(kernel, names))
+    return frozenset(name for name in names if all(_has(name, *where) for where in places))
+
+
+def _sections(kernel: Kernel, names: frozenset[str]) -> Iterator[tuple[Pass, Section, Carry]]:
+    for one in passes_of(kernel):
+        for section, carry in zip(one.sections, carries(one, names), strict=True):
+            yield one, section, carry
+
+
+def _has(name: str, one: Pass, section: Section, carry: Carry) -> bool:
+    offsets = {read.offset for read in reads(section.body) if read.name == name}
+    is_written = any(assign.target == name for assign in assignments(section.body))
+    if is_written and (
+        name not in always_assigned(section) or (0, 0, 0) in exposed(section.body, name)
+    ):
+        return False
+    if not is_written and (0, 0, 0) in offsets:
+        return False
+    away = offsets - {(0, 0, 0)}
+    return not away or (away == {(0, 0, one.step)} and name in carry.before - carry.loaded)

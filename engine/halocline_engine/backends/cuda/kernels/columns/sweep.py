@@ -1,0 +1,433 @@
+"""The sweep of a column: its loops over the levels of its sections, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from halocline_engine.backends.cuda.kernels.columns.early_loads import (
+    NODES,
+    Hint,
+    Stream,
+    early_reads,
+    hint_of,
+    load,
+    loaded_bytes,
+    nodes_of,
+    streams_of,
+)
+from halocline_engine.backends.cuda.kernels.columns.passes import (
+    Carry,
+    Pass,
+    always_assigned,
+    carries,
+    passes_of,
+)
+from halocline_engine.backends.cuda.kernels.columns.placement import Placement, served
+from halocline_engine.backends.cuda.model.entries import Entry, Stride
+from halocline_engine.backends.cuda.model.intervals import is_single
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.fragments import (
+    bound,
+    indent,
+    offsets,
+    section_body,
+    signed,
+    touched,
+)
+from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
+from halocline_engine.ir.nodes import Offset
+from halocline_engine.ir.types import DType, Order
+from halocline_engine.ir.walk import reads
+from halocline_engine.schedule.nodes import Section
+from halocline_engine.schedule.storage.coverage import exposed
+
+__all__ = ["ColumnSweep"]
+
+#: The most elements that the sections of one level load early in a pass.
+_EARLY = 16
+#: The most levels of a round in a pass that loads less than another one.
+_LONGEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A section with what it carries, its streams, and the variables of single early loads."""
+
+    section: Section
+    carry: Carry
+    streams: tuple[Stream, ...]
+    early: Mapping[tuple[str, Offset], str]
+
+    @property
+    def is_single(self) -> bool:
+        return is_single(self.section.interval)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSweep:
+    """Writes one pass of a column kernel under a tile."""
+
+    entry: Entry
+    one: Pass
+    scope: Scope
+    placement: Placement
+    tile: Tile
+    parts: tuple[_Part, ...]
+    served: frozenset[str]
+
+    @staticmethod
+    def of(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile) -> ColumnSweep:
+        """Return the writer of a pass.
+
+        Where levels load less than those of another pass, rounds are longer, so that as many bytes
+        are under way.
+        """
+        tile = replace(tile, ahead=_ahead(entry, one, scope, placement, tile))
+        carriers = frozenset(entry.arrays) - scope.guarded
+        carried = carries(one, carriers)
+        arrays = frozenset(entry.arrays) - placement.names
+        flat = {name for name in arrays if scope.kinds[name][1][2] is Stride.NONE}
+        parts: list[_Part] = []
+        streams = early = 0
+        for section, carry in zip(one.sections, carried, strict=True):
+            own: tuple[Stream, ...] = ()
+            single: dict[tuple[str, Offset], str] = {}
+            if tile.ahead:
+                if not is_single(section.interval):
+                    own = streams_of(entry, one, section, arrays - flat, streams)
+                streaming = {stream.name for stream in own}
+                for read in early_reads(section, one, arrays):
+                    if read.name not in streaming and early < _EARLY:
+                        single[read.name, read.offset] = f"e{early}"
+                        early += 1
+            streams += len(own)
+            parts.append(_Part(section, carry, own, single))
+        return ColumnSweep(
+            entry, one, scope, placement, tile, tuple(parts), served(entry.kernel, carriers)
+        )
+
+    def lines(self) -> list[str]:
+        """Return the pass: what its sections share, then one after the other.
+
+        Loads for the first loop are under way before the sections ahead of it are computed.
+        """
+        lines = [f"{self._type(name)} {self._before(name)} = 0;" for name in self._carried()]
+        first = next((part for part in self.parts if part.streams), None)
+        lines += [line for part in self.parts for line in self._declared_early(part)]
+        lines += [line for part in self._ahead_of(first) for line in self._early(part)]
+        if first is not None:
+            lines += self._fill(first)
+        for part in self.parts:
+            if part.streams and part is not first:
+                lines += self._fill(part)
+            lines += ["{", *indent(self._section(part)), "}"]
+        return lines
+
+    def _carried(self) -> list[str]:
+        found = {name for part in self.parts for name in part.carry.before}
+        return [name for name in self.entry.arrays if name in found]
+
+    def _ahead_of(self, first: _Part | None) -> Iterator[_Part]:
+        """Yield the sections up to the first loop, or all where there is none."""
+        for part in self.parts:
+            yield part
+            if part is first:
+                return
+
+    def _behind(self, part: _Part) -> Iterator[_Part]:
+        """Yield the sections behind a loop, up to the next one."""
+        for later in self.parts[self.parts.index(part) + 1 :]:
+            yield later
+            if later.streams:
+                return
+
+    def _declared_early(self, part: _Part) -> list[str]:
+        return [f"{self._type(name)} {variable};" for (name, _), variable in part.early.items()]
+
+    def _early(self, part: _Part) -> list[str]:
+        """Return the loads of single elements, at the first level of a section."""
+        if not part.early:
+            return []
+        loads = [
+            f"{variable} = {load(self.scope, name, offset, self._hint(name))};"
+            for (name, offset), variable in part.early.items()
+        ]
+        names = [name for name, _ in part.early]
+        level = f"[[maybe_unused]] const int k = {self._first(part)};"
+        inner = [level, *self._offsets(names), *loads]
+        return ["{", *indent(inner), "}"]
+
+    def _fill(self, part: _Part) -> list[str]:
+        """Return the register queues of a section, with the elements of its first levels."""
+        lines: list[str] = []
+        kept: list[str] = []
+        loads: list[str] = []
+        for stream in part.streams:
+            kind = self._type(stream.name)
+            lines.append(f"{kind} {stream.queue}[{2 * self.tile.ahead}];")
+            for age in range(1, stream.ages + 1):
+                lines.append(f"{kind} {stream.variable(age)};")
+                kept.append(f"{stream.variable(age)} = {self._load(stream, stream.at(age))};")
+            loads.append(f"{stream.queue}[q] = {self._load(stream, stream.at(0))};")
+        names = [stream.name for stream in part.streams]
+        if kept:
+            aged = [stream.name for stream in part.streams if stream.ages]
+            inner = [f"const int k = {self._first(part)};", *self._offsets(aged), *kept]
+            lines += ["{", *indent(inner), "}"]
+        sign = "+" if self.one.step < 0 else "-"
+        inner = [
+            f"const int k = {self._first(part)} {sign} min(q, {self._count(part)} - 1);",
+            *self._offsets(names),
+            *loads,
+        ]
+        return [
+            *lines,
+            "#pragma unroll",
+            f"for (int q = 0; q < {self.tile.ahead}; ++q) {{",
+            *indent(inner),
+            "}",
+        ]
+
+    def _section(self, part: _Part) -> list[str]:
+        """Return the levels of a section."""
+        names = touched(part.section) - self.placement.names
+        start = [
+            f"[[maybe_unused]] int k = {self._first(part)};",
+            *(f"[[maybe_unused]] {o.removeprefix('const ')}" for o in self._offsets(names)),
+            *self._loaded(part.carry),
+        ]
+        if part.is_single:
+            return [*start, *self._level(part)]
+        steps = self._steps(names)
+        if part.streams:
+            return [*start, *self._rounds(part, steps)]
+        low, high = bound(part.section.interval.start), bound(part.section.interval.end)
+        test = f"k < {high}" if self.one.step < 0 else f"k >= {low}"
+        return [*start, f"while ({test}) {{", *indent([*self._level(part), *steps]), "}"]
+
+    def _rounds(self, part: _Part, steps: list[str]) -> list[str]:
+        """Return the levels of a section in rounds of `ahead` levels.
+
+        The elements of the next round are on their way, all together, while a round is computed,
+        and those of the sections behind the loop with the last ones.
+        """
+        ahead, count = self.tile.ahead, self._count(part)
+        even = [*self._level(part, 0), *steps]
+        odd = [*self._level(part, ahead), *steps]
+        return [
+            f"const int count = {count};",
+            "int at = 0;",
+            f"for (; at + {2 * ahead} <= count; at += {2 * ahead}) {{",
+            *indent(self._next(part, ahead, ahead)),
+            *indent(_unrolled(ahead, even)),
+            *indent(self._next(part, 0, ahead, f"at + {2 * ahead} + q < count")),
+            *indent(_unrolled(ahead, odd)),
+            "}",
+            *(line for later in self._behind(part) for line in self._early(later)),
+            *self._rest(part, count, even, odd),
+        ]
+
+    def _rest(self, part: _Part, count: str, even: list[str], odd: list[str]) -> list[str]:
+        """Return the levels that do not fill two rounds.
+
+        Where their number is not known, each has a branch, which no load is moved across.
+        """
+        ahead = self.tile.ahead
+        if count.isdecimal():
+            rest = int(count) % (2 * ahead)
+            over = max(rest - ahead, 0)
+            return [
+                *self._next(part, ahead, over),
+                *_unrolled(min(rest, ahead), even),
+                *_unrolled(over, odd),
+            ]
+        return [
+            *self._next(part, ahead, ahead - 1, f"at + {ahead} + q < count"),
+            *_unrolled(ahead, ["if (at + q < count) {", *indent(even), "}"]),
+            *_unrolled(ahead - 1, [f"if (at + {ahead} + q < count) {{", *indent(odd), "}"]),
+        ]
+
+    def _next(self, part: _Part, place: int, number: int, test: str = "") -> list[str]:
+        """Return the loads of the next round, into the queues from a place on."""
+        sign = "+" if self.one.step < 0 else "-"
+        loads = [
+            f"{stream.queue}[{place} + q] = {self._load(stream, stream.at(0))};"
+            for stream in part.streams
+        ]
+        offsets = self._offsets([stream.name for stream in part.streams])
+        lines = [
+            f"const int next = k {sign} ({self.tile.ahead} + q);",
+            "{",
+            *indent(["const int k = next;", *offsets, *loads]),
+            "}",
+        ]
+        return _unrolled(number, [f"if ({test}) {{", *indent(lines), "}"] if test else lines)
+
+    def _count(self, part: _Part) -> str:
+        """Return how many levels a section has, as a number where that is known."""
+        start, end = part.section.interval.start, part.section.interval.end
+        levels = self.tile.levels
+        if levels or start.from_end == end.from_end:
+            return str(end.level(levels) - start.level(levels))
+        return f"nk{signed(end.offset - start.offset)}"
+
+    def _steps(self, names: Iterable[str]) -> list[str]:
+        """Return the steps to the next level."""
+        sign = "+" if self.one.step < 0 else "-"
+        kinds = dict(sorted(self.scope.kinds[n] for n in self.entry.arrays if n in names))
+        moves = [
+            f"o{number} {sign}= s{number}k;"
+            for number, kind in kinds.items()
+            if kind[2] is not Stride.NONE
+        ]
+        return [*moves, f"{sign}{sign}k;"]
+
+    def _loaded(self, carry: Carry) -> list[str]:
+        """Return the loads of what the first level needs of the level before.
+
+        A buffer has the levels of the domain only; no program reads it elsewhere, but a branch that
+        the first level does not take may name it.
+        """
+        names = [name for name in self.entry.arrays if name in carry.loaded]
+        test = "if (k > 0) " if self.one.step < 0 else "if (k + 1 < nk) "
+        return [
+            f"{'' if name in self.scope.fields else test}"
+            f"{self._before(name)} = {self._place(name, (0, 0, self.one.step))};"
+            for name in names
+        ]
+
+    def _level(self, part: _Part, place: int = 0) -> list[str]:
+        """Return one level: statements, stores, what it hands on.
+
+        Elements that were loaded early are in the queues from `place` on.
+        """
+        section, carry = part.section, part.carry
+        always = always_assigned(section)
+        kept = [n for n in self.entry.arrays if n in always and n not in self.scope.guarded]
+        scope = replace(self.scope, values=self._values(part), outputs=self._outputs(part, kept))
+        handed = [name for name in self._carried() if name in carry.handed]
+        return [
+            *(
+                f"const {self._type(s.name)} {s.variable(0)} = {s.queue}[{place} + q];"
+                for s in part.streams
+            ),
+            *(self._declared(name, section) for name in kept),
+            *section_body(section, scope),
+            *(line for name in kept for line in self._stored(name)),
+            *(f"{self._before(name)} = {self._here(name)};" for name in handed),
+            *(line for stream in part.streams for line in _aged(stream)),
+        ]
+
+    def _values(self, part: _Part) -> dict[tuple[str, Offset], str]:
+        """Return the places of elements that are read, other than in memory."""
+        shared = {buffer.name for buffer in self.placement.shared}
+        values = {
+            (read.name, read.offset): self._place(read.name, read.offset)
+            for read in reads(part.section.body)
+            if read.name in shared
+        }
+        values |= part.early
+        for stream in part.streams:
+            for age in range(stream.ages + 1):
+                values[stream.name, stream.at(age)] = stream.variable(age)
+        for name in part.carry.before:
+            values[name, (0, 0, self.one.step)] = self._before(name)
+        return values
+
+    def _outputs(self, part: _Part, kept: list[str]) -> dict[str, str]:
+        written = touched(part.section) & self.one.written
+        shared = {
+            b.name: self._place(b.name, HERE) for b in self.placement.shared if b.name in written
+        }
+        return {**shared, **{name: self._here(name) for name in kept}}
+
+    def _declared(self, name: str, section: Section) -> str:
+        kind, here = self._type(name), self._here(name)
+        if name in self.placement.variables:
+            return f"[[maybe_unused]] {kind} {here};"
+        if HERE in exposed(section.body, name):
+            return f"{kind} {here} = {self._place(name, HERE)};"
+        return f"{kind} {here};"
+
+    def _stored(self, name: str) -> Iterator[str]:
+        if name in self.placement.variables:
+            return
+        place, here = self._place(name, HERE), self._here(name)
+        if (
+            name in self.scope.fields
+            and self.scope.dtypes[name] is not DType.BOOL
+            and name in self.served
+        ):
+            yield f"__stcs(&{place}, {here});"
+        else:
+            yield f"{place} = {here};"
+
+    def _place(self, name: str, offset: Offset) -> str:
+        """Return an element in shared memory or in memory."""
+        if any(buffer.name == name for buffer in self.placement.shared):
+            level = f"(k{signed(offset[2])})" if offset[2] else "k"
+            return f"c_{self.scope.arrays[name]}[{level} * {self.tile.threads}]"
+        return element(self.scope, name, offset)
+
+    def _load(self, stream: Stream, offset: Offset) -> str:
+        return load(self.scope, stream.name, offset, self._hint(stream.name))
+
+    def _hint(self, name: str) -> Hint:
+        """Return how the pass loads an array, at all levels."""
+        hint = hint_of(self.entry, self.one, name) if self.tile.on_chip else Hint.NONE
+        if hint is not Hint.NONE:
+            return hint
+        streams = (stream for part in self.parts for stream in part.streams)
+        return next((stream.hint for stream in streams if stream.name == name), Hint.NONE)
+
+    def _offsets(self, names: Iterable[str]) -> list[str]:
+        wanted = set(names)
+        return offsets([name for name in self.entry.arrays if name in wanted], self.scope)
+
+    def _first(self, part: _Part) -> str:
+        interval = part.section.interval
+        if self.one.order is Order.FORWARD:
+            return bound(interval.start)
+        return f"{bound(interval.end)} - 1"
+
+    def _type(self, name: str) -> str:
+        return TYPES[self.scope.dtypes[name]]
+
+    def _before(self, name: str) -> str:
+        return f"before_{self.scope.arrays[name]}"
+
+    def _here(self, name: str) -> str:
+        return f"here_{self.scope.arrays[name]}"
+
+
+def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile) -> int:
+    """Return the levels of a round of a pass, whose number has to be known for longer ones."""
+    if not tile.ahead or not tile.levels:
+        return tile.ahead
+    arrays = frozenset(
+        name
+        for name in entry.arrays
+        if name not in placement.names and scope.kinds[name][1][2] is not Stride.NONE
+    )
+    sizes = {name: scope.dtypes[name].itemsize for name in arrays}
+    passes = passes_of(entry.kernel)
+    most = max(loaded_bytes(other, entry, arrays, sizes) for other in passes)
+    own = loaded_bytes(one, entry, arrays, sizes)
+    text = max(nodes_of(section) for section in one.sections)
+    longest = min(_LONGEST, tile.levels // 4, NODES // (2 * text))
+    return max(tile.ahead, min(longest, tile.ahead * most // own)) if own else tile.ahead
+
+
+def _unrolled(number: int, lines: list[str]) -> list[str]:
+    """Return lines that are written out for `q` from 0 to below `number`."""
+    if not number:
+        return []
+    return ["#pragma unroll", f"for (int q = 0; q < {number}; ++q) {{", *indent(lines), "}"]
+
+
+def _aged(stream: Stream) -> Iterator[str]:
+    """Yield what makes each element one level older."""
+    for age in range(stream.ages, 0, -1):
+        yield f"{stream.variable(age)} = {stream.variable(age - 1)};"

@@ -1,0 +1,158 @@
+"""Cost model for tiles of FORWARD and BACKWARD kernels; no device is asked.
+
+A column takes as long as its memory traffic where about 26 kilobytes are under way on each
+processor of a large device. Temporaries on chip save their traffic, and leave room for few columns,
+each of which must then have many loads under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from halocline_engine.backends.cuda.kernels.columns.early_loads import NODES, loaded_bytes, nodes_of
+from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
+from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
+from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
+from halocline_engine.backends.cuda.model.tile import Block, Domain, Tile
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["SHARED_LIMIT", "columns_fitted", "columns_tile", "shared_bytes"]
+
+#: Bytes of shared memory that a block can have on devices of compute capability 9.0, which is also
+#: what all blocks of a processor have together, but for one kilobyte each.
+SHARED_LIMIT = 227 * 1024
+_RESERVED = 1024
+_BUSY = 26 * 1024
+_PROCESSORS = 132
+_THREADS = 2048
+_REGISTERS = 65536
+#: Registers of 4 bytes of a thread, for queues and for the rest.
+_QUEUES = 192
+_OTHERS = 48
+_AHEAD = (10, 8, 6, 4, 2)
+#: A thread waits for loads in the order of few counters, not for each alone.
+_UNDER_WAY = 8
+_ON_CHIP = (64, 96, 128, 32)
+#: Bytes along I from which on neighbouring blocks can be apart by many levels at no loss: memory
+#: is read in pieces of this size.
+_PIECE = 384
+_IN_MEMORY = 128
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a level of a column costs, in bytes.
+
+    `loaded` are those of all streams of the pass with most, `moved` those of fields that are read
+    or written, `own` those of temporaries that could be on chip, `size` those of the smallest
+    element; `nodes` are those of the largest body.
+    """
+
+    loaded: int
+    moved: int
+    own: int
+    size: int
+    nodes: int
+
+
+def columns_tile(
+    entry: Entry, schedule: Schedule, variant: Variant, domain: Domain, shared: int = SHARED_LIMIT
+) -> Tile:
+    """Return the tile of a column kernel for arrays as `variant` says and a domain.
+
+    `shared` is the shared memory that a block can have.
+    """
+    work = _work(entry, schedule, variant)
+    ahead = _ahead(work) if variant.disjoint else 0
+    best = Tile((_IN_MEMORY, 1), ahead=ahead)
+    least = _time(work.moved + 2 * work.own, _resident(best, work, 0), work, ahead)
+    for tile in _shared_tiles(work, ahead, domain, shared):
+        time = _time(work.moved, _resident(tile, work, domain[2]), work, ahead)
+        if time < least:
+            best, least = tile, time
+    threads = best.threads
+    if _columns(entry, domain) < 2 * _PROCESSORS * threads:
+        threads = min(threads, 32)
+    return replace(best, block=_block(threads, entry, domain), levels=domain[2])
+
+
+def columns_fitted(
+    tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
+) -> Tile:
+    """Return the tile, with temporaries in memory where they do not fit on chip."""
+    if shared_bytes(entry, schedule, tile, domain) > SHARED_LIMIT:
+        tile = replace(tile, on_chip=False)
+    ahead = tile.ahead if variant.disjoint else 0
+    levels = domain[2] if ahead and tile.levels else 0
+    return replace(tile, width=1, rows=1, depth=1, ahead=ahead, levels=levels)
+
+
+def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -> int:
+    """Return the bytes of dynamic shared memory that a block of a kernel needs."""
+    shared = placement_of(entry.kernel, schedule, tile).shared
+    return domain[2] * tile.threads * sum(buffer.dtype.itemsize for buffer in shared)
+
+
+def _work(entry: Entry, schedule: Schedule, variant: Variant) -> _Work:
+    sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
+    kinds = dict(zip(sizes, (variant.kinds[n] for n in variant.arrays), strict=True))
+    own = placement_of(entry.kernel, schedule, Tile((1, 1), on_chip=True)).names
+    arrays = frozenset(n for n in entry.arrays if n not in own and kinds[n][2] is not Stride.NONE)
+    passes = passes_of(entry.kernel)
+    loaded = max((loaded_bytes(one, entry, arrays, sizes) for one in passes), default=0)
+    nodes = max(nodes_of(section) for section in entry.kernel.sections)
+    moved = sum(sizes[name] for name in arrays)
+    size = min((sizes[name] for name in arrays), default=1)
+    return _Work(loaded, moved, column_bytes(entry.kernel, schedule), size, nodes)
+
+
+def _ahead(work: _Work) -> int:
+    """Return how many levels are loaded ahead: as many as registers and text allow."""
+    for ahead in _AHEAD:
+        if 2 * ahead * work.loaded <= 4 * _QUEUES and 2 * ahead * work.nodes <= NODES:
+            return ahead
+    return 0
+
+
+def _shared_tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:
+    fitting = [n for n in _ON_CHIP if work.own and n * domain[2] * work.own <= shared]
+    long = [n for n in fitting if n * work.size >= _PIECE]
+    for threads in long or fitting:
+        yield Tile((threads, 1), on_chip=True, ahead=ahead)
+
+
+def _resident(tile: Tile, work: _Work, levels: int) -> int:
+    """Return the threads that a processor has at once."""
+    registers = _OTHERS + 2 * tile.ahead * work.loaded // 4
+    shared = tile.threads * levels * work.own
+    blocks = min(
+        _THREADS // tile.threads,
+        _REGISTERS // (registers * tile.threads),
+        (SHARED_LIMIT + _RESERVED) // (shared + _RESERVED),
+    )
+    return blocks * tile.threads
+
+
+def _time(moved: int, resident: int, work: _Work, ahead: int) -> float:
+    """Return the time of a level: of its bytes, longer where too few of them are under way.
+
+    Between equals, more are better.
+    """
+    under_way = resident * max(1, min(ahead, _UNDER_WAY)) * work.loaded
+    return moved * max(1.0, _BUSY / max(under_way, 1)) * (1 - 1e-6 * resident)
+
+
+def _columns(entry: Entry, domain: Domain) -> int:
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    return (domain[0] + i_high - i_low) * (domain[1] + j_high - j_low)
+
+
+def _block(threads: int, entry: Entry, domain: Domain) -> Block:
+    """Return the threads along I, where neighbours lie in most arrays, and along J."""
+    (low, high), _ = entry.kernel.extent
+    width = domain[0] + high - low
+    if domain[1] == 1 or width >= threads:
+        return (threads, 1)
+    along = 8 if width <= 8 else 16 if width <= 16 else 32
+    return (along, threads // along)

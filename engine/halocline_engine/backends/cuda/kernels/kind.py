@@ -1,0 +1,46 @@
+"""The interface of a kind of kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from halocline_engine.backends.cuda.model.entries import Entry, Variant
+from halocline_engine.backends.cuda.model.launch import Launch
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.backends.cuda.text.statements import Scope
+from halocline_engine.ir.extent import Range
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = ["KernelKind"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelKind:
+    """What the compiler and the runtime ask of a kind of kernel.
+
+    Attributes
+    ----------
+    tile
+        The tile that the kind's cost model proposes, or None where the kind cannot compute the
+        kernel or another one is faster.
+    fit
+        A given tile, cut down to what the kernel can have, or None where the kind cannot compute
+        the kernel under it.
+    text
+        The body of the kernel in CUDA C++, line by line.
+    shared_bytes
+        The bytes of dynamic shared memory of a block.
+    launches
+        The launches that cover the domain, widened by the kernel's extent, on some levels.
+    one_domain
+        Whether a tile serves only the domain that it was made for.
+
+    """
+
+    tile: Callable[[Entry, Schedule, Variant, Domain], Tile | None]
+    fit: Callable[[Tile, Entry, Schedule, Variant, Domain], Tile | None]
+    text: Callable[[Entry, Schedule, Variant, Scope, Tile], list[str]]
+    shared_bytes: Callable[[Entry, Schedule, Variant, Tile, Domain], int]
+    launches: Callable[[Entry, Domain, Tile, Range], Iterator[Launch]]
+    one_domain: bool = False

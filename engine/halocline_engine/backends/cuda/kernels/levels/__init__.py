@@ -1,0 +1,1 @@
+"""PARALLEL kernels on arrays along K: a thread has a level."""

@@ -1,0 +1,1 @@
+"""PARALLEL kernels: a thread computes a tile of points."""

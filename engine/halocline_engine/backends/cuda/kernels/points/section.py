@@ -1,0 +1,331 @@
+"""The body of one section on a tile of points: loads, then all points, then stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from halocline_engine.backends.cuda.kernels.points.carried_sums import Carried, sums_of
+from halocline_engine.backends.cuda.kernels.points.planes import Plane
+from halocline_engine.backends.cuda.kernels.points.windows import Place, Window, chunks, windows
+from halocline_engine.backends.cuda.model.entries import Entry, Stride
+from halocline_engine.backends.cuda.model.intervals import is_single
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.fragments import indent, section_body, signed
+from halocline_engine.backends.cuda.text.statements import Scope, element
+from halocline_engine.ir.extent import Horizontal
+from halocline_engine.ir.nodes import Offset, Statement
+from halocline_engine.ir.types import DType
+from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.schedule.nodes import Section
+from halocline_engine.schedule.storage.coverage import assigns, exposed
+
+__all__ = ["VECTOR", "TileBody", "loaded_offsets", "outputs", "slot", "tile_body"]
+
+#: The most bytes that one load or store moves.
+VECTOR = 16
+
+
+def loaded_offsets(section: Section, entry: Entry) -> dict[str, list[Offset]]:
+    """Return where a section reads the arrays that it does not write, by array.
+
+    Other sections may write them, on other levels.
+    """
+    written = {assign.target for assign in assignments(section.body)}
+    found: dict[str, dict[Offset, None]] = {}
+    for read in reads(section.body):
+        if read.name in entry.arrays and read.name not in written:
+            found.setdefault(read.name, {})[read.offset] = None
+    return {name: list(offsets) for name, offsets in found.items()}
+
+
+def outputs(section: Section, entry: Entry) -> dict[str, bool]:
+    """Return the arrays that are kept in registers until they are stored, after all points.
+
+    The value says whether the old elements are needed. An array that is written at some points
+    only, and never read, is not among them: its elements are stored where they are computed.
+    """
+    found: dict[str, bool] = {}
+    for name in dict.fromkeys(a.target for a in assignments(section.body)):
+        if name in entry.arrays:
+            is_read = bool(exposed(section.body, name))
+            if is_read or assigns(section.body, name):
+                found[name] = is_read
+    return found
+
+
+def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[str]:
+    """Return the code of a section on a tile, for the level k or, in depth, from k to end.
+
+    `offsets` declares the offset of the tile's first point for each stride kind; `alone` says that
+    the kernel has no other section, and this one any number of levels.
+    """
+    tile = body.tile
+    if tile.depth == 1:
+        return [*offsets, *body.declarations(), *body.loads(), *body.points(), *body.stores()]
+    moving = [line.removeprefix("const ") for line in offsets]
+    level = [*body.loads(), *body.points(), *body.stores(), *body.moves(), *body.steps()]
+    if not is_single(body.section.interval):
+        # Compilers write out loops only where the other sections are not in their way: ptxas 13.0
+        # ran such loops beyond their ends where it knew that they have few levels.
+        unroll = tile.unroll if alone else 1
+        level = [
+            *([f"#pragma unroll {unroll}"] if unroll else []),
+            "for (; k < end; ++k) {",
+            *indent(level),
+            "}",
+        ]
+    first = [*body.first_sums(), *body.first_loads()]
+    return [*moving, *body.declarations(), *first, *level]
+
+
+@dataclass(frozen=True, slots=True)
+class TileBody:
+    """A section with the windows of the arrays it loads and the outputs it keeps.
+
+    `planes` says which of the arrays a block keeps in shared memory, where the threads load from
+    them at each level. `extent` is given for a tile that an edge of the domain cuts: nothing that
+    lies outside is loaded from memory or stored.
+    """
+
+    section: Section
+    scope: Scope
+    tile: Tile
+    windows: Mapping[str, tuple[Window, ...]]
+    outputs: Mapping[str, bool]
+    planes: Mapping[str, Plane] = field(default_factory=dict[str, Plane])
+    extent: Horizontal | None = None
+    carried: Carried | None = None
+
+    @staticmethod
+    def of(
+        section: Section,
+        entry: Entry,
+        scope: Scope,
+        tile: Tile,
+        planes: Mapping[str, Plane] | None = None,
+        *,
+        cut: bool = False,
+    ) -> TileBody:
+        """Return the body of a section on a tile, which an edge of the domain may `cut`."""
+        planes = planes or {}
+        sums = sums_of(section, entry, tile)
+        section = sums.section if sums else section
+        found = {
+            name: windows(
+                offsets,
+                scope.kinds[name][1],
+                width=tile.width,
+                rows=tile.rows,
+                ring=tile.depth > 1,
+            )
+            for name, offsets in loaded_offsets(section, entry).items()
+        }
+        extent = entry.kernel.extent if cut else None
+        kept = outputs(section, entry)
+        return TileBody(section, scope, tile, found, kept, planes, extent, sums)
+
+    def declarations(self) -> Iterator[str]:
+        """Yield the registers of windows and outputs."""
+        for name, found in self.windows.items():
+            for window in found:
+                rows, columns = window.shape
+                kind = TYPES[self.scope.dtypes[name]]
+                yield f"{kind} {self._window(name, window.level)}[{rows}][{columns}];"
+        for name in self.outputs:
+            kind = TYPES[self.scope.dtypes[name]]
+            yield f"{kind} {self._output(name)}[{self.tile.rows}][{self.tile.width}];"
+        for name, dtype in self._sums().items():
+            yield f"{TYPES[dtype]} {name}[{self.tile.rows}][{self.tile.width}];"
+
+    def first_sums(self) -> Iterator[str]:
+        """Yield what makes the sums that the first level would have from the level before it."""
+        if self.carried is None:
+            return
+        for level, start in self.carried.starts:
+            for name in dict.fromkeys(r.name for r in reads(start) if r.name in self.windows):
+                at = 0 if self._is_flat(name) else self.carried.top
+                window = next(window for window in self.windows[name] if window.level == at)
+                yield from self._load(name, window, window.places, level)
+            yield from self._each_point(start)
+
+    def first_loads(self) -> Iterator[str]:
+        """Yield the loads of what the first level would have had from the level before it."""
+        for name, found in self.windows.items():
+            for window in found:
+                yield from self._load(name, window, window.moved)
+
+    def plane_loads(self) -> Iterator[str]:
+        """Yield the loads of a level from shared memory."""
+        for name in self.planes:
+            for window in self.windows[name]:
+                yield from self._load_from_plane(name, window)
+
+    def loads(self) -> Iterator[str]:
+        """Yield the loads of a level from memory."""
+        for name, found in self.windows.items():
+            for window in found:
+                if name not in self.planes:
+                    yield from self._load(name, window, window.loaded)
+        for name, is_read in self.outputs.items():
+            if is_read:
+                yield from self._transfer(name, "load")
+
+    def stores(self) -> Iterator[str]:
+        """Yield the stores of a level."""
+        for name in self.outputs:
+            last = self.tile.streaming and name in self.scope.fields
+            yield from self._transfer(name, "stream" if last else "store")
+
+    def moves(self) -> Iterator[str]:
+        """Yield what hands elements to the window below, lowest windows first."""
+        for name, found in self.windows.items():
+            for low, high in pairwise(found):
+                for place, size in chunks(low.moved, (self.tile.width,), aligned=False):
+                    here = self._register(name, low, place)
+                    yield f"move<{size}>(&{here}, &{self._register(name, high, place)});"
+
+    def steps(self) -> Iterator[str]:
+        """Yield the steps of the offsets to the next level."""
+        names = {*self.windows, *(a.target for a in assignments(self.section.body))}
+        kinds = {self.scope.kinds[name] for name in names if name in self.scope.kinds}
+        for number, kind in sorted(kinds):
+            if kind[2] is not Stride.NONE:
+                yield f"o{number} += s{number}k;"
+
+    def points(self) -> list[str]:
+        """Return the statements, for every point of the tile."""
+        return self._each_point(self.section.body)
+
+    def _each_point(self, body: tuple[Statement, ...]) -> list[str]:
+        values = {
+            (name, offset): self._value(name, window, offset)
+            for name, found in self.windows.items()
+            for offset in self._offsets(name)
+            for window in found
+            if window.level == (0 if self._is_flat(name) else offset[2])
+        }
+        outputs = {name: f"{self._output(name)}[r][e]" for name in self.outputs}
+        outputs |= {name: f"{name}[r][e]" for name in self._sums()}
+        scope = replace(self.scope, values=values, outputs=outputs)
+        return [
+            "#pragma unroll",
+            f"for (int r = 0; r < {self.tile.rows}; ++r) {{",
+            "  #pragma unroll",
+            f"  for (int e = 0; e < {self.tile.width}; ++e) {{",
+            *indent(indent(section_body(replace(self.section, body=body), scope))),
+            "  }",
+            "}",
+        ]
+
+    def _inside(self, column: str, row: str, reads: Sequence[Offset] = ((0, 0, 0),)) -> str:
+        """Return the test that an element is one of those that points inside read so."""
+        assert self.extent is not None
+        (i_low, _), _ = self.extent
+        low, high = min(i for i, _, _ in reads), max(i for i, _, _ in reads)
+        tests: list[str] = []
+        if column:
+            first, end = signed(i_low + low).lstrip(" +").replace("- ", "-") or "0", signed(high)
+            tests += [f"i + {column} >= {first}", f"i + {column} < i1{end}"]
+        if row:
+            tests.append(f"j + {row} < j1{signed(max(j for _, j, _ in reads))}")
+        return " && ".join(tests)
+
+    def _offsets(self, name: str) -> list[Offset]:
+        return list(dict.fromkeys(r.offset for r in reads(self.section.body) if r.name == name))
+
+    def _sums(self) -> Mapping[str, DType]:
+        return self.carried.sums if self.carried else {}
+
+    def _is_flat(self, name: str) -> bool:
+        return self.scope.kinds[name][1][2] is Stride.NONE
+
+    def _value(self, name: str, window: Window, offset: Offset) -> str:
+        """Return the register of what the point (e, r) reads."""
+        kind, (row, column) = self.scope.kinds[name][1], window.first
+        across = _index("e", offset[0] - column) if kind[0] is not Stride.NONE else "0"
+        along = _index("r", offset[1] - row) if kind[1] is not Stride.NONE else "0"
+        return f"{self._window(name, window.level)}[{along}][{across}]"
+
+    def _register(self, name: str, window: Window, place: Place) -> str:
+        row, column = window.first
+        return f"{self._window(name, window.level)}[{place[0] - row}][{place[1] - column}]"
+
+    def _load(
+        self, name: str, window: Window, places: frozenset[Place], level: int | None = None
+    ) -> Iterator[str]:
+        """Yield the loads of places of a window, from another level of memory where it is given."""
+        for (row, column), size in chunks(places, self._at_once(name)):
+            register = self._register(name, window, (row, column))
+            at = (column, row, window.level if level is None else level)
+            source = element(self._at_first(), name, at)
+            line = _transfer("load", size, register, source)
+            yield self._where_inside(name, (row, column), self._offsets(name)) + line
+
+    def _load_from_plane(self, name: str, window: Window) -> Iterator[str]:
+        plane, array = self.planes[name], self.scope.arrays[name]
+        for place, size in chunks(window.loaded, self._sizes(name)):
+            at = f"at_{array} + {plane.place(place)}"
+            source = f"p_{array}[{slot(array, window.level)} + {at}]"
+            yield _transfer("load", size, self._register(name, window, place), source)
+
+    def _transfer(self, name: str, verb: str) -> Iterator[str]:
+        """Yield the loads or stores of an output."""
+        places = [(row, e) for row in range(self.tile.rows) for e in range(self.tile.width)]
+        for (row, column), size in chunks(places, self._at_once(name)):
+            register = f"{self._output(name)}[{row}][{column}]"
+            memory = element(self._at_first(), name, (column, row, 0))
+            to, source = (register, memory) if verb == "load" else (memory, register)
+            line = _transfer(verb, size, to, source)
+            yield self._where_inside(name, (row, column), ((0, 0, 0),)) + line
+
+    def _where_inside(self, name: str, place: Place, reads: Sequence[Offset]) -> str:
+        """Return the condition of a transfer in a cut tile, where there is one."""
+        if self.extent is None:
+            return ""
+        kind, (row, column) = self.scope.kinds[name][1], place
+        test = self._inside(
+            f"({column})" if kind[0] is not Stride.NONE else "",
+            f"({row})" if kind[1] is not Stride.NONE else "",
+            reads,
+        )
+        return f"if ({test}) " if test else ""
+
+    def _at_first(self) -> Scope:
+        return replace(self.scope, point=("", ""))
+
+    def _at_once(self, name: str) -> tuple[int, ...]:
+        """Return the lengths that may be moved to or from memory at once."""
+        return self._sizes(name) if self.extent is None else (1,)
+
+    def _sizes(self, name: str) -> tuple[int, ...]:
+        """Return the lengths in which elements of an array are moved, from long to short."""
+        if name not in self.scope.aligned or self.scope.kinds[name][1][0] is not Stride.ONE:
+            return (1,)
+        most = VECTOR // self.scope.dtypes[name].itemsize
+        return tuple(n for n in (16, 8, 4, 2) if n <= most and n <= self.tile.width)
+
+    def _window(self, name: str, level: int) -> str:
+        suffix = "here" if level == 0 else f"{'below' if level < 0 else 'above'}{abs(level)}"
+        return f"{self.scope.arrays[name]}_{suffix}"
+
+    def _output(self, name: str) -> str:
+        return f"{self.scope.arrays[name]}_new"
+
+
+def slot(array: str, level: int) -> str:
+    """Return the variable that says where in the ring of an array a level lies."""
+    return f"slot_{array}_{'below' if level < 0 else 'above'}{abs(level)}"
+
+
+def _transfer(verb: str, size: int, to: str, source: str) -> str:
+    """Return the code that moves some neighbouring elements, or one."""
+    return f"{verb}<{size}>(&{to}, &{source});" if size > 1 else f"{to} = {source};"
+
+
+def _index(name: str, offset: int) -> str:
+    if offset == 0:
+        return name
+    return f"{name} {'+' if offset > 0 else '-'} {abs(offset)}"

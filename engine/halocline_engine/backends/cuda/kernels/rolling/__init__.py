@@ -1,0 +1,1 @@
+"""PARALLEL kernels whose threads keep a rolling window of levels."""

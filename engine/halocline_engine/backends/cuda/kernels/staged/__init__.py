@@ -1,0 +1,1 @@
+"""Kernels whose blocks of threads run several stages."""

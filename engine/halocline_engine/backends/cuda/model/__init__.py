@@ -1,0 +1,1 @@
+"""The model that generated code and its callers share: tiles, kernels, parameters, layouts."""

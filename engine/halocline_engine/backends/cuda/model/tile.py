@@ -1,0 +1,92 @@
+"""Tiles: the shares of the domain that a thread and a block of a kernel compute.
+
+The generated code depends on a tile, so tiles are part of what is compiled. They are chosen by
+the cost model of each kind of kernel (`kernels/*/tile.py`), and a caller may give others, which is
+how they are measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TypeAlias
+
+__all__ = ["Block", "Domain", "Tile", "in_grid_order", "tile_words"]
+
+#: Sizes along I, J and K.
+Domain: TypeAlias = tuple[int, int, int]
+#: Threads along I and J.
+Block: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The share of a thread, and the threads of a block.
+
+    PARALLEL kernels: a thread computes `width` neighbouring points along I, in `rows` rows along J,
+    on `depth` levels one after the other; `unroll` of these are written out in a row (0: as the
+    compiler likes), and `streaming` stores leave the cache to what is read again. Where `planes`
+    is not 0, a block keeps levels of what it reads in shared memory, and so many are under way.
+    With `sums`, sums over levels are carried from level to level instead of their elements.
+    Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
+    after level up to the last, before the next ones along J; with `zigzag`, every other strip goes
+    down from the last level. Where `column` is not 0 instead, so many along I go along J and up to
+    the last level before the next ones along I. With `backward`, blocks run from the last to the
+    first.
+
+    PARALLEL kernels on arrays that lie along K: where `along` is not 0, a thread has a level of
+    `rows` columns; a block has `depth` levels, and the columns of its threads are neighbours along
+    I (1) or J (2). `share` says that threads compute each for itself (0), or share values in
+    shared memory, each in its own place (1) or in places that are used again (2). Where `along` is
+    0, a `share` of 3 says that threads sweep up `depth` levels with a rolling window.
+
+    FORWARD and BACKWARD kernels: a thread computes a column; `on_chip` keeps temporaries of a
+    column in shared memory, and values of `ahead` levels are loaded before they are needed.
+    `levels` is the number of the domain's levels where the code may depend on it.
+    """
+
+    block: Block
+    width: int = 1
+    rows: int = 1
+    depth: int = 1
+    unroll: int = 0
+    streaming: bool = False
+    planes: int = 0
+    sums: bool = False
+    strip: int = 0
+    zigzag: bool = False
+    column: int = 0
+    backward: bool = False
+    along: int = 0
+    share: int = 0
+    on_chip: bool = False
+    ahead: int = 0
+    levels: int = 0
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return self.block[0] * self.block[1]
+
+    @property
+    def is_parted(self) -> bool:
+        """Whether blocks run in strips or columns, one after the other."""
+        return self.strip > 0 or self.column > 0
+
+
+def in_grid_order(tile: Tile) -> Tile:
+    """Return the tile without what only tiles of points have: planes, sums, an order of blocks."""
+    return replace(tile, planes=0, sums=False, strip=0, zigzag=False, column=0, backward=False)
+
+
+def tile_words(tile: Tile) -> str:
+    """Return a tile for people.
+
+    >>> tile_words(Tile((32, 4), width=2, rows=3, depth=8, streaming=True))
+    'blocks of 32 x 4 threads, width 2, rows 3, depth 8, streaming'
+    """
+    words = [f"blocks of {tile.block[0]} x {tile.block[1]} threads"]
+    for field in fields(tile):
+        value = getattr(tile, field.name)
+        if field.name != "block" and value != field.default:
+            words.append(field.name.replace("_", " ") + ("" if value is True else f" {value}"))
+    return ", ".join(words)

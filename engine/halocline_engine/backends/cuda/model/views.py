@@ -1,0 +1,201 @@
+"""Views of a call's arrays, and the variant of the generated code that fits them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from halocline_engine.backends.cuda.model.entries import (
+    H200_CACHE,
+    Kind,
+    Stride,
+    Variant,
+    arrays_of,
+)
+from halocline_engine.backends.cuda.model.layout import stride_kinds
+from halocline_engine.errors import FieldError
+from halocline_engine.ir.types import Axis
+from halocline_engine.schedule.nodes import Schedule
+
+__all__ = [
+    "RelativeView",
+    "View",
+    "disjoint",
+    "relative_view",
+    "usual_variant",
+    "variant_of",
+    "view_of",
+]
+
+#: Offsets up to this fit in 32 bits.
+_NARROW = 2**31 - 1
+#: Bytes that one load of a thread may have at most.
+_ALIGNED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An array as one call uses it.
+
+    `address` is that of the domain's first point, `strides` are in elements, `first` and `last`
+    are the addresses of the array's first byte and of the one past its last, and `reach` is the
+    largest distance of an element from the domain's first point, in elements. `aligned` says that
+    the points of the domain at multiples of 16 bytes along I have such addresses.
+    """
+
+    address: int
+    strides: tuple[int, int, int]
+    first: int
+    last: int
+    reach: int
+    aligned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeView:
+    """How arrays of a shape lie around a domain, wherever they begin.
+
+    The domain's first point is `start` bytes behind the element of index zero, the array's first
+    byte is `first` behind it and the one past its last `last`. `strides` and `reach` are those of
+    a `View`; `aligned` says that rows and levels are multiples of 16 bytes apart.
+    """
+
+    start: int
+    strides: tuple[int, int, int]
+    first: int
+    last: int
+    reach: int
+    aligned: bool
+
+    def at(self, address: int) -> View:
+        """Return how a call uses such an array at an address."""
+        start = address + self.start
+        return View(
+            address=start,
+            strides=self.strides,
+            first=address + self.first,
+            last=address + self.last,
+            reach=self.reach,
+            aligned=self.aligned and start % _ALIGNED == 0,
+        )
+
+
+def view_of(
+    name: str,
+    address: int,
+    itemsize: int,
+    shape: tuple[int, int, int],
+    strides: tuple[int, int, int],
+    origin: tuple[int, int, int],
+    around: int = 0,
+) -> View:
+    """Return how a call uses an array of `shape` and `strides` (in bytes) at `address`.
+
+    `around` is how many points beyond the array offsets may be computed, though not used.
+
+    Raises `FieldError` if an element does not stand a whole number of elements from the first one.
+    """
+    return relative_view(name, itemsize, shape, strides, origin, around).at(address)
+
+
+def relative_view(
+    name: str,
+    itemsize: int,
+    shape: tuple[int, int, int],
+    strides: tuple[int, int, int],
+    origin: tuple[int, int, int],
+    around: int = 0,
+) -> RelativeView:
+    """Return what `view_of` says of arrays wherever they begin; raises what that raises."""
+    for axis, stride in zip(Axis, strides, strict=True):
+        if stride % itemsize:
+            raise FieldError(
+                f"Field '{name}' has a stride of {stride} bytes along '{axis}', which is not a"
+                f" multiple of its element size of {itemsize} bytes.",
+                hint="Pass a copy of the array.",
+            )
+    steps = tuple(stride // itemsize for stride in strides)
+    start = sum(o * s for o, s in zip(origin, strides, strict=True))
+    spans = [stride * (size - 1) for stride, size in zip(strides, shape, strict=True)]
+    reach = sum(
+        abs(step) * (max(first, size - 1 - first) + around)
+        for step, first, size in zip(steps, origin, shape, strict=True)
+    )
+    return RelativeView(
+        start=start,
+        strides=(steps[0], steps[1], steps[2]),
+        first=sum(min(span, 0) for span in spans),
+        last=sum(max(span, 0) for span in spans) + itemsize,
+        reach=reach,
+        aligned=all(number % _ALIGNED == 0 for number in strides[1:]),
+    )
+
+
+def variant_of(views: Sequence[View], written: Sequence[bool], cache: int = H200_CACHE) -> Variant:
+    """Return the variant of the code that fits arrays; `written` says which ones are written.
+
+    `cache` is how many bytes the device's cache holds.
+    """
+    arrays = stride_kinds(view.strides for view in views)
+    strides = dict(zip(arrays, (view.strides for view in views), strict=True))
+    return Variant(
+        arrays=arrays,
+        kinds=tuple(_kind(strides[number]) for number in range(len(strides))),
+        wide=any(view.reach > _NARROW for view in views),
+        disjoint=disjoint([(view.first, view.last) for view in views], written),
+        aligned=tuple(view.aligned for view in views),
+        near=_near(views),
+        cache=cache,
+    )
+
+
+def usual_variant(schedule: Schedule) -> Variant:
+    """Return the variant for arrays as `Memory` makes them: unit stride along I, nothing shared."""
+    axes = {f.name: f.axes for f in schedule.program.fields}
+    looks = [(axes.get(name, tuple(Axis)), dtype.itemsize) for name, dtype in arrays_of(schedule)]
+    numbers: dict[tuple[tuple[Axis, ...], int], int] = {}
+    arrays = tuple(numbers.setdefault(look, len(numbers)) for look in looks)
+    kinds = tuple(_usual_kind(present) for present, _ in numbers)
+    aligned = (True,) * len(arrays)
+    return Variant(arrays=arrays, kinds=kinds, wide=False, disjoint=True, aligned=aligned)
+
+
+def _kind(strides: tuple[int, int, int]) -> Kind:
+    i, j, k = (Stride.NONE if stride == 0 else Stride.ANY for stride in strides)
+    if strides[0] == 1:
+        return (Stride.ONE, j, k)
+    return (i, j, Stride.ONE if strides[2] == 1 else k)
+
+
+def _near(views: Sequence[View]) -> int:
+    """Return the axis of the smaller stride across most arrays that lie along K."""
+    along = [view.strides for view in views if view.strides[2] == 1 != view.strides[0]]
+    votes = sum(1 if 0 < abs(j) < abs(i) else -1 for i, j, _ in along if i and j)
+    return int(votes > 0)
+
+
+def _usual_kind(axes: tuple[Axis, ...]) -> Kind:
+    i, j, k = (Stride.ANY if axis in axes else Stride.NONE for axis in Axis)
+    return (Stride.ONE if i is Stride.ANY else i, j, k)
+
+
+def disjoint(spans: Sequence[tuple[int, int]], written: Sequence[bool]) -> bool:
+    """Whether no written array has memory between the first and last byte of another one.
+
+    `spans` are the addresses of the first byte of each array and of the one past its last.
+
+    >>> disjoint([(0, 8), (4, 12)], [False, False]), disjoint([(0, 8), (4, 12)], [True, False])
+    (True, False)
+    """
+    ordered = sorted((*span, is_written) for span, is_written in zip(spans, written, strict=True))
+    return not any(_overlap(ordered))
+
+
+def _overlap(spans: Iterable[tuple[int, int, bool]]) -> Iterable[bool]:
+    """Yield, for each span and those that begin inside it, whether one of them is written."""
+    ordered = list(spans)
+    for position, (_, last, is_written) in enumerate(ordered):
+        for first, _, other_is_written in ordered[position + 1 :]:
+            if first >= last:
+                break
+            yield is_written or other_is_written

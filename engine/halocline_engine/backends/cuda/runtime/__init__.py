@@ -1,0 +1,1 @@
+"""Execution of generated kernels: arguments, memory, launches."""

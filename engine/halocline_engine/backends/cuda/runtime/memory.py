@@ -1,0 +1,56 @@
+"""Device arrays whose rows begin on a cache line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from halocline_engine.backends.base import Array, HostArray
+from halocline_engine.backends.cuda.model.layout import (
+    DEVICE_ALIGNMENT,
+    DEVICE_LAYOUT,
+    StorageInfo,
+    alignment_unit,
+)
+from halocline_engine.backends.cuda.runtime.machine import Machine
+
+__all__ = ["PitchedMemory"]
+
+
+@dataclass(frozen=True, slots=True)
+class PitchedMemory:
+    """`backends.base.Memory` on a machine: the first non-halo point of every row is aligned."""
+
+    machine: Machine
+
+    def empty(
+        self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
+    ) -> Array:
+        """Return an array indexed [i, j, k], unit stride along I; contents are not defined."""
+        unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
+        info = StorageInfo(shape, DEVICE_LAYOUT, unit, halo)
+        return self.machine.allocate(
+            info.allocation * dtype.itemsize,
+            lambda address: info.shift(address, dtype.itemsize, DEVICE_ALIGNMENT),
+            shape,
+            dtype,
+            self.strides(shape, dtype, halo),
+        )
+
+    def strides(
+        self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
+    ) -> tuple[int, int, int]:
+        """Return the strides in bytes that such an array has."""
+        unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
+        i, j, k = StorageInfo(shape, DEVICE_LAYOUT, unit, halo).strides
+        return i * dtype.itemsize, j * dtype.itemsize, k * dtype.itemsize
+
+    def upload(self, host: HostArray, into: Array) -> None:
+        """Copy a host array into a device array of the same shape and type."""
+        self.machine.upload(host, into)
+
+    def download(self, array: Array) -> HostArray:
+        """Return the contents in host memory, complete."""
+        return self.machine.download(array)

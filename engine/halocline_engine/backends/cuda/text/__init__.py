@@ -1,0 +1,1 @@
+"""CUDA C++ that kernels of every kind use."""

@@ -1,0 +1,204 @@
+"""Device functions for generated code, and the selection of those that it calls."""
+
+from __future__ import annotations
+
+from halocline_engine.backends.cuda.text.async_copies import COPIES, NAMED_BARRIERS
+from halocline_engine.backends.cuda.text.cache_hints import FETCH, POLICIES
+
+__all__ = ["prelude"]
+
+#: Name and text, in the order in which they are written; a text may use the ones above it.
+_FUNCTIONS: tuple[tuple[str, str], ...] = (
+    (
+        "load",
+        """\
+template <int N, class T> struct alignas(N * sizeof(T)) LoadPack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ void load(T *to, const T *from) {
+  const LoadPack<N, T> pack = *reinterpret_cast<const LoadPack<N, T> *>(from);
+  #pragma unroll
+  for (int n = 0; n < N; ++n) to[n] = pack.v[n];
+}
+""",
+    ),
+    (
+        "move",
+        """\
+template <int N, class T> __device__ __forceinline__ void move(T *to, const T *from) {
+  #pragma unroll
+  for (int n = 0; n < N; ++n) to[n] = from[n];
+}
+""",
+    ),
+    (
+        "store",
+        """\
+template <int N, class T> struct alignas(N * sizeof(T)) StorePack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ void store(T *to, const T *from) {
+  StorePack<N, T> pack;
+  #pragma unroll
+  for (int n = 0; n < N; ++n) pack.v[n] = from[n];
+  *reinterpret_cast<StorePack<N, T> *>(to) = pack;
+}
+""",
+    ),
+    (
+        "stream",
+        """\
+template <int N, class T> struct alignas(N * sizeof(T)) StreamPack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ void stream(T *to, const T *from) {
+  StreamPack<N, T> pack;
+  #pragma unroll
+  for (int n = 0; n < N; ++n) pack.v[n] = from[n];
+  if constexpr (N * sizeof(T) == 16)
+    __stcs(reinterpret_cast<int4 *>(to), *reinterpret_cast<const int4 *>(&pack));
+  else
+    *reinterpret_cast<StreamPack<N, T> *>(to) = pack;
+}
+""",
+    ),
+    (
+        "absolute",
+        """\
+template <class T> __device__ __forceinline__ T absolute(T x) {
+  return x < 0 ? (T)(0ull - (unsigned long long)x) : x;
+}
+""",
+    ),
+    (
+        "minimum",
+        """\
+template <class T> __device__ __forceinline__ T minimum(T a, T b) {
+  return (a < b || a != a) ? a : b;
+}
+""",
+    ),
+    (
+        "maximum",
+        """\
+template <class T> __device__ __forceinline__ T maximum(T a, T b) {
+  return (a > b || a != a) ? a : b;
+}
+""",
+    ),
+    (
+        # A conversion that is out of range is undefined in C++.
+        "truncated",
+        """\
+template <class T, class F> __device__ __forceinline__ T truncated(F x) {
+  const F limit = (F)(1ull << (8 * sizeof(T) - 1));
+  const T most = (T)((1ull << (8 * sizeof(T) - 1)) - 1);
+  if (x >= limit) return most;
+  if (x < -limit) return (T)(-most - 1);
+  return x == x ? (T)x : (T)0;
+}
+""",
+    ),
+    (
+        "is_nan",
+        """\
+template <class T> __device__ __forceinline__ bool is_nan(T x) { return x != x; }
+""",
+    ),
+    (
+        "is_inf",
+        """\
+template <class T> __device__ __forceinline__ bool is_inf(T x) { return x == x && x - x != 0; }
+""",
+    ),
+    (
+        "is_finite",
+        """\
+template <class T> __device__ __forceinline__ bool is_finite(T x) { return x - x == 0; }
+""",
+    ),
+    (
+        "round_away",
+        """\
+__device__ __forceinline__ double round_away(double x) {
+  return copysign(floor(fabs(x) + 0.5), x);
+}
+__device__ __forceinline__ float round_away(float x) {
+  return copysignf(floorf(fabsf(x) + 0.5f), x);
+}
+""",
+    ),
+    (
+        "floored_remainder",
+        """\
+template <class T> __device__ __forceinline__ T floored_remainder(T a, T b) {
+  if (b == 0 || b == (T)-1) return 0;
+  const T r = (T)(a % b);
+  return (r != 0 && (r < 0) != (b < 0)) ? (T)(r + b) : r;
+}
+__device__ __forceinline__ double floored_remainder(double a, double b) {
+  const double r = fmod(a, b);
+  if (b == 0 || r != r) return r;
+  if (r == 0) return copysign(0.0, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+__device__ __forceinline__ float floored_remainder(float a, float b) {
+  const float r = fmodf(a, b);
+  if (b == 0 || r != r) return r;
+  if (r == 0) return copysignf(0.0f, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+""",
+    ),
+    (
+        "power2",
+        """\
+__device__ __forceinline__ double power2(double x) { return x * x; }
+__device__ __forceinline__ float power2(float x) { return x * x; }
+template <class T> __device__ __forceinline__ T power2(T x) {
+  return (T)((unsigned long long)x * (unsigned long long)x);
+}
+""",
+    ),
+    (
+        "power3",
+        """\
+__device__ __forceinline__ double power3(double x) { return x * x * x; }
+__device__ __forceinline__ float power3(float x) { return x * x * x; }
+template <class T> __device__ __forceinline__ T power3(T x) {
+  return (T)((unsigned long long)x * (unsigned long long)x * (unsigned long long)x);
+}
+""",
+    ),
+    (
+        "power4",
+        """\
+__device__ __forceinline__ double power4(double x) { return (x * x) * (x * x); }
+__device__ __forceinline__ float power4(float x) { return (x * x) * (x * x); }
+template <class T> __device__ __forceinline__ T power4(T x) {
+  const unsigned long long y = (unsigned long long)x * (unsigned long long)x;
+  return (T)(y * y);
+}
+""",
+    ),
+    (
+        "whole_power",
+        """\
+template <class T> __device__ __forceinline__ T whole_power(T x, long long n) {
+  if (n < 0) return x == 1 ? (T)1 : x == -1 ? (T)((n & 1) ? -1 : 1) : (T)0;
+  unsigned long long result = 1, factor = (unsigned long long)x;
+  for (; n; n >>= 1, factor *= factor)
+    if (n & 1) result *= factor;
+  return (T)result;
+}
+""",
+    ),
+)
+#: The stem of the names of a group of functions, and its text.
+_GROUPS = (
+    ("copy_async", COPIES),
+    ("named_sync", NAMED_BARRIERS),
+    ("policy_load", POLICIES),
+    ("fetch(", FETCH),
+)
+
+
+def prelude(code: str) -> str:
+    """Return the text of the functions that `code` calls, in a fixed order."""
+    called = (text for name, text in _FUNCTIONS if f"{name}(" in code or f"{name}<" in code)
+    grouped = (text for stem, text in _GROUPS if stem in code)
+    return "".join((*called, *grouped))

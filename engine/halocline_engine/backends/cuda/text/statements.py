@@ -1,0 +1,109 @@
+"""Printer of the statements of one point as CUDA C++."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from halocline_engine.backends.cuda.model.entries import Kind, Stride
+from halocline_engine.backends.cuda.text.expressions import expression_text
+from halocline_engine.ir.nodes import Assign, Expr, If, Offset, Read, Statement
+from halocline_engine.ir.types import DType
+
+__all__ = ["HERE", "Scope", "body_lines", "element"]
+
+HERE: Offset = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the names of a kernel mean in its code.
+
+    `arrays`, `scalars` and `registers` map the program's names to those of the code; `kinds` gives
+    each array the number of its stride kind and that kind; the fields in `guarded` are written only
+    where the point is inside the domain, and those in `aligned` have their points at multiples of
+    16 bytes. `point` gives the variables for how many points along I and J the point lies behind
+    the one that offsets are counted from; `values` has places of elements that are loaded already,
+    `outputs` those of elements that are stored later.
+    """
+
+    arrays: Mapping[str, str]
+    kinds: Mapping[str, tuple[int, Kind]]
+    scalars: Mapping[str, str]
+    dtypes: Mapping[str, DType]
+    fields: frozenset[str]
+    guarded: frozenset[str]
+    registers: Mapping[str, str]
+    aligned: frozenset[str] = frozenset()
+    point: tuple[str, str] = ("", "")
+    values: Mapping[tuple[str, Offset], str] = field(default_factory=dict[tuple[str, Offset], str])
+    outputs: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def element(scope: Scope, name: str, offset: Offset) -> str:
+    """Return an element of an array at an offset from the point."""
+    number, kind = scope.kinds[name]
+    text = f"o{number}"
+    for axis, stride, more in zip("ij", kind, scope.point, strict=False):
+        if more and stride is not Stride.NONE:
+            text += f" + {more}" if stride is Stride.ONE else f" + {more} * s{number}{axis}"
+    for axis, stride, steps in zip("ijk", kind, offset, strict=True):
+        if steps == 0 or stride is Stride.NONE:
+            continue
+        sign, count = ("+" if steps > 0 else "-"), abs(steps)
+        if stride is Stride.ONE:
+            text += f" {sign} {count}"
+        else:
+            text += f" {sign} {f'{count} * ' if count > 1 else ''}s{number}{axis}"
+    return f"{scope.arrays[name]}[{text}]"
+
+
+def body_lines(body: tuple[Statement, ...], scope: Scope) -> list[str]:
+    """Return the lines of a body."""
+    return _Writer(scope).lines(body)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes statements in text order."""
+
+    scope: Scope
+
+    def lines(self, body: tuple[Statement, ...]) -> list[str]:
+        lines: list[str] = []
+        for statement in body:
+            match statement:
+                case Assign(target, value):
+                    lines.append(self._assign(target, self._value(value)))
+                case If(condition, then, otherwise):
+                    lines.append(f"if ({self._value(condition)}) {{")
+                    lines += [f"  {line}" for line in self.lines(then)]
+                    if otherwise:
+                        lines.append("} else {")
+                        lines += [f"  {line}" for line in self.lines(otherwise)]
+                    lines.append("}")
+                case _:
+                    assert_never(statement)
+        return lines
+
+    def _value(self, expr: Expr) -> str:
+        return expression_text(expr, self._read, self.scope.scalars.__getitem__)
+
+    def _read(self, read: Read) -> str:
+        if read.name in self.scope.registers:
+            return self.scope.registers[read.name]
+        if read.offset == HERE and read.name in self.scope.outputs:
+            return self.scope.outputs[read.name]
+        loaded = self.scope.values.get((read.name, read.offset))
+        return loaded or element(self.scope, read.name, read.offset)
+
+    def _assign(self, target: str, value: str) -> str:
+        scope = self.scope
+        if target in scope.registers:
+            return f"{scope.registers[target]} = {value};"
+        if target in scope.outputs:
+            return f"{scope.outputs[target]} = {value};"
+        place = element(scope, target, HERE)
+        guard = "if (inside) " if target in scope.guarded else ""
+        return f"{guard}{place} = {value};"
