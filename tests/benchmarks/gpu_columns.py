@@ -42,9 +42,9 @@ from gpu_stencil import describe
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Memory
 from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for
-from halocline_engine.backends.cuda.kernels.levels.tile import along_tile
+from halocline_engine.backends.cuda.kernels.levels.tile import levels_tile
 from halocline_engine.backends.cuda.kernels.points.tile import points_tile
-from halocline_engine.backends.cuda.kernels.rolling.tile import rings_tile
+from halocline_engine.backends.cuda.kernels.rolling.tile import rolling_tile
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
@@ -89,7 +89,7 @@ def shared(form: Form, rows: int = 0, threads: int = 0) -> TileFor:
     """Return the choice of threads along K that share as `form` says."""
 
     def choose(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
-        found = along_tile(entry, schedule, variant, domain, form, rows, threads)
+        found = levels_tile(entry, schedule, variant, domain, form, rows, threads)
         if found is None:
             raise ValueError("the threads of this kernel cannot lie along K")
         return found
@@ -101,7 +101,7 @@ def climbing(**parts: Any) -> TileFor:
     """Return the choice of threads that climb, with some parts of the tile replaced."""
 
     def choose(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
-        found = rings_tile(entry, schedule, variant, domain)
+        found = rolling_tile(entry, schedule, variant, domain)
         if found is None:
             raise ValueError("the threads of this kernel cannot climb")
         return replace(found, **parts)

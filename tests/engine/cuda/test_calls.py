@@ -16,7 +16,7 @@ from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.cuda.runtime import executable as run
-from halocline_engine.backends.cuda.runtime.tile_cache import Cuts
+from halocline_engine.backends.cuda.runtime.tile_cache import TileCache
 
 DOMAIN: Box = (37, 13, 9)
 ORIGINS = {"a": (1, 1, 1), "b": (1, 1, 1)}
@@ -126,12 +126,12 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Box]:
 )
 def test_domains_that_are_near_are_cut_alike(first: Box, then: Box, tile: Tile, times: int) -> None:
     schedule, made = scheduled(SCALED), list[Box]()
-    cuts, variant = Cuts(tuple(entries_of(schedule))), usual_variant(schedule)
+    tile_cache, variant = TileCache(tuple(entries_of(schedule))), usual_variant(schedule)
     for domain in (first, then):
 
         def choose(domain: Box = domain) -> dict[str, Tile]:
             made.append(domain)
             return {"kernel0": tile}
 
-        assert cuts.tiles(variant, domain, choose) == {"kernel0": tile}
+        assert tile_cache.tiles(variant, domain, choose) == {"kernel0": tile}
     assert len(made) == times

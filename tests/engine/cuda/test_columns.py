@@ -17,11 +17,11 @@ from programs import COLUMNS, scheduled
 from tile_choices import changed
 
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.kernels.columns.placement import homes_of
+from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
 from halocline_engine.backends.cuda.kernels.columns.tile import (
-    CHIP,
-    column_tile,
-    fitted,
+    SHARED_LIMIT,
+    columns_fitted,
+    columns_tile,
     shared_bytes,
 )
 from halocline_engine.backends.cuda.model.entries import Entry, entries_of
@@ -193,11 +193,11 @@ def test_arrays_may_lie_anyhow(load: Any, layout: str) -> None:
 def test_more_levels_than_the_chip_holds_go_to_memory(load: Any) -> None:
     schedule = made("solve")
     entry, variant = entry_of(schedule), usual_variant(schedule)
-    most = CHIP // (32 * 16)
+    most = SHARED_LIMIT // (32 * 16)
     tile = Tile((32, 1), on_chip=True, ahead=8)
-    assert shared_bytes(entry, schedule, tile, (64, 4, most)) <= CHIP
-    assert fitted(tile, entry, schedule, variant, (64, 4, most)).on_chip
-    assert not fitted(tile, entry, schedule, variant, (64, 4, most + 1)).on_chip
+    assert shared_bytes(entry, schedule, tile, (64, 4, most)) <= SHARED_LIMIT
+    assert columns_fitted(tile, entry, schedule, variant, (64, 4, most)).on_chip
+    assert not columns_fitted(tile, entry, schedule, variant, (64, 4, most + 1)).on_chip
     for levels in (most, most + 1):
         agree(load, SOLVE.format(dtype="float64"), (3, 1, levels), tile)
 
@@ -208,16 +208,16 @@ def test_columns_go_down_and_up_in_one_kernel() -> None:
         (entry,) = entries_of(schedule)
         orders = [section.order for section in entry.kernel.sections]
         assert set(orders) == {Order.FORWARD, Order.BACKWARD}
-        homes = homes_of(entry.kernel, schedule, Tile((32, 1), on_chip=True))
-        assert {buffer.name for buffer in homes.chip} == temporaries
-        assert homes_of(entry.kernel, schedule, Tile((32, 1))).chip == ()
+        placement = placement_of(entry.kernel, schedule, Tile((32, 1), on_chip=True))
+        assert {buffer.name for buffer in placement.shared} == temporaries
+        assert placement_of(entry.kernel, schedule, Tile((32, 1))).shared == ()
 
 
 def test_values_for_the_next_level_only_have_no_place_at_all(load: Any, machine: Any) -> None:
     schedule = made("handed")
     (entry,) = entries_of(schedule)
     assert [buffer.name for buffer in schedule.buffers] == ["t"]
-    assert homes_of(entry.kernel, schedule, Tile((32, 1))).variables == {"t"}
+    assert placement_of(entry.kernel, schedule, Tile((32, 1))).variables == {"t"}
     source = emit(schedule, usual_variant(schedule), {entry.name: Tile((32, 1), on_chip=True)})
     assert "b0[" not in source
     assert "chip" not in source
@@ -255,7 +255,7 @@ def ways(name: str, **changes: Any) -> tuple[str, str]:
     schedule = made(name)
     (entry,) = entries_of(schedule)
     variant = usual_variant(schedule)
-    tile = replace(column_tile(entry, schedule, variant, USUAL), **changes)
+    tile = replace(columns_tile(entry, schedule, variant, USUAL), **changes)
     source = emit(schedule, variant, {entry.name: tile})
     down, up = source[source.index("kernel0(") :].split("\n  }\n  {\n")
     return down, up
@@ -292,7 +292,7 @@ def test_nothing_is_loaded_early_where_arrays_may_share_memory() -> None:
     (entry,) = entries_of(schedule)
     shared = replace(usual_variant(schedule), disjoint=False)
     assert "[16]" not in emit(schedule, shared, {entry.name: TILES[-1]})
-    assert fitted(TILES[-1], entry, schedule, shared, USUAL).ahead == 0
+    assert columns_fitted(TILES[-1], entry, schedule, shared, USUAL).ahead == 0
 
 
 def test_one_array_may_be_input_and_output(load: Any) -> None:
@@ -325,10 +325,10 @@ def test_columns_of_80_levels_are_kept_on_chip(
     schedule = made(name, dtype)
     variant = usual_variant(schedule)
     (entry,) = entries_of(schedule)
-    tile = column_tile(entry, schedule, variant, USUAL)
+    tile = columns_tile(entry, schedule, variant, USUAL)
     assert (tile.block, tile.on_chip, tile.ahead) == (block, True, ahead)
-    assert not column_tile(entry, schedule, variant, (1024, 1024, 4000)).on_chip
-    assert not column_tile(entry, schedule, variant, USUAL, chip=32 * 1024 // 2).on_chip
+    assert not columns_tile(entry, schedule, variant, (1024, 1024, 4000)).on_chip
+    assert not columns_tile(entry, schedule, variant, USUAL, shared=32 * 1024 // 2).on_chip
 
 
 @pytest.mark.parametrize(
@@ -347,13 +347,13 @@ def test_rings_fit_in_registers(name: str, dtype: str, architecture: str) -> Non
     schedule = made(name, dtype)
     variant = usual_variant(schedule)
     (entry,) = entries_of(schedule)
-    tile = column_tile(entry, schedule, variant, USUAL)
+    tile = columns_tile(entry, schedule, variant, USUAL)
     source = emit(schedule, variant, {entry.name: tile})
     used = resources(compile_source(source, architecture))[entry.name]
     assert used.stack == 0, used
     shared = shared_bytes(entry, schedule, tile, USUAL) + 1024
     rounded = -(-used.registers // 8) * 8
-    assert 65536 // (rounded * tile.threads) >= (CHIP + 1024) // shared
+    assert 65536 // (rounded * tile.threads) >= (SHARED_LIMIT + 1024) // shared
 
 
 def test_the_columns_of_the_usual_tests_share_a_kernel() -> None:

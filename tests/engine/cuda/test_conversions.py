@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine.backends.cuda.text.expressions import TYPES, spell
+from halocline_engine.backends.cuda.text.expressions import TYPES, expression_text
 from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.ir.nodes import Cast, Read
 from halocline_engine.ir.types import DType
@@ -72,7 +72,7 @@ def convert(x: Field[np.{source}], s: np.{source}, {outputs.replace(": Field", "
 def kernels(source: str) -> str:
     code = ""
     for name in INTEGERS:
-        expr = spell(
+        expr = expression_text(
             Cast(DType(name), Read("a", (0, 0, 0), DType(source))), lambda _: "a[i]", lambda n: n
         )
         code += (

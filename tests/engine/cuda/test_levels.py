@@ -24,7 +24,7 @@ from numpy.lib.stride_tricks import as_strided
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import TileFor, shared_bytes, tiles_of
-from halocline_engine.backends.cuda.kernels.levels.tile import along_tile
+from halocline_engine.backends.cuda.kernels.levels.tile import levels_tile
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
@@ -66,7 +66,7 @@ def chosen(form: Form, rows: int, depth: int = 0, columns: int = 0) -> TileFor:
     """Return the choice of threads along K with a form and sizes; 0 leaves what is usual."""
 
     def choose(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
-        tile = along_tile(entry, schedule, variant, domain, form, rows)
+        tile = levels_tile(entry, schedule, variant, domain, form, rows)
         assert tile is not None
         block = (tile.block[0], columns or tile.block[1])
         return replace(tile, depth=depth or tile.depth, block=block)

@@ -1,1 +1,1 @@
-"""CUDA through CuPy."""
+"""The CUDA backend: code for devices, and its execution through CuPy."""

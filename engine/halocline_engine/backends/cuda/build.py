@@ -1,4 +1,4 @@
-"""Schedules become artifacts: code for CUDA devices, with nothing alive inside."""
+"""Artifacts of schedules: code for CUDA devices, with nothing alive inside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from halocline_engine.backends.cuda.kernels.choose import tiles_of
 from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.backends.cuda.show import walk_lines
+from halocline_engine.backends.cuda.show import block_order_lines
 from halocline_engine.cache import Cache, code_folder
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.tune_cost import Chip
@@ -68,7 +68,7 @@ class CudaArtifact:
 
     def walks(self) -> tuple[str, ...]:
         """Return how blocks go through a large domain; see `backends.base.Drawable`."""
-        return tuple(walk_lines(self.schedule))
+        return tuple(block_order_lines(self.schedule))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Schedules as CUDA C++: pure text from frozen nodes.
+"""CUDA C++ of a schedule: pure text from frozen nodes.
 
 Every pointer stands at the domain's first point of its array, so offsets are signed, and arrays
 of one stride kind share one offset. A PARALLEL kernel computes a few rows of points in a thread,
@@ -15,9 +15,9 @@ from textwrap import fill
 from halocline_engine.backends.cuda.kernels.choose import kernel_kind
 from halocline_engine.backends.cuda.model.entries import (
     Arg,
+    BlockPointer,
     Entry,
     Pointer,
-    RoomPointer,
     ScalarValue,
     Size,
     StrideValue,
@@ -134,5 +134,5 @@ def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follo
             return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
         case ScalarValue(name):
             return f"const {TYPES[names.dtypes[name]]} {names.scalars[name]}"
-        case RoomPointer(room, dtype):
-            return f"{TYPES[dtype]}* {room}"
+        case BlockPointer(name, dtype):
+            return f"{TYPES[dtype]}* {name}"

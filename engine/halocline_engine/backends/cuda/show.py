@@ -1,6 +1,7 @@
-"""In which order blocks go through large domains, as text and as a picture of what caches hold.
+"""Descriptions of the order in which blocks go through large domains.
 
-It is what the cost models choose for the cache of an H200; what a call has is told by its tiles.
+They show, as text and as a picture of what caches hold, what the cost models choose for the cache
+of an H200; what a call has is told by its tiles.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.traversal.column_model import Reads
 from halocline_engine.schedule.traversal.pictures import Scene, draw_text, sketch
 
-__all__ = ["walk_lines"]
+__all__ = ["block_order_lines"]
 
 #: Levels that no cache of a device holds a few of, and rows of one level that are as long.
 _LARGE: Domain = (4096, 4096, 128)
 _LONG: Domain = (1 << 20, 4096, 1)
 
 
-def walk_lines(schedule: Schedule) -> Iterator[str]:
+def block_order_lines(schedule: Schedule) -> Iterator[str]:
     """Yield how blocks go through a large domain and through long rows, and draw the first order.
 
     There is nothing to tell of kernels whose threads or blocks stay with a column from its first

@@ -18,7 +18,7 @@ from halocline_engine.backends.cuda.kernels.choose import (
     tiles_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
-from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, homes_of
+from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
 from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.kernels.points.section import loaded_offsets
 from halocline_engine.backends.cuda.kernels.points.tile import registers_of
@@ -146,7 +146,7 @@ def _points(usual: Tile) -> Iterator[Tile]:
 def _along(usual: Tile) -> Iterator[Tile]:
     """Yield other numbers of columns of a thread and of a block, and other ways to share values.
 
-    Where threads climb, other heights and blocks.
+    Where threads sweep up columns, other heights and blocks.
     """
     for tile in (usual, *(replace(usual, share=n) for n in range(4) if n != usual.share)):
         for rows in (usual.rows, 8, 6, 4, 3, 2, 1):
@@ -213,7 +213,7 @@ def _points_work(entry: Entry, tile: Tile, case: _Case, blocks: int) -> Work:
 
 
 def _columns_work(entry: Entry, tile: Tile, case: _Case, blocks: int) -> Work:
-    own = homes_of(entry.kernel, case.schedule, Tile((1, 1), on_chip=True)).names
+    own = placement_of(entry.kernel, case.schedule, Tile((1, 1), on_chip=True)).names
     sizes = {n: d.itemsize for n, d in arrays_of(case.schedule) if n not in own}
     level = _read(entry, sizes)
     spilt = 0 if tile.on_chip else 2 * column_bytes(entry.kernel, case.schedule)

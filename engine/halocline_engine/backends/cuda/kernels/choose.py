@@ -1,4 +1,4 @@
-"""The kind of each kernel, and the tile that it gets."""
+"""Choice of the kind of each kernel and of its tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One kind of kernel: how it is cut into tiles, what its text is and how it is launched."""
+"""The interface of a kind of kernel."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What generated code and its callers share: tiles, kernels, parameters, array layouts."""
+"""The model that generated code and its callers share: tiles, kernels, parameters, layouts."""

@@ -1,7 +1,7 @@
-"""What the generated code and its callers agree on: kernels, their names and their parameters.
+"""The interface between generated code and its callers: kernels and their parameters.
 
-`emit` writes parameter lists from `parameters`, and `run` packs arguments from it, so that the two
-cannot drift apart.
+`emit` writes parameter lists from `parameters`, and `runtime.calls` packs arguments from it, so
+that the two cannot drift apart.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from halocline_engine.schedule.nodes import Kernel, Levels, Schedule
 __all__ = [
     "H200_CACHE",
     "Arg",
+    "BlockPointer",
     "Entry",
     "Kind",
     "Loop",
     "Pointer",
-    "RoomPointer",
     "ScalarValue",
     "Size",
     "Step",
@@ -146,14 +146,14 @@ class ScalarValue:
 
 
 @dataclass(frozen=True, slots=True)
-class RoomPointer:
+class BlockPointer:
     """The address of memory that blocks keep a temporary in, by its name in the code."""
 
     array: str
     dtype: DType
 
 
-Arg: TypeAlias = Size | StrideValue | Pointer | ScalarValue | RoomPointer
+Arg: TypeAlias = Size | StrideValue | Pointer | ScalarValue | BlockPointer
 
 _SIZES = tuple(map(Size, ("ni", "nj", "nk", "row", "level", "top")))
 _PARTS = (Size("deep"), Size("inverse"))
@@ -244,14 +244,14 @@ def parameters(
         *strides,
         *map(Pointer, entry.arrays),
         *map(ScalarValue, entry.scalars),
-        *_rooms(entry),
+        *_block_pointers(entry),
     )
 
 
-def _rooms(entry: Entry) -> Iterator[RoomPointer]:
-    if entry.staged is not None and entry.staged.rooms:
-        for room, buffer in zip(entry.staged.rooms, entry.staged.temporaries, strict=True):
-            yield RoomPointer(room, buffer.dtype)
+def _block_pointers(entry: Entry) -> Iterator[BlockPointer]:
+    if entry.staged is not None and entry.staged.pointers:
+        for pointer, buffer in zip(entry.staged.pointers, entry.staged.temporaries, strict=True):
+            yield BlockPointer(pointer, buffer.dtype)
 
 
 def is_guarded(entry: Entry, fields: Collection[str]) -> bool:

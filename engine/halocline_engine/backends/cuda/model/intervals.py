@@ -1,4 +1,4 @@
-"""Levels of intervals."""
+"""Levels of vertical intervals."""
 
 from __future__ import annotations
 

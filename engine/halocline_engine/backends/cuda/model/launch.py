@@ -1,4 +1,4 @@
-"""Launch geometry: how many threads in which blocks compute a kernel. No device is asked."""
+"""Launch geometry: the blocks and threads that compute a kernel. No device is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the elements of an array stand in memory: strides, padding, alignment.
+"""Memory layout of an array: strides, padding, alignment.
 
 A layout has one entry for each dimension; the larger the entry, the smaller the stride. The
 dimension with the largest entry has stride 1, and an entry of -1 masks a dimension: its stride is

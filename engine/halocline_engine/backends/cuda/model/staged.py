@@ -1,4 +1,4 @@
-"""Kernels of the schedule that blocks of threads run one after the other, as one kernel."""
+"""Kernels of the schedule that the blocks of one kernel run as its stages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Staged", "between", "merged", "staged_at"]
 class Staged:
     """The stages of one kernel, and the temporaries that each block has for itself.
 
-    `rooms` are the names of the temporaries' memory in the code, where they live in memory.
+    `pointers` are the names of the temporaries' memory in the code, where they live in memory.
     """
 
     staging: Staging
     stages: tuple[Kernel, ...]
     temporaries: tuple[Buffer, ...]
-    rooms: tuple[str, ...]
+    pointers: tuple[str, ...]
 
 
 def staged_at(schedule: Schedule, number: int) -> Staged | None:
@@ -29,12 +29,12 @@ def staged_at(schedule: Schedule, number: int) -> Staged | None:
     for staging in schedule.staging:
         if staging.first == number:
             steps = schedule.steps[number : number + staging.count]
-            rooms = enumerate(schedule.buffers) if staging.home is not Home.SHARED else ()
+            pointers = enumerate(schedule.buffers) if staging.home is not Home.SHARED else ()
             return Staged(
                 staging=staging,
                 stages=tuple(step for step in steps if isinstance(step, Kernel)),
                 temporaries=tuple(b for b in schedule.buffers if b.name in staging.temporaries),
-                rooms=tuple(f"w{n}" for n, b in rooms if b.name in staging.temporaries),
+                pointers=tuple(f"w{n}" for n, b in pointers if b.name in staging.temporaries),
             )
     return None
 

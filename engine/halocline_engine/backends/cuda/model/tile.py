@@ -1,7 +1,7 @@
-"""How much of the domain a thread and a block of threads compute: one `Tile` for each kernel.
+"""Tiles: the shares of the domain that a thread and a block of a kernel compute.
 
-The generated code depends on a tile, so tiles are part of what is compiled. They are chosen by a
-cost model (`tile_for` of `points_tile` and `column_tile`), and a caller may give others, which is
+The generated code depends on a tile, so tiles are part of what is compiled. They are chosen by
+the cost model of each kind of kernel (`kernels/*/tile.py`), and a caller may give others, which is
 how they are measured.
 """
 
@@ -37,7 +37,7 @@ class Tile:
     `rows` columns; a block has `depth` levels, and the columns of its threads are neighbours along
     I (1) or J (2). `share` says that threads compute each for itself (0), or share values in
     shared memory, each in its own place (1) or in places that are used again (2). Where `along` is
-    0, a `share` of 3 says that threads climb `depth` levels and keep values in registers.
+    0, a `share` of 3 says that threads sweep up `depth` levels with a rolling window.
 
     FORWARD and BACKWARD kernels: a thread computes a column; `on_chip` keeps temporaries of a
     column in shared memory, and values of `ahead` levels are loaded before they are needed.

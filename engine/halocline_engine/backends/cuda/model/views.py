@@ -1,4 +1,4 @@
-"""What a call's arrays look like from the generated code, and which variant of it they need."""
+"""Views of a call's arrays, and the variant of the generated code that fits them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from halocline_engine.errors import FieldError
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["Lie", "View", "disjoint", "lie_of", "usual_variant", "variant_of", "view_of"]
+__all__ = [
+    "RelativeView",
+    "View",
+    "disjoint",
+    "relative_view",
+    "usual_variant",
+    "variant_of",
+    "view_of",
+]
 
 #: Offsets up to this fit in 32 bits.
 _NARROW = 2**31 - 1
@@ -44,7 +52,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Lie:
+class RelativeView:
     """How arrays of a shape lie around a domain, wherever they begin.
 
     The domain's first point is `start` bytes behind the element of index zero, the array's first
@@ -87,17 +95,17 @@ def view_of(
 
     Raises `FieldError` if an element does not stand a whole number of elements from the first one.
     """
-    return lie_of(name, itemsize, shape, strides, origin, around).at(address)
+    return relative_view(name, itemsize, shape, strides, origin, around).at(address)
 
 
-def lie_of(
+def relative_view(
     name: str,
     itemsize: int,
     shape: tuple[int, int, int],
     strides: tuple[int, int, int],
     origin: tuple[int, int, int],
     around: int = 0,
-) -> Lie:
+) -> RelativeView:
     """Return what `view_of` says of arrays wherever they begin; raises what that raises."""
     for axis, stride in zip(Axis, strides, strict=True):
         if stride % itemsize:
@@ -113,7 +121,7 @@ def lie_of(
         abs(step) * (max(first, size - 1 - first) + around)
         for step, first, size in zip(steps, origin, shape, strict=True)
     )
-    return Lie(
+    return RelativeView(
         start=start,
         strides=(steps[0], steps[1], steps[2]),
         first=sum(min(span, 0) for span in spans),

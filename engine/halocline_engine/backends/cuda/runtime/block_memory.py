@@ -1,4 +1,4 @@
-"""Memory that blocks of threads keep temporaries in."""
+"""Memory for the temporaries of blocks."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterable
 import numpy as np
 
 from halocline_engine.backends.base import Array
-from halocline_engine.backends.cuda.kernels.staged.tile import Room
+from halocline_engine.backends.cuda.kernels.staged.tile import BlockMemory
 from halocline_engine.backends.cuda.runtime.machine import Machine
 
 __all__ = ["reserve"]
 
 
-def reserve(rooms: Iterable[Room], machine: Machine) -> dict[str, Array]:
-    """Return new memory for each room by its name, aligned; contents are not defined.
+def reserve(block_memory: Iterable[BlockMemory], machine: Machine) -> dict[str, Array]:
+    """Return new memory for each of them by its name, aligned; contents are not defined.
 
     Raises `CapacityError` where it does not fit.
     """
     found: dict[str, Array] = {}
-    for room in rooms:
-        size = room.elements * room.itemsize
+    for memory in block_memory:
+        size = memory.elements * memory.itemsize
 
-        def start(address: int, alignment: int = room.alignment) -> int:
+        def start(address: int, alignment: int = memory.alignment) -> int:
             return -address % alignment
 
-        found[room.name] = machine.allocate(
-            size + room.alignment, start, (size, 1, 1), np.dtype(np.uint8), (1, size, size)
+        found[memory.name] = machine.allocate(
+            size + memory.alignment, start, (size, 1, 1), np.dtype(np.uint8), (1, size, size)
         )
     return found

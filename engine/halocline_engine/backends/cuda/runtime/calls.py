@@ -1,4 +1,4 @@
-"""What a kind of call launches, with its arguments packed as far as they are known."""
+"""Launches of a kind of call, with their arguments packed as far as they are known."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TypeAlias, assert_never
 import numpy as np
 
 from halocline_engine.backends.cuda.kernels.choose import launches, shared_bytes
-from halocline_engine.backends.cuda.kernels.staged.tile import Room
+from halocline_engine.backends.cuda.kernels.staged.tile import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
+    BlockPointer,
     Entry,
     Loop,
     Pointer,
-    RoomPointer,
     ScalarValue,
     Size,
     StrideValue,
@@ -60,14 +60,14 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The launches of a kind of call, in order; buffers and rooms need memory.
+    """The launches of a kind of call, in order; `buffers` and `block_memory` are allocated.
 
     `tiling` says in words how its kernels are cut, and why so.
     """
 
     queue: tuple[Queued, ...]
     buffers: tuple[Buffer, ...]
-    rooms: tuple[Room, ...]
+    block_memory: tuple[BlockMemory, ...]
     tiling: tuple[str, ...]
 
 
@@ -134,7 +134,7 @@ def _queued(
     sizes["deep"] = launch.deep(tile)
     scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
 
-    def value(arg: Size | StrideValue | Pointer | ScalarValue | RoomPointer) -> np.generic:
+    def value(arg: Size | StrideValue | Pointer | ScalarValue | BlockPointer) -> np.generic:
         match arg:
             case Size("inverse"):
                 return np.uint32(inverse_of(sizes["deep"]))
@@ -142,7 +142,7 @@ def _queued(
                 return np.int32(sizes[name])
             case StrideValue(number, axis):
                 return index(kind.strides[number][axis])
-            case Pointer() | RoomPointer():
+            case Pointer() | BlockPointer():
                 return np.uint64(0)
             case ScalarValue(name):
                 return scalars[name].type(0)
@@ -151,7 +151,7 @@ def _queued(
 
     arguments = parameters(entry, schedule, kind.variant, tile)
     places = list(enumerate(arguments))
-    pointers = [(n, arg.array) for n, arg in places if isinstance(arg, Pointer | RoomPointer)]
+    pointers = [(n, arg.array) for n, arg in places if isinstance(arg, Pointer | BlockPointer)]
     given = [(n, arg.name) for n, arg in places if isinstance(arg, ScalarValue)]
     shared = shared_bytes(entry, schedule, kind.variant, tile, kind.domain)
     values = tuple(map(value, arguments))

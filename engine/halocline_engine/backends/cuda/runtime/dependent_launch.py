@@ -1,6 +1,6 @@
-"""Which kernels may be launched before the one in front of them is complete, and how they are cut.
+"""Programmatic dependent launch: kernels that are launched before the previous one completes.
 
-They wait by themselves, before they touch memory, so that the processors have them at hand.
+They wait by themselves before they touch memory, so that their start is hidden.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.tile import Tile
 
-__all__ = ["SHORT", "following_tile", "may_follow"]
+__all__ = ["SHORT", "dependent_tile", "may_launch_dependently"]
 
 #: Bytes that a call moves at most whose kernels take no longer than a few launches.
 SHORT = 32 << 20
@@ -20,15 +20,15 @@ SHORT = 32 << 20
 _THREADS = 256
 
 
-def may_follow(entry: Entry, tile: Tile) -> bool:
+def may_launch_dependently(entry: Entry, tile: Tile) -> bool:
     """Whether a kernel loads in the plainest way: nothing that may move before it waits."""
     return kernel_kind(entry, tile) is POINTS and not tile.planes
 
 
-def following_tile(tile: Tile) -> Tile:
+def dependent_tile(tile: Tile) -> Tile:
     """Return the tile for such a kernel: blocks of more threads.
 
-    >>> following_tile(Tile((32, 4), rows=2)).block
+    >>> dependent_tile(Tile((32, 4), rows=2)).block
     (32, 8)
     """
     i, j = tile.block

@@ -1,4 +1,4 @@
-"""Run generated kernels: pack arguments and launch, on whatever machine is given.
+"""Execution of generated kernels: pack arguments and launch, on whatever machine is given.
 
 The machine is a CUDA device, or in tests its emulation, so that all of this is tested where there
 is no device.
@@ -19,8 +19,8 @@ from halocline_engine.backends.base import Array, Executable, Memory, Value
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for, tiles_of
 from halocline_engine.backends.cuda.kernels.columns.placement import without_memory
-from halocline_engine.backends.cuda.kernels.points.block_swizzle import worth_turning
-from halocline_engine.backends.cuda.kernels.staged.tile import rooms_of
+from halocline_engine.backends.cuda.kernels.points.block_swizzle import worth_reversing
+from halocline_engine.backends.cuda.kernels.staged.tile import block_memory_of
 from halocline_engine.backends.cuda.model.entries import (
     Variant,
     arrays_of,
@@ -29,18 +29,24 @@ from halocline_engine.backends.cuda.model.entries import (
 )
 from halocline_engine.backends.cuda.model.staged import between
 from halocline_engine.backends.cuda.model.tile import Domain, Tile, tile_words
-from halocline_engine.backends.cuda.model.views import Lie, View, disjoint, lie_of, view_of
+from halocline_engine.backends.cuda.model.views import (
+    RelativeView,
+    View,
+    disjoint,
+    relative_view,
+    view_of,
+)
 from halocline_engine.backends.cuda.runtime.block_memory import reserve
 from halocline_engine.backends.cuda.runtime.calls import CallKind, Prepared, kind_of, queue_of
 from halocline_engine.backends.cuda.runtime.dependent_launch import (
     SHORT,
-    following_tile,
-    may_follow,
+    dependent_tile,
+    may_launch_dependently,
 )
 from halocline_engine.backends.cuda.runtime.ghosts import GhostFiller
 from halocline_engine.backends.cuda.runtime.machine import Kernels, Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
-from halocline_engine.backends.cuda.runtime.tile_cache import Cuts
+from halocline_engine.backends.cuda.runtime.tile_cache import TileCache
 from halocline_engine.backends.ghosts import Ends, Framed
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.ir.extent import CENTRE, Horizontal, enclose
@@ -108,11 +114,11 @@ class CudaExecutable:
         self._scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
         self._own = tuple((name, dtype) for name, dtype in self._arrays if name in self._axes)
         self._loaded: dict[tuple[Variant, tuple[tuple[str, Tile], ...], bool], _Loaded] = {}
-        self._cuts = Cuts(self._entries)
+        self._tile_cache = TileCache(self._entries)
         self._prepared: dict[CallKind, Prepared | CudaExecutable] = {}
         # Calls and arrays as they came, so that a call like one before is known at once.
         self._calls: dict[Hashable, Prepared | CudaExecutable] = {}
-        self._lies: dict[Hashable, Lie] = {}
+        self._relative_views: dict[Hashable, RelativeView] = {}
         self._lock = threading.Lock()
 
     @property
@@ -167,7 +173,7 @@ class CudaExecutable:
         found = self._look(fields, origins, domain, backward=backward)
         if isinstance(found.prepared, CudaExecutable):
             return found.prepared.prepared(fields, scalars, origins, domain, backward=backward)
-        if self._buffers or found.prepared.rooms:
+        if self._buffers or found.prepared.block_memory:
             # What kernels hand on is in memory of each call, which goes back after it.
             return partial(self.queue, fields, scalars, origins, domain, backward=backward)
         typed = self._typed(scalars)
@@ -193,7 +199,7 @@ class CudaExecutable:
 
     def turned(self) -> Executable:
         """Return an executable for every other step; see `backends.base.Turning`."""
-        return _Turned(self)
+        return _Reversed(self)
 
     def compile_for(self, views: Mapping[str, View], domain: Domain) -> None:
         """Compile what calls on fields that lie so need, and keep it; needs no device."""
@@ -213,7 +219,9 @@ class CudaExecutable:
         """Whether kernels are so short that bringing them to the processors counts."""
         moved = prod(domain) * sum(dtype.itemsize for _, dtype in self._arrays)
         short = self._machine.follows and moved <= SHORT
-        return short and all(may_follow(entry, tiles[entry.name]) for entry in self._entries)
+        return short and all(
+            may_launch_dependently(entry, tiles[entry.name]) for entry in self._entries
+        )
 
     def source_for(self, variant: Variant, domain: Domain) -> str:
         """Return the generated code for a kind of call."""
@@ -236,7 +244,7 @@ class CudaExecutable:
     ) -> dict[str, View]:
         """Return how a call uses its fields, in the order of the schedule."""
         return {
-            name: self._lie(name, fields[name], dtype, origins[name]).at(
+            name: self._relative_view(name, fields[name], dtype, origins[name]).at(
                 self._machine.address(fields[name])
             )
             for name, dtype in self._own
@@ -253,16 +261,16 @@ class CudaExecutable:
         """Return what a call launches; one like a call before is known by how its arrays lie."""
         starts: dict[str, int] = {}
         spans: list[tuple[int, int]] = []
-        lies: list[tuple[Hashable, bool]] = []
+        relative_views: list[tuple[Hashable, bool]] = []
         for name, dtype in self._own:
             array, origin = fields[name], origins[name]
-            lie = self._lie(name, array, dtype, origin)
+            view = self._relative_view(name, array, dtype, origin)
             address = self._machine.address(array)
-            start = starts[name] = address + lie.start
-            spans.append((address + lie.first, address + lie.last))
-            lies.append((lie, start % _ALIGNED == 0))
+            start = starts[name] = address + view.start
+            spans.append((address + view.first, address + view.last))
+            relative_views.append((view, start % _ALIGNED == 0))
         alone = disjoint(spans, self._written[: len(spans)])
-        call = (tuple(lies), alone, domain, backward)
+        call = (tuple(relative_views), alone, domain, backward)
         prepared = self._calls.get(call)
         if prepared is None:
             kind = self._kind(self._views(fields, origins), domain)
@@ -273,9 +281,11 @@ class CudaExecutable:
         self, prepared: Prepared, starts: Mapping[str, int], domain: Domain
     ) -> tuple[Mapping[str, int], Sequence[Array]]:
         """Return the address of every array of a call, and the memory that was made for it."""
-        if not self._buffers and not prepared.rooms:
+        if not self._buffers and not prepared.block_memory:
             return starts, ()
-        made = self._allocate(prepared.buffers, domain) | reserve(prepared.rooms, self._machine)
+        made = self._allocate(prepared.buffers, domain) | reserve(
+            prepared.block_memory, self._machine
+        )
         # Buffers that need no memory are parameters all the same.
         addresses = dict.fromkeys(self._names, 0)
         addresses |= starts
@@ -317,19 +327,23 @@ class CudaExecutable:
         i, j, k = start
         return {name: array[i:, j:, k:] for name, array in arrays.items()}
 
-    def _lie(self, name: str, array: Array, dtype: DType, origin: tuple[int, int, int]) -> Lie:
+    def _relative_view(
+        self, name: str, array: Array, dtype: DType, origin: tuple[int, int, int]
+    ) -> RelativeView:
         """Return how an array lies; a stride along an axis it does not have counts as 0."""
         key = (name, array.shape, array.strides, origin)
-        found = self._lies.get(key)
+        found = self._relative_views.get(key)
         if found is None:
             present = self._axes.get(name, tuple(Axis))
             i, j, k = (
                 stride if axis in present else 0
                 for axis, stride in zip(Axis, array.strides, strict=True)
             )
-            found = lie_of(name, dtype.itemsize, array.shape, (i, j, k), origin, self._around)
+            found = relative_view(
+                name, dtype.itemsize, array.shape, (i, j, k), origin, self._around
+            )
             with self._lock:
-                _keep(self._lies, key, found)
+                _keep(self._relative_views, key, found)
         return found
 
     def _prepare(self, kind: CallKind, call: Hashable) -> Prepared | CudaExecutable:
@@ -353,21 +367,21 @@ class CudaExecutable:
         return self._made(kind, self._tile_for, reason)
 
     def _made(self, kind: CallKind, choose: TileFor, reason: str) -> Prepared:
-        tiles = self._turned_for(kind, self._chosen_for(kind, choose))
+        tiles = self._reversed_for(kind, self._chosen_for(kind, choose))
         follows = self.follows(kind.domain, tiles)
         if follows and choose is tile_for:
-            tiles = {name: following_tile(tile) for name, tile in tiles.items()}
+            tiles = {name: dependent_tile(tile) for name, tile in tiles.items()}
         code = self._code_of(kind.variant, tiles, follows=follows)
         queue = queue_of(self._steps, self._schedule, kind, tiles, code.kernels, follows=follows)
-        rooms = (
-            room
+        block_memory = (
+            memory
             for entry in self._entries
             if entry.staged is not None
-            for room in rooms_of(entry.staged, tiles[entry.name], kind.domain)
+            for memory in block_memory_of(entry.staged, tiles[entry.name], kind.domain)
         )
         words = (f"  {name}: {tile_words(tile)}" for name, tile in tiles.items())
         tiling = (f"tiles of {' x '.join(map(str, kind.domain))} points {reason}", *words)
-        return Prepared(queue, code.buffers, tuple(rooms), tiling)
+        return Prepared(queue, code.buffers, tuple(block_memory), tiling)
 
     def _chosen_for(self, kind: CallKind, choose: TileFor) -> Mapping[str, Tile]:
         """Return the tiles of a kind of call; those of a domain that is near are as good."""
@@ -377,7 +391,7 @@ class CudaExecutable:
 
         if choose is not self._tile_for:
             return chosen()
-        return self._cuts.tiles(kind.variant, kind.domain, chosen)
+        return self._tile_cache.tiles(kind.variant, kind.domain, chosen)
 
     def _code_of(self, variant: Variant, tiles: Mapping[str, Tile], *, follows: bool) -> _Loaded:
         """Return the code for arrays and tiles; it is loaded once."""
@@ -391,12 +405,12 @@ class CudaExecutable:
             found = self._loaded[key] = _Loaded(kernels, buffers)
         return found
 
-    def _turned_for(self, kind: CallKind, tiles: Mapping[str, Tile]) -> Mapping[str, Tile]:
+    def _reversed_for(self, kind: CallKind, tiles: Mapping[str, Tile]) -> Mapping[str, Tile]:
         """Return the tiles with blocks that run from the last, where that is asked for and good."""
         if not kind.backward or len(tiles) > 1:
             return tiles
         moved = prod(kind.domain) * sum(dtype.itemsize for _, dtype in self._arrays)
-        back = worth_turning(moved, kind.domain[2], kind.variant.cache)
+        back = worth_reversing(moved, kind.domain[2], kind.variant.cache)
         return {name: replace(tile, backward=back) for name, tile in tiles.items()}
 
     def _code(self, source: str) -> bytes:
@@ -418,7 +432,7 @@ class _Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turned:
+class _Reversed:
     """A program whose kernels may run through the domain from its end."""
 
     executable: CudaExecutable

@@ -1,4 +1,4 @@
-"""Fill the ghosts of several arrays with one launch.
+"""Ghost cells of several arrays, filled with one launch.
 
 A thread makes one ghost. Those of an array are three pieces: beyond the data along K, on whole
 planes; along J, on the levels of the data; and along I, on the rows of the data. The text depends

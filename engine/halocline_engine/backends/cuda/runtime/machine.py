@@ -1,4 +1,4 @@
-"""What generated code needs of the machine it runs on: a CUDA device, or in tests its emulation."""
+"""The machine that generated code runs on: a CUDA device, or in tests its emulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays whose rows begin on a cache line of the device."""
+"""Device arrays whose rows begin on a cache line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How kernels were cut for calls so far, so that it is not found out again for calls like them."""
+"""A cache of the tiles of kernels, which also serves calls that differ a little."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from halocline_engine.backends.cuda.kernels.choose import kernel_kind
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 
-__all__ = ["Cuts", "Tiles"]
+__all__ = ["TileCache", "Tiles"]
 
 #: The tile of each kernel, by its name in the code.
 Tiles: TypeAlias = Mapping[str, Tile]
@@ -23,7 +23,7 @@ _KEPT = 8
 
 
 @dataclass(slots=True)
-class Cuts:
+class TileCache:
     """Tiles by the kind of arrays and the domain.
 
     The cost models take longer than a step, and the steps of a pass have domains that shrink by a
@@ -32,13 +32,13 @@ class Cuts:
     """
 
     entries: tuple[Entry, ...]
-    _cuts: dict[tuple[Variant, int], list[tuple[Domain, Tiles]]] = field(
+    _known: dict[tuple[Variant, int], list[tuple[Domain, Tiles]]] = field(
         default_factory=dict[tuple[Variant, int], list[tuple[Domain, Tiles]]]
     )
 
     def tiles(self, variant: Variant, domain: Domain, choose: Callable[[], Tiles]) -> Tiles:
         """Return the tiles of a domain that is near, or else those that `choose` makes."""
-        known = self._cuts.setdefault((variant, domain[2]), [])
+        known = self._known.setdefault((variant, domain[2]), [])
         for other, tiles in known:
             if _near(domain, other) and not self._has_one_domain(tiles):
                 return tiles

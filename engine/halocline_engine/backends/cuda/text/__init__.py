@@ -1,1 +1,1 @@
-"""CUDA C++ text that kernels of every kind use."""
+"""CUDA C++ that kernels of every kind use."""

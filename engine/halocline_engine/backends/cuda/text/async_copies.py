@@ -1,4 +1,4 @@
-"""Device functions for threads that work together: copies in flight and barriers of some warps.
+"""Device functions for threads that cooperate: asynchronous copies and named barriers.
 
 The text is for a CUDA compiler only. The emulation of tests has functions of the same names, whose
 copies arrive no earlier than at the wait.

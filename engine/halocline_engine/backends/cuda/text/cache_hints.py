@@ -1,4 +1,4 @@
-"""Device functions for loads that say how long the cache of the device is to keep them.
+"""Device functions for cache hints: loads with an eviction policy, and prefetch.
 
 Devices before compute capability 8.0, and the emulation of tests, load plainly.
 """

@@ -1,4 +1,4 @@
-"""Instructions of kernels that may be launched before the one in front of them is complete."""
+"""Instructions for programmatic dependent launch."""
 
 from __future__ import annotations
 

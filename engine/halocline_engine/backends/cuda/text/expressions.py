@@ -1,4 +1,4 @@
-"""Expressions in CUDA C++: types, numbers, operators and functions, exactly as the language says.
+"""Printer of expressions as CUDA C++, with exactly the semantics of the language.
 
 Every operator stands in parentheses, integers wrap around as NumPy's do, and float32 uses the
 float32 functions, so nothing is computed in a wider type than the program says.
@@ -26,7 +26,7 @@ from halocline_engine.ir.nodes import (
 )
 from halocline_engine.ir.types import DType
 
-__all__ = ["TYPES", "literal", "spell"]
+__all__ = ["TYPES", "expression_text", "literal"]
 
 TYPES: Mapping[DType, str] = {
     DType.BOOL: "bool",
@@ -84,11 +84,13 @@ _WHOLE_ALREADY = ("floor", "ceil", "trunc", "round", "round_away_from_zero")
 _SMALL_POWERS = (2, 3, 4)
 
 
-def spell(expr: Expr, read: Callable[[Read], str], parameter: Callable[[str], str]) -> str:
+def expression_text(
+    expr: Expr, read: Callable[[Read], str], parameter: Callable[[str], str]
+) -> str:
     """Return an expression as text; `read` and `parameter` give the places of values."""
 
     def inner(node: Expr) -> str:
-        return spell(node, read, parameter)
+        return expression_text(node, read, parameter)
 
     match expr:
         case Number():

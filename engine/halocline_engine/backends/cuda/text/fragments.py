@@ -1,4 +1,4 @@
-"""Parts of generated kernels that points and columns have in common."""
+"""Fragments of text that kernels of several kinds share: bounds, offsets, sections."""
 
 from __future__ import annotations
 

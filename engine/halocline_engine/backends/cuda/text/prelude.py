@@ -1,4 +1,4 @@
-"""Device functions that generated code may call, and the choice of those that it does call."""
+"""Device functions for generated code, and the selection of those that it calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of one point in CUDA C++."""
+"""Printer of the statements of one point as CUDA C++."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
-from halocline_engine.backends.cuda.text.expressions import spell
+from halocline_engine.backends.cuda.text.expressions import expression_text
 from halocline_engine.ir.nodes import Assign, Expr, If, Offset, Read, Statement
 from halocline_engine.ir.types import DType
 
@@ -88,7 +88,7 @@ class _Writer:
         return lines
 
     def _value(self, expr: Expr) -> str:
-        return spell(expr, self._read, self.scope.scalars.__getitem__)
+        return expression_text(expr, self._read, self.scope.scalars.__getitem__)
 
     def _read(self, read: Read) -> str:
         if read.name in self.scope.registers:

@@ -1,6 +1,6 @@
-"""Loads of a column that are under way before their level is computed.
+"""Loads of a column that are issued before their level is computed.
 
-A section with many levels has a ring of registers for each stream of elements: the array and the
+A section with many levels has a register queue for each stream of elements: the array and the
 horizontal offset that it is read at. Each element is loaded once, `ahead` levels early, and then
 handed on in variables as long as a level reads it. Sections of one level, at the ends of columns,
 load theirs at the start of the pass.
@@ -67,7 +67,7 @@ class Stream:
     hint: Hint
 
     @property
-    def ring(self) -> str:
+    def queue(self) -> str:
         """The variable with elements that are loaded early."""
         return f"q{self.number}"
 

@@ -1,11 +1,15 @@
-"""The kind of FORWARD and BACKWARD kernels, whose threads compute a column each."""
+"""The kind of FORWARD and BACKWARD kernel, whose threads compute a column each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from halocline_engine.backends.cuda.kernels.columns import tile as columns_tile
-from halocline_engine.backends.cuda.kernels.columns.text import columns
+from halocline_engine.backends.cuda.kernels.columns.text import columns_text
+from halocline_engine.backends.cuda.kernels.columns.tile import (
+    columns_fitted,
+    columns_tile,
+    shared_bytes,
+)
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.launch import Launch, launches, tiles_along_i
@@ -20,16 +24,16 @@ __all__ = ["COLUMNS"]
 def _tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
     if entry.kernel.order is Order.PARALLEL:
         return None
-    return columns_tile.column_tile(entry, schedule, variant, domain)
+    return columns_tile(entry, schedule, variant, domain)
 
 
 def _fit(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile | None:
-    """Return a column's tile; one with threads along K, or that climb, was made for points."""
+    """Return a column's tile; one for levels or a rolling window was made for points."""
     if tile.along or tile.share:
         return None
-    return columns_tile.fitted(in_grid_order(tile), entry, schedule, variant, domain)
+    return columns_fitted(in_grid_order(tile), entry, schedule, variant, domain)
 
 
 def _launches(entry: Entry, domain: Domain, tile: Tile, _levels: Range) -> Iterator[Launch]:
@@ -40,8 +44,8 @@ def _launches(entry: Entry, domain: Domain, tile: Tile, _levels: Range) -> Itera
 COLUMNS = KernelKind(
     tile=_tile,
     fit=_fit,
-    text=columns,
-    shared_bytes=lambda entry, schedule, _variant, tile, domain: columns_tile.shared_bytes(
+    text=columns_text,
+    shared_bytes=lambda entry, schedule, _variant, tile, domain: shared_bytes(
         entry, schedule, tile, domain
     ),
     launches=_launches,

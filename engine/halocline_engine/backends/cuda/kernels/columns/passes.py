@@ -1,4 +1,4 @@
-"""Values that a column hands from level to level in variables instead of memory.
+"""Passes of a column over its levels, and the values that levels hand on in registers.
 
 A column that reads what it wrote one level before would wait for its own store at each level. Such
 values are kept in a variable, if every level writes them, and from section to section as long as
@@ -16,7 +16,7 @@ from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import assignments, reads
 from halocline_engine.schedule.nodes import Kernel, Section
 
-__all__ = ["Carry", "Pass", "carries", "passes_of", "settled"]
+__all__ = ["Carry", "Pass", "always_assigned", "carries", "passes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _carries(one: Pass, arrays: frozenset[str]) -> Iterator[Carry]:
     for section, names in zip(one.sections, wanted, strict=True):
         if last is None or not _adjoins(last.interval, section.interval, one.step):
             current = frozenset()
-        always = settled(section) & arrays
+        always = always_assigned(section) & arrays
         before = names & (current if is_single(section.interval) else always)
         handed = always & frozenset[str]().union(*wanted)
         yield Carry(before, before - current, handed)
@@ -88,7 +88,7 @@ def _read_before(section: Section, step: int) -> frozenset[str]:
     return frozenset(r.name for r in reads(section.body) if r.offset == (0, 0, step))
 
 
-def settled(section: Section) -> frozenset[str]:
+def always_assigned(section: Section) -> frozenset[str]:
     """Return the names that every level assigns before it may assign them under a condition."""
     first: dict[str, bool] = {}
     for statement in section.body:

@@ -1,4 +1,4 @@
-"""Where a column keeps the temporaries that it alone uses: in variables, on chip, or in memory."""
+"""Storage placement: temporaries of a column in registers, in shared memory, or in memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
     Pass,
+    always_assigned,
     carries,
     passes_of,
-    settled,
 )
 from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Tile
@@ -19,35 +19,35 @@ from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section
 from halocline_engine.schedule.storage.column_fusion import private
 from halocline_engine.schedule.storage.coverage import exposed
 
-__all__ = ["Homes", "column_bytes", "homes_of", "served", "without_memory"]
+__all__ = ["Placement", "column_bytes", "placement_of", "served", "without_memory"]
 
 
 @dataclass(frozen=True, slots=True)
-class Homes:
+class Placement:
     """What becomes of the buffers that the columns of a kernel use each for itself.
 
     Those in `variables` are never looked up: each value is read on the level that makes it or on
-    the next one. Those in `chip` have all their levels in shared memory, in this order. The others
+    the next one. Those in `shared` have all their levels in shared memory, in this order. The rest
     are in memory.
     """
 
     variables: frozenset[str]
-    chip: tuple[Buffer, ...]
+    shared: tuple[Buffer, ...]
 
     @property
     def names(self) -> frozenset[str]:
         """The buffers that need no memory."""
-        return self.variables | {buffer.name for buffer in self.chip}
+        return self.variables | {buffer.name for buffer in self.shared}
 
 
-def homes_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Homes:
+def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
     """Return where the columns of a kernel keep their own buffers under a tile."""
     own = private(schedule, kernel)
     names = frozenset(buffer.name for buffer in own)
     variables = served(kernel, names)
     rest = [buffer for buffer in own if buffer.name not in variables]
     rest.sort(key=lambda buffer: -buffer.dtype.itemsize)
-    return Homes(variables, tuple(rest) if tile.on_chip else ())
+    return Placement(variables, tuple(rest) if tile.on_chip else ())
 
 
 def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[str]:
@@ -55,14 +55,14 @@ def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[s
     return frozenset(
         name
         for entry in entries_of(schedule)
-        for name in homes_of(entry.kernel, schedule, tiles[entry.name]).names
+        for name in placement_of(entry.kernel, schedule, tiles[entry.name]).names
     )
 
 
 def column_bytes(kernel: Kernel, schedule: Schedule) -> int:
-    """Return the bytes that a level of a column would have on chip."""
-    chip = homes_of(kernel, schedule, Tile((1, 1), on_chip=True)).chip
-    return sum(buffer.dtype.itemsize for buffer in chip)
+    """Return the bytes that a level of a column would have in shared memory."""
+    shared = placement_of(kernel, schedule, Tile((1, 1), on_chip=True)).shared
+    return sum(buffer.dtype.itemsize for buffer in shared)
 
 
 def served(kernel: Kernel, names: frozenset[str]) -> frozenset[str]:
@@ -83,7 +83,9 @@ def _sections(kernel: Kernel, names: frozenset[str]) -> Iterator[tuple[Pass, Sec
 def _has(name: str, one: Pass, section: Section, carry: Carry) -> bool:
     offsets = {read.offset for read in reads(section.body) if read.name == name}
     is_written = any(assign.target == name for assign in assignments(section.body))
-    if is_written and (name not in settled(section) or (0, 0, 0) in exposed(section.body, name)):
+    if is_written and (
+        name not in always_assigned(section) or (0, 0, 0) in exposed(section.body, name)
+    ):
         return False
     if not is_written and (0, 0, 0) in offsets:
         return False

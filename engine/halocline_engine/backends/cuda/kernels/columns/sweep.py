@@ -1,4 +1,4 @@
-"""The loops of a column over the levels of its sections, in one order."""
+"""The sweep of a column: its loops over the levels of its sections, in one order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from halocline_engine.backends.cuda.kernels.columns.early_loads import (
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
     Pass,
+    always_assigned,
     carries,
     passes_of,
-    settled,
 )
-from halocline_engine.backends.cuda.kernels.columns.placement import Homes, served
+from halocline_engine.backends.cuda.kernels.columns.placement import Placement, served
 from halocline_engine.backends.cuda.model.entries import Entry, Stride
 from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.model.tile import Tile
@@ -43,7 +43,7 @@ from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.storage.coverage import exposed
 
-__all__ = ["Marcher"]
+__all__ = ["ColumnSweep"]
 
 #: The most elements that the sections of one level load early in a pass.
 _EARLY = 16
@@ -66,28 +66,28 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Marcher:
+class ColumnSweep:
     """Writes one pass of a column kernel under a tile."""
 
     entry: Entry
     one: Pass
     scope: Scope
-    homes: Homes
+    placement: Placement
     tile: Tile
     parts: tuple[_Part, ...]
     served: frozenset[str]
 
     @staticmethod
-    def of(entry: Entry, one: Pass, scope: Scope, homes: Homes, tile: Tile) -> Marcher:
+    def of(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile) -> ColumnSweep:
         """Return the writer of a pass.
 
         Where levels load less than those of another pass, rounds are longer, so that as many bytes
         are under way.
         """
-        tile = replace(tile, ahead=_ahead(entry, one, scope, homes, tile))
+        tile = replace(tile, ahead=_ahead(entry, one, scope, placement, tile))
         carriers = frozenset(entry.arrays) - scope.guarded
         carried = carries(one, carriers)
-        arrays = frozenset(entry.arrays) - homes.names
+        arrays = frozenset(entry.arrays) - placement.names
         flat = {name for name in arrays if scope.kinds[name][1][2] is Stride.NONE}
         parts: list[_Part] = []
         streams = early = 0
@@ -104,7 +104,9 @@ class Marcher:
                         early += 1
             streams += len(own)
             parts.append(_Part(section, carry, own, single))
-        return Marcher(entry, one, scope, homes, tile, tuple(parts), served(entry.kernel, carriers))
+        return ColumnSweep(
+            entry, one, scope, placement, tile, tuple(parts), served(entry.kernel, carriers)
+        )
 
     def lines(self) -> list[str]:
         """Return the pass: what its sections share, then one after the other.
@@ -158,17 +160,17 @@ class Marcher:
         return ["{", *indent(inner), "}"]
 
     def _fill(self, part: _Part) -> list[str]:
-        """Return the rings of a section, with the elements of its first levels."""
+        """Return the register queues of a section, with the elements of its first levels."""
         lines: list[str] = []
         kept: list[str] = []
         loads: list[str] = []
         for stream in part.streams:
             kind = self._type(stream.name)
-            lines.append(f"{kind} {stream.ring}[{2 * self.tile.ahead}];")
+            lines.append(f"{kind} {stream.queue}[{2 * self.tile.ahead}];")
             for age in range(1, stream.ages + 1):
                 lines.append(f"{kind} {stream.variable(age)};")
                 kept.append(f"{stream.variable(age)} = {self._load(stream, stream.at(age))};")
-            loads.append(f"{stream.ring}[q] = {self._load(stream, stream.at(0))};")
+            loads.append(f"{stream.queue}[q] = {self._load(stream, stream.at(0))};")
         names = [stream.name for stream in part.streams]
         if kept:
             aged = [stream.name for stream in part.streams if stream.ages]
@@ -190,7 +192,7 @@ class Marcher:
 
     def _section(self, part: _Part) -> list[str]:
         """Return the levels of a section."""
-        names = touched(part.section) - self.homes.names
+        names = touched(part.section) - self.placement.names
         start = [
             f"[[maybe_unused]] int k = {self._first(part)};",
             *(f"[[maybe_unused]] {o.removeprefix('const ')}" for o in self._offsets(names)),
@@ -248,10 +250,10 @@ class Marcher:
         ]
 
     def _next(self, part: _Part, place: int, number: int, test: str = "") -> list[str]:
-        """Return the loads of the next round, into the rings from a place on."""
+        """Return the loads of the next round, into the queues from a place on."""
         sign = "+" if self.one.step < 0 else "-"
         loads = [
-            f"{stream.ring}[{place} + q] = {self._load(stream, stream.at(0))};"
+            f"{stream.queue}[{place} + q] = {self._load(stream, stream.at(0))};"
             for stream in part.streams
         ]
         offsets = self._offsets([stream.name for stream in part.streams])
@@ -299,16 +301,16 @@ class Marcher:
     def _level(self, part: _Part, place: int = 0) -> list[str]:
         """Return one level: statements, stores, what it hands on.
 
-        Elements that were loaded early are in the rings from `place` on.
+        Elements that were loaded early are in the queues from `place` on.
         """
         section, carry = part.section, part.carry
-        always = settled(section)
+        always = always_assigned(section)
         kept = [n for n in self.entry.arrays if n in always and n not in self.scope.guarded]
         scope = replace(self.scope, values=self._values(part), outputs=self._outputs(part, kept))
         handed = [name for name in self._carried() if name in carry.handed]
         return [
             *(
-                f"const {self._type(s.name)} {s.variable(0)} = {s.ring}[{place} + q];"
+                f"const {self._type(s.name)} {s.variable(0)} = {s.queue}[{place} + q];"
                 for s in part.streams
             ),
             *(self._declared(name, section) for name in kept),
@@ -320,11 +322,11 @@ class Marcher:
 
     def _values(self, part: _Part) -> dict[tuple[str, Offset], str]:
         """Return the places of elements that are read, other than in memory."""
-        chip = {buffer.name for buffer in self.homes.chip}
+        shared = {buffer.name for buffer in self.placement.shared}
         values = {
             (read.name, read.offset): self._place(read.name, read.offset)
             for read in reads(part.section.body)
-            if read.name in chip
+            if read.name in shared
         }
         values |= part.early
         for stream in part.streams:
@@ -336,19 +338,21 @@ class Marcher:
 
     def _outputs(self, part: _Part, kept: list[str]) -> dict[str, str]:
         written = touched(part.section) & self.one.written
-        chip = {b.name: self._place(b.name, HERE) for b in self.homes.chip if b.name in written}
-        return {**chip, **{name: self._here(name) for name in kept}}
+        shared = {
+            b.name: self._place(b.name, HERE) for b in self.placement.shared if b.name in written
+        }
+        return {**shared, **{name: self._here(name) for name in kept}}
 
     def _declared(self, name: str, section: Section) -> str:
         kind, here = self._type(name), self._here(name)
-        if name in self.homes.variables:
+        if name in self.placement.variables:
             return f"[[maybe_unused]] {kind} {here};"
         if HERE in exposed(section.body, name):
             return f"{kind} {here} = {self._place(name, HERE)};"
         return f"{kind} {here};"
 
     def _stored(self, name: str) -> Iterator[str]:
-        if name in self.homes.variables:
+        if name in self.placement.variables:
             return
         place, here = self._place(name, HERE), self._here(name)
         if (
@@ -362,7 +366,7 @@ class Marcher:
 
     def _place(self, name: str, offset: Offset) -> str:
         """Return an element in shared memory or in memory."""
-        if any(buffer.name == name for buffer in self.homes.chip):
+        if any(buffer.name == name for buffer in self.placement.shared):
             level = f"(k{signed(offset[2])})" if offset[2] else "k"
             return f"c_{self.scope.arrays[name]}[{level} * {self.tile.threads}]"
         return element(self.scope, name, offset)
@@ -398,14 +402,14 @@ class Marcher:
         return f"here_{self.scope.arrays[name]}"
 
 
-def _ahead(entry: Entry, one: Pass, scope: Scope, homes: Homes, tile: Tile) -> int:
+def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile) -> int:
     """Return the levels of a round of a pass, whose number has to be known for longer ones."""
     if not tile.ahead or not tile.levels:
         return tile.ahead
     arrays = frozenset(
         name
         for name in entry.arrays
-        if name not in homes.names and scope.kinds[name][1][2] is not Stride.NONE
+        if name not in placement.names and scope.kinds[name][1][2] is not Stride.NONE
     )
     sizes = {name: scope.dtypes[name].itemsize for name in arrays}
     passes = passes_of(entry.kernel)

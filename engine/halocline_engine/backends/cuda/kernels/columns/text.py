@@ -1,8 +1,8 @@
-"""Kernels of FORWARD and BACKWARD computations: a thread computes a column.
+"""The body of FORWARD and BACKWARD kernels: a thread computes a column.
 
 It goes along the sections of the kernel, down and up again, and keeps what it hands on where
-`homes` says: in variables, in its part of shared memory, or in memory. No thread needs another
-one's values, so there is no barrier. See `ahead` for the loads.
+`placement` says: in variables, in its part of shared memory, or in memory. No thread needs another
+one's values, so there is no barrier. See `early_loads` for the loads.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
-from halocline_engine.backends.cuda.kernels.columns.placement import Homes, homes_of
-from halocline_engine.backends.cuda.kernels.columns.sweep import Marcher
+from halocline_engine.backends.cuda.kernels.columns.placement import Placement, placement_of
+from halocline_engine.backends.cuda.kernels.columns.sweep import ColumnSweep
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.expressions import TYPES
@@ -19,10 +19,10 @@ from halocline_engine.backends.cuda.text.fragments import indent, inside, signed
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["columns"]
+__all__ = ["columns_text"]
 
 
-def columns(
+def columns_text(
     entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
 ) -> list[str]:
     """Return the body of a kernel whose threads compute columns.
@@ -30,19 +30,19 @@ def columns(
     Nothing is loaded early where arrays may share memory.
     """
     (i_low, i_high), (_, j_high) = entry.kernel.extent
-    homes = homes_of(entry.kernel, schedule, tile)
+    placement = placement_of(entry.kernel, schedule, tile)
     tile = tile if variant.disjoint else replace(tile, ahead=0)
     lines = [
         f"const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x){signed(i_low)};",
         "const int j = row + (int)(blockIdx.y * blockDim.y + threadIdx.y);",
         f"if (i >= ni{signed(i_high)} || j >= nj{signed(j_high)}) return;",
         *inside(scope),
-        *_chip(homes, scope, tile),
+        *_shared_arrays(placement, scope, tile),
     ]
     passes: list[str] = []
     for one in passes_of(entry.kernel):
-        marcher = Marcher.of(entry, one, scope, homes, tile)
-        passes += ["{", *indent(marcher.lines()), "}"]
+        sweep = ColumnSweep.of(entry, one, scope, placement, tile)
+        passes += ["{", *indent(sweep.lines()), "}"]
     return [*lines, *_policies(passes), *passes]
 
 
@@ -55,16 +55,16 @@ def _policies(passes: list[str]) -> list[str]:
     ]
 
 
-def _chip(homes: Homes, scope: Scope, tile: Tile) -> list[str]:
+def _shared_arrays(placement: Placement, scope: Scope, tile: Tile) -> list[str]:
     """Return the places of the thread's columns in shared memory, laid out [level][thread]."""
-    if not homes.chip:
+    if not placement.shared:
         return []
     lines = [
         "extern __shared__ __align__(16) unsigned char chip[];",
         "const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);",
     ]
     size = 0
-    for buffer in homes.chip:
+    for buffer in placement.shared:
         kind = TYPES[buffer.dtype]
         lines.append(
             f"{kind}* const c_{scope.arrays[buffer.name]} = "

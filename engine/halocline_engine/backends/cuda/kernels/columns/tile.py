@@ -1,4 +1,4 @@
-"""Which tile a FORWARD or BACKWARD kernel gets: a cost model, which asks no device.
+"""Cost model for tiles of FORWARD and BACKWARD kernels; no device is asked.
 
 A column takes as long as its memory traffic where about 26 kilobytes are under way on each
 processor of a large device. Temporaries on chip save their traffic, and leave room for few columns,
@@ -12,23 +12,23 @@ from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.columns.early_loads import NODES, loaded_bytes, nodes_of
 from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
-from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, homes_of
+from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Block, Domain, Tile
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["CHIP", "column_tile", "fitted", "shared_bytes"]
+__all__ = ["SHARED_LIMIT", "columns_fitted", "columns_tile", "shared_bytes"]
 
 #: Bytes of shared memory that a block can have on devices of compute capability 9.0, which is also
 #: what all blocks of a processor have together, but for one kilobyte each.
-CHIP = 227 * 1024
+SHARED_LIMIT = 227 * 1024
 _RESERVED = 1024
 _BUSY = 26 * 1024
 _PROCESSORS = 132
 _THREADS = 2048
 _REGISTERS = 65536
-#: Registers of 4 bytes of a thread, for rings and for the rest.
-_RINGS = 192
+#: Registers of 4 bytes of a thread, for queues and for the rest.
+_QUEUES = 192
 _OTHERS = 48
 _AHEAD = (10, 8, 6, 4, 2)
 #: A thread waits for loads in the order of few counters, not for each alone.
@@ -56,18 +56,18 @@ class _Work:
     nodes: int
 
 
-def column_tile(
-    entry: Entry, schedule: Schedule, variant: Variant, domain: Domain, chip: int = CHIP
+def columns_tile(
+    entry: Entry, schedule: Schedule, variant: Variant, domain: Domain, shared: int = SHARED_LIMIT
 ) -> Tile:
     """Return the tile of a column kernel for arrays as `variant` says and a domain.
 
-    `chip` is the shared memory that a block can have.
+    `shared` is the shared memory that a block can have.
     """
     work = _work(entry, schedule, variant)
     ahead = _ahead(work) if variant.disjoint else 0
     best = Tile((_IN_MEMORY, 1), ahead=ahead)
     least = _time(work.moved + 2 * work.own, _resident(best, work, 0), work, ahead)
-    for tile in _chips(work, ahead, domain, chip):
+    for tile in _shared_tiles(work, ahead, domain, shared):
         time = _time(work.moved, _resident(tile, work, domain[2]), work, ahead)
         if time < least:
             best, least = tile, time
@@ -77,9 +77,11 @@ def column_tile(
     return replace(best, block=_block(threads, entry, domain), levels=domain[2])
 
 
-def fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
+def columns_fitted(
+    tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
+) -> Tile:
     """Return the tile, with temporaries in memory where they do not fit on chip."""
-    if shared_bytes(entry, schedule, tile, domain) > CHIP:
+    if shared_bytes(entry, schedule, tile, domain) > SHARED_LIMIT:
         tile = replace(tile, on_chip=False)
     ahead = tile.ahead if variant.disjoint else 0
     levels = domain[2] if ahead and tile.levels else 0
@@ -88,14 +90,14 @@ def fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domai
 
 def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -> int:
     """Return the bytes of dynamic shared memory that a block of a kernel needs."""
-    chip = homes_of(entry.kernel, schedule, tile).chip
-    return domain[2] * tile.threads * sum(buffer.dtype.itemsize for buffer in chip)
+    shared = placement_of(entry.kernel, schedule, tile).shared
+    return domain[2] * tile.threads * sum(buffer.dtype.itemsize for buffer in shared)
 
 
 def _work(entry: Entry, schedule: Schedule, variant: Variant) -> _Work:
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     kinds = dict(zip(sizes, (variant.kinds[n] for n in variant.arrays), strict=True))
-    own = homes_of(entry.kernel, schedule, Tile((1, 1), on_chip=True)).names
+    own = placement_of(entry.kernel, schedule, Tile((1, 1), on_chip=True)).names
     arrays = frozenset(n for n in entry.arrays if n not in own and kinds[n][2] is not Stride.NONE)
     passes = passes_of(entry.kernel)
     loaded = max((loaded_bytes(one, entry, arrays, sizes) for one in passes), default=0)
@@ -108,13 +110,13 @@ def _work(entry: Entry, schedule: Schedule, variant: Variant) -> _Work:
 def _ahead(work: _Work) -> int:
     """Return how many levels are loaded ahead: as many as registers and text allow."""
     for ahead in _AHEAD:
-        if 2 * ahead * work.loaded <= 4 * _RINGS and 2 * ahead * work.nodes <= NODES:
+        if 2 * ahead * work.loaded <= 4 * _QUEUES and 2 * ahead * work.nodes <= NODES:
             return ahead
     return 0
 
 
-def _chips(work: _Work, ahead: int, domain: Domain, chip: int) -> Iterator[Tile]:
-    fitting = [n for n in _ON_CHIP if work.own and n * domain[2] * work.own <= chip]
+def _shared_tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:
+    fitting = [n for n in _ON_CHIP if work.own and n * domain[2] * work.own <= shared]
     long = [n for n in fitting if n * work.size >= _PIECE]
     for threads in long or fitting:
         yield Tile((threads, 1), on_chip=True, ahead=ahead)
@@ -127,7 +129,7 @@ def _resident(tile: Tile, work: _Work, levels: int) -> int:
     blocks = min(
         _THREADS // tile.threads,
         _REGISTERS // (registers * tile.threads),
-        (CHIP + _RESERVED) // (shared + _RESERVED),
+        (SHARED_LIMIT + _RESERVED) // (shared + _RESERVED),
     )
     return blocks * tile.threads
 

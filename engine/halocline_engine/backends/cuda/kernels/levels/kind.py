@@ -1,14 +1,14 @@
-"""The kind of PARALLEL kernels on arrays along K, whose threads have one level each."""
+"""The kind of PARALLEL kernel on arrays along K, whose threads have one level each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
-from halocline_engine.backends.cuda.kernels.levels.text import levels
+from halocline_engine.backends.cuda.kernels.levels.text import levels_text
 from halocline_engine.backends.cuda.kernels.levels.tile import (
-    along_fitted,
-    along_tile,
+    levels_fitted,
+    levels_tile,
     shared_bytes,
 )
 from halocline_engine.backends.cuda.model.entries import Entry
@@ -30,9 +30,9 @@ def _launches(_entry: Entry, domain: Domain, tile: Tile, span: Range) -> Iterato
 
 
 LEVELS = KernelKind(
-    tile=along_tile,
-    fit=along_fitted,
-    text=levels,
+    tile=levels_tile,
+    fit=levels_fitted,
+    text=levels_text,
     shared_bytes=lambda entry, schedule, variant, tile, _domain: shared_bytes(
         entry, schedule, variant, tile
     ),

@@ -1,10 +1,9 @@
-"""Kernels whose threads lie along K: each has a level, and one column or several.
+"""The body of kernels whose threads lie along K: a thread has a level of one or more columns.
 
 For arrays that are contiguous along K. A thread loads what it needs of all its columns before
 anything else, so that many loads are under way. Then values that other levels need go to shared
 memory, round by round, with a barrier behind each, and last the results are computed. See
-`schedule.levels.exchange` for what goes where, `levels_tile` for how many levels and columns a
-block has.
+`schedule.levels.exchange` for what goes where, `tile` for how many levels and columns a block has.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from halocline_engine.backends.cuda.kernels.levels.branches import (
-    Choice,
+from halocline_engine.backends.cuda.kernels.levels.selects import (
     Head,
-    choices,
+    Select,
     commons,
-    text_of,
-    united,
+    merged,
+    select_text,
+    selects,
 )
-from halocline_engine.backends.cuda.kernels.levels.tile import parts_of, plan_of, room_of
+from halocline_engine.backends.cuda.kernels.levels.tile import parts_of, plan_of, shared_offsets
 from halocline_engine.backends.cuda.kernels.levels.values import Values
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
@@ -36,10 +35,10 @@ from halocline_engine.schedule.levels.exchange import LevelPlan, Load, Node, Row
 from halocline_engine.schedule.levels.terms import Ref
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["levels"]
+__all__ = ["levels_text"]
 
 
-def levels(
+def levels_text(
     entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
 ) -> list[str]:
     """Return the body of a kernel whose threads lie along K."""
@@ -90,7 +89,7 @@ class _Code:
         if not self.plan.nodes:
             return
         yield "extern __shared__ __align__(16) unsigned char shared[];"
-        starts = room_of(self.plan, self.tile)
+        starts = shared_offsets(self.plan, self.tile)
         for number, node in enumerate(self.plan.nodes):
             kind = self._type(node)
             where = f"shared + {starts[node.slot]}"
@@ -150,9 +149,9 @@ class _Code:
 
     def _results(self) -> list[str]:
         """Return what computes and stores the results of a level."""
-        united = self._united()
-        if united is not None:
-            return united
+        merged = self._united()
+        if merged is not None:
+            return merged
         lines: list[str] = []
         for number, rows in enumerate(self.plan.rows):
             values = self._values()
@@ -171,22 +170,22 @@ class _Code:
         beside = all(one.levels[1] == two.levels[0] for one, two in pairwise(rows))
         if len(rows) == 1 or not beside or any([n for n, _ in r.results] != names for r in rows):
             return None
-        trees = [united(self.plan, refs) for refs in zip(*map(_refs, rows), strict=True)]
+        trees = [merged(self.plan, refs) for refs in zip(*map(_refs, rows), strict=True)]
         if not all(isinstance(tree, Head) for tree in trees):
             return None
-        known: dict[Choice | Ref, str] = {}
-        body = self._chosen(rows, dict.fromkeys(c for tree in trees for c in choices(tree)), known)
+        known: dict[Select | Ref, str] = {}
+        body = self._chosen(rows, dict.fromkeys(c for tree in trees for c in selects(tree)), known)
         shared = list(dict.fromkeys(ref for tree in trees for ref in commons(tree)))
         values = self._values()
         body += values.lines(shared)
         known |= dict(zip(shared, values.results, strict=True))
-        texts = [text_of(tree, self.plan, known, dict(self.scope.scalars)) for tree in trees]
+        texts = [select_text(tree, self.plan, known, dict(self.scope.scalars)) for tree in trees]
         code = self._columns([*body, *self._stores(names, texts)], names)
         test = self._test(self.plan.own, (0, 0))
         return [f"if ({test}) {{", *indent(code), "}"] if test else code
 
     def _chosen(
-        self, rows: Sequence[Rows], found: Iterable[Choice], known: dict[Choice | Ref, str]
+        self, rows: Sequence[Rows], found: Iterable[Select], known: dict[Select | Ref, str]
     ) -> list[str]:
         """Return what gives each choice its value; `known` is told what they are called."""
         each = list(found)

@@ -1,4 +1,4 @@
-"""How many levels and columns a block has whose threads lie along K: a cost model.
+"""Cost model for tiles of kernels whose threads lie along K: levels and columns of a block.
 
 A block has whole columns side by side, or a part of one where columns are long. Each thread has
 several columns, so that it has many loads under way before the first barrier; and places in shared
@@ -16,7 +16,7 @@ from halocline_engine.ir.types import Axis, Order
 from halocline_engine.schedule.levels.exchange import Form, LevelPlan, plan_levels
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["along_fitted", "along_tile", "parts_of", "plan_of", "room_of", "shared_bytes"]
+__all__ = ["levels_fitted", "levels_tile", "parts_of", "plan_of", "shared_bytes", "shared_offsets"]
 
 #: What `Tile.share` stands for.
 _FORMS = (Form.DIRECT, Form.NODES, Form.STAGING)
@@ -43,7 +43,7 @@ _TEXT = 3000
 _BUSY = 132 * 4
 
 
-def along_tile(
+def levels_tile(
     entry: Entry,
     schedule: Schedule,
     variant: Variant,
@@ -66,13 +66,13 @@ def along_tile(
             return None
         for number in (rows,) if rows else _ROWS:
             tile = _tile(plan, kind, _axis(variant, domain), domain, number, threads)
-            found = along_fitted(tile, entry, schedule, variant, domain)
+            found = levels_fitted(tile, entry, schedule, variant, domain)
             if found is not None and (number == (rows or 1) or _pays(plan, found, domain)):
                 return found
     return None
 
 
-def along_fitted(
+def levels_fitted(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile | None:
     """Return the tile with as many threads as its levels need, or None where it cannot be."""
@@ -91,7 +91,7 @@ def along_fitted(
         share=tile.share,
         levels=domain[2],
     )
-    fits = made.threads <= _MOST_THREADS and room_of(plan, made)[-1] <= _CHIP
+    fits = made.threads <= _MOST_THREADS and shared_offsets(plan, made)[-1] <= _CHIP
     return made if fits else None
 
 
@@ -105,7 +105,7 @@ def plan_of(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> L
     return _plan(entry, schedule, variant, tile.levels, _FORMS[tile.share])
 
 
-def room_of(plan: LevelPlan, tile: Tile) -> tuple[int, ...]:
+def shared_offsets(plan: LevelPlan, tile: Tile) -> tuple[int, ...]:
     """Return where each place begins in shared memory, in bytes, and where the last one ends."""
     starts = [0]
     for size in plan.slots:
@@ -117,7 +117,7 @@ def room_of(plan: LevelPlan, tile: Tile) -> tuple[int, ...]:
 def shared_bytes(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
     """Return the bytes of dynamic shared memory of a block of a kernel."""
     plan = plan_of(entry, schedule, variant, tile)
-    return 0 if plan is None else room_of(plan, tile)[-1]
+    return 0 if plan is None else shared_offsets(plan, tile)[-1]
 
 
 def _is_along(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
@@ -204,7 +204,7 @@ def _pays(plan: LevelPlan, tile: Tile, domain: Domain) -> bool:
         (tile.rows - 1) * early < _UNDER_WAY
         and tile.rows * words <= _REGISTERS
         and tile.rows * len(plan.terms) <= _TEXT
-        and room_of(plan, tile)[-1] <= _ROOM
+        and shared_offsets(plan, tile)[-1] <= _ROOM
         and groups * wide <= _SPARE * near
         and blocks >= _BUSY
     )

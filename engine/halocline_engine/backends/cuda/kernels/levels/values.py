@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from halocline_engine.backends.cuda.text.expressions import TYPES, spell
+from halocline_engine.backends.cuda.text.expressions import TYPES, expression_text
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.nodes import (
     Binary,
@@ -85,13 +85,13 @@ class Values:
             return self._known[ref]
         node = self.plan.terms[ref[0]].node
         if isinstance(node, Number | Parameter):
-            return spell(node, lambda read: read.name, self.scope.scalars.__getitem__), 0
+            return expression_text(node, lambda read: read.name, self.scope.scalars.__getitem__), 0
         known = self._looked_up(ref, top)
         if known is not None:
             return known, 0
         parts = [self._value(operand, top) for operand in self._operands(ref)]
         size = 1 + sum(count for _, count in parts)
-        text = self._spelled(node, [part for part, _ in parts], self._operands(ref))
+        text = self._value_text(node, [part for part, _ in parts], self._operands(ref))
         if self._uses[ref] > 1 or size > _LONG:
             name = f"v{len(self._lines)}"
             self._lines.append(f"const {TYPES[node.dtype]} {name} = {text};")
@@ -105,14 +105,16 @@ class Values:
             return self.at_hand(ref)
         return self.loaded(ref) if isinstance(self.plan.terms[ref[0]].node, Read) else None
 
-    def _spelled(self, node: Expr, parts: Sequence[str], operands: Sequence[Ref]) -> str:
+    def _value_text(self, node: Expr, parts: Sequence[str], operands: Sequence[Ref]) -> str:
         """Return a node with its operands as text; numbers stay what they are."""
         given: list[Expr] = []
         for text, (number, _) in zip(parts, operands, strict=True):
             own = self.plan.terms[number].node
             keep = isinstance(own, Number | Parameter)
             given.append(own if keep else Read(text, (0, 0, 0), own.dtype))
-        return spell(headed(node, given), lambda read: read.name, self.scope.scalars.__getitem__)
+        return expression_text(
+            headed(node, given), lambda read: read.name, self.scope.scalars.__getitem__
+        )
 
 
 def headed(node: Expr, operands: Sequence[Expr]) -> Expr:

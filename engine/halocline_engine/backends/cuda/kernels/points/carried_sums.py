@@ -1,4 +1,4 @@
-"""Sums over levels of which a thread carries what it has, instead of the elements they are made of.
+"""Sums over levels, carried from level to level in place of their elements.
 
 A point that adds up elements of the level below, then of its own, then of the one above, can add
 those of a level as soon as they are loaded: to its own sum, which is complete then, and to those of

@@ -1,4 +1,4 @@
-"""The kind of PARALLEL kernels whose threads compute a tile of points each."""
+"""The kind of PARALLEL kernel whose threads compute a tile of points each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.kernels.points.plane_tile import shared_bytes
-from halocline_engine.backends.cuda.kernels.points.text import points
-from halocline_engine.backends.cuda.kernels.points.tile import fitted, points_tile
+from halocline_engine.backends.cuda.kernels.points.text import points_text
+from halocline_engine.backends.cuda.kernels.points.tile import points_fitted, points_tile
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.launch import (
     Launch,
@@ -28,8 +28,10 @@ def _launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterat
 
 POINTS = KernelKind(
     tile=points_tile,
-    fit=lambda tile, entry, schedule, variant, _domain: fitted(tile, entry, schedule, variant),
-    text=lambda entry, _schedule, _variant, scope, tile: points(entry, scope, tile),
+    fit=lambda tile, entry, schedule, variant, _domain: points_fitted(
+        tile, entry, schedule, variant
+    ),
+    text=lambda entry, _schedule, _variant, scope, tile: points_text(entry, scope, tile),
     shared_bytes=lambda entry, schedule, variant, tile, _domain: (
         shared_bytes(entry, schedule, variant, tile) if tile.planes else 0
     ),

@@ -1,4 +1,4 @@
-"""One section on a tile of points, level after level, out of planes in shared memory.
+"""The body of one section on a tile of points that is loaded from planes in shared memory.
 
 All threads of a block do the same at every level, also those whose tile an edge of the domain cuts:
 what they compute of points outside is never stored. A barrier stands at the start of each

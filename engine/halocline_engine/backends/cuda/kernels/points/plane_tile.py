@@ -1,4 +1,4 @@
-"""Which planes the blocks of a kernel can keep, and the shared memory that they take."""
+"""Planes that blocks of a kernel can keep, and the shared memory that they take."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Levels of arrays that a block of threads keeps in shared memory while it goes up the levels.
+"""Planes: levels of arrays that a block keeps in shared memory while it sweeps up the levels.
 
 Where points read far along I and J, neighbouring threads read the same elements many times, and
 the caches between the memory and a thread become the limit. So a block copies each level of such
 an array once, its own points and a halo around them, some levels before they are used; threads
-load from there what they would have loaded from memory. A ring has as many levels as are read at
-once, and those under way.
+load from there what they would have loaded from memory. A ring buffer has as many levels as
+are read at once, and those under way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lines of the next level, asked for before they are needed, where blocks run in strips.
+"""Prefetch of the next level into the cache of the device, where blocks run in strips.
 
 In column order the cache of the device has all that blocks read but the level furthest up. A thread
 of one point of few bytes waits for memory with little under way; each block asks for what the block
@@ -13,13 +13,13 @@ from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.statements import Scope, element
 from halocline_engine.schedule.nodes import Section
 
-__all__ = ["fetches"]
+__all__ = ["prefetches"]
 
 #: Most bytes of a point in all arrays where this gains: with 16, enough is under way without.
 _FEW = 12
 
 
-def fetches(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+def prefetches(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     """Return what asks for the lines that the block of the next level will be the first to read.
 
     Nothing is asked for beyond what the points of the domain read: at the last level, lines of this
@@ -32,7 +32,7 @@ def fetches(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     if sum(scope.dtypes[name].itemsize for name in entry.arrays) > _FEW:
         return []
     fresh = [name for name in loaded_offsets(sections[0], entry) if _is_climbed(name, scope)]
-    return [_fetch(name, sections[0], entry, scope, tile) for name in fresh]
+    return [_prefetch(name, sections[0], entry, scope, tile) for name in fresh]
 
 
 def _is_climbed(name: str, scope: Scope) -> bool:
@@ -41,7 +41,7 @@ def _is_climbed(name: str, scope: Scope) -> bool:
     return along is Stride.ONE and up is Stride.ANY
 
 
-def _fetch(name: str, section: Section, entry: Entry, scope: Scope, tile: Tile) -> str:
+def _prefetch(name: str, section: Section, entry: Entry, scope: Scope, tile: Tile) -> str:
     offsets = loaded_offsets(section, entry)[name]
     step = f"s{scope.kinds[name][0]}k"
     if tile.backward:

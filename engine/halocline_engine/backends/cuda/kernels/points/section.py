@@ -1,4 +1,4 @@
-"""One section on a tile of points: loads, then all points, then stores."""
+"""The body of one section on a tile of points: loads, then all points, then stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of PARALLEL computations: a thread computes a tile of points, level after level.
+"""The body of PARALLEL kernels: a thread computes a tile of points, level after level.
 
 Where all of a tile lies inside, a thread loads what the points of a level read before it computes
 any of them, 16 bytes at a time where memory allows, so that it waits for many loads together and
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from halocline_engine.backends.cuda.kernels.points.plane_text import plane_body
 from halocline_engine.backends.cuda.kernels.points.planes import planes_of
-from halocline_engine.backends.cuda.kernels.points.prefetch import fetches
+from halocline_engine.backends.cuda.kernels.points.prefetch import prefetches
 from halocline_engine.backends.cuda.kernels.points.section import (
     TileBody,
     loaded_offsets,
@@ -34,13 +34,13 @@ from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.nodes import Section
 
-__all__ = ["points"]
+__all__ = ["points_text"]
 
 #: Levels of a point at an edge that are written out.
 _LEVELS_AT_AN_EDGE = 4
 
 
-def points(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
+def points_text(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     """Return the body of a kernel whose threads compute one tile each."""
     (i_low, i_high), (_, j_high) = entry.kernel.extent
     lines = [
@@ -60,7 +60,7 @@ def points(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     if tile.width * tile.rows == 1 and tile.depth == 1:
         first = f"t{signed(i_low)}"
         place = [f"const int i = {first}, j = j_, k = k0;", "if (i >= i1) return;"]
-        asked = fetches(entry, scope, tile)
+        asked = prefetches(entry, scope, tile)
         return [*lines, *place, *_point(entry, scope, asked)]
     return [*lines, *_tiles(entry, scope, tile)]
 
@@ -122,12 +122,12 @@ def _order(tile: Tile) -> list[str]:
     """Return the block's place where blocks run in strips or columns, which follow along z."""
     if not tile.is_parted:
         return []
-    turned = "part % 2 ? deep - 1 - up : up" if tile.strip and tile.zigzag else "up"
+    up = "part % 2 ? deep - 1 - up : up" if tile.strip and tile.zigzag else "up"
     axis = "y" if tile.strip else "x"
     return [
         f"const int z = {_block(tile, 'z')}, part = (int)__umulhi((unsigned)z + 1u, inverse);",
         "const int up = z - part * deep;",
-        f"const int bz = {turned};",
+        f"const int bz = {up};",
         f"const int b{axis} = part * (int)gridDim.{axis} + {_block(tile, axis)};",
     ]
 

@@ -1,4 +1,4 @@
-"""How large the tile of a thread is in PARALLEL kernels: a cost model, which asks no device.
+"""Cost model for tiles of PARALLEL kernels; no device is asked.
 
 A thread that loads one element at a time cannot keep the memory of a large device busy: about 32
 kilobytes must be under way on each of its processors. Wide tiles load 16 bytes at once, several
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from halocline_engine.backends.cuda.kernels.points.block_swizzle import Again, column_of, strip_of
+from halocline_engine.backends.cuda.kernels.points.block_swizzle import Reuse, column_of, strip_of
 from halocline_engine.backends.cuda.kernels.points.carried_sums import sums_of, with_sums
 from halocline_engine.backends.cuda.kernels.points.plane_tile import with_planes
 from halocline_engine.backends.cuda.kernels.points.section import VECTOR, loaded_offsets, outputs
@@ -29,7 +29,7 @@ from halocline_engine.ir.nodes import Call, Offset
 from halocline_engine.ir.walk import expressions, reads, walk
 from halocline_engine.schedule.nodes import Schedule, Section
 
-__all__ = ["fitted", "points_tile", "registers_of"]
+__all__ = ["points_fitted", "points_tile", "registers_of"]
 
 #: Registers of 4 bytes for windows and outputs; a thread can have 255 in all.
 _REGISTERS = 168
@@ -67,11 +67,11 @@ _REGISTERS_WITH_PLANES = 260
 
 def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
     """Return the tile of a PARALLEL kernel for calls like this one."""
-    plain, again = Tile((32, 4)), _again(entry, schedule)
+    plain, reuse = Tile((32, 4)), _reuse(entry, schedule)
     if not _is_plain(entry, schedule, variant):
         block = _LARGE if _threads(plain, entry, domain) >= _BUSY_IF_MANY else plain.block
         tile = replace(plain, block=_block(replace(plain, block=block), entry, domain))
-        return _in_order(tile, again, variant, domain)
+        return _in_order(tile, reuse, variant, domain)
     shape, width = _shape(entry), _width(entry, schedule, variant)
     tile = next(
         (
@@ -84,7 +84,7 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     if tile.planes:
         return replace(tile, depth=_depth(tile, entry, domain))
     tile = replace(tile, block=_block(tile, entry, domain))
-    return _in_order(tile, again, variant, domain)
+    return _in_order(tile, reuse, variant, domain)
 
 
 def _depth(tile: Tile, entry: Entry, domain: Domain) -> int:
@@ -105,12 +105,12 @@ def _depth(tile: Tile, entry: Entry, domain: Domain) -> int:
     return min((-(-domain[2] // part) for part in parts), key=time)
 
 
-def _in_order(tile: Tile, again: Again, variant: Variant, domain: Domain) -> Tile:
+def _in_order(tile: Tile, reuse: Reuse, variant: Variant, domain: Domain) -> Tile:
     """Return the tile with the order in which its blocks run."""
     return replace(
         tile,
-        strip=strip_of(tile, again, domain, variant.cache),
-        column=column_of(tile, again, domain, variant.cache),
+        strip=strip_of(tile, reuse, domain, variant.cache),
+        column=column_of(tile, reuse, domain, variant.cache),
     )
 
 
@@ -179,7 +179,7 @@ def _measured(shape: _Shape, width: int) -> Iterator[Tile]:
     yield Tile((32, 4), rows=2, streaming=streaming)
 
 
-def fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Tile:
+def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Tile:
     """Return the tile, or one point a thread where the kernel cannot have a larger one."""
     if _is_plain(entry, schedule, variant):
         tile = replace(tile, depth=1) if entry.level_at_hand else tile
@@ -232,7 +232,7 @@ def _is_busy(tile: Tile, entry: Entry, domain: Domain) -> bool:
     return threads >= (_BUSY_IF_MANY if same else _BUSY)
 
 
-def _again(entry: Entry, schedule: Schedule) -> Again:
+def _reuse(entry: Entry, schedule: Schedule) -> Reuse:
     """Return what the blocks of other levels read again."""
     sizes = dict(arrays_of(schedule))
     places: dict[str, list[Offset]] = {}
@@ -243,7 +243,7 @@ def _again(entry: Entry, schedule: Schedule) -> Again:
         (min((0, *along)), max((0, *along))) for along in _along(places)
     )
     heights = {name: _reach(found, 2) for name, found in places.items()}
-    return Again(
+    return Reuse(
         levels=max(heights.values(), default=0),
         rows=(-j_low, j_high),
         columns=(-i_low, i_high),

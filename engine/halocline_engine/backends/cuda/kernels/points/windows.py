@@ -1,4 +1,4 @@
-"""Which elements of an array a thread of a PARALLEL kernel loads, and how they come in.
+"""Windows: the elements of an array that a thread of a PARALLEL kernel loads for a level.
 
 A thread computes `width` x `rows` points of one level, and level after level. What the points of a
 level read of one array, at one offset along K, is a window: elements by (row, column), counted

@@ -1,10 +1,9 @@
-"""Kernels whose threads climb columns, with what levels hand on in rings of registers.
+"""The body of kernels whose threads sweep up columns with a rolling window of levels.
 
 For arrays that are contiguous along I. A thread has a few neighbouring columns and some levels. It
-begins a few levels below, so that its rings are full when its own levels begin. On the levels
+begins a few levels below, so that its window is full when its own levels begin. On the levels
 between the ends, where all steps are alike, the elements of the next step are loaded before those
-of this one are used. See `schedule.levels.rolling` for what is kept, and `rings_tile` for the
-sizes.
+of this one are used. See `schedule.levels.rolling` for what is kept, and `tile` for the sizes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from halocline_engine.backends.cuda.kernels.levels.values import Values
-from halocline_engine.backends.cuda.kernels.rolling.tile import rings_for
+from halocline_engine.backends.cuda.kernels.rolling.tile import rolling_windows
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.expressions import TYPES
@@ -29,18 +28,18 @@ from halocline_engine.schedule.levels.rolling import Ring, Rings
 from halocline_engine.schedule.levels.terms import Ref
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["rings"]
+__all__ = ["rolling_text"]
 
 _VECTOR = 16
 
 
-def rings(
+def rolling_text(
     entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
 ) -> list[str]:
-    """Return the body of a kernel whose threads climb columns."""
-    found = rings_for(entry, schedule, variant, tile.levels)
+    """Return the body of a kernel whose threads sweep up columns."""
+    found = rolling_windows(entry, schedule, variant, tile.levels)
     if found is None:
-        raise InternalError("A kernel has no levels that a thread could climb.")
+        raise InternalError("A kernel has no levels that a thread could sweep up.")
     low, high = found.plan.own
     across = "(int)(blockIdx.x * blockDim.x + threadIdx.x)"
     lines = [
@@ -50,10 +49,10 @@ def rings(
         f"const int k1 = min(k0 + {tile.depth}, {high});",
         "if (i0 >= ni || j >= nj) return;",
     ]
-    whole = _Climb(found, scope, tile.width, max(1, tile.ahead)).lines()
+    whole = _RollingLoop(found, scope, tile.width, max(1, tile.ahead)).lines()
     if tile.width == 1:
         return [*lines, "const int i = i0;", *whole]
-    one = _Climb(found, scope, 1, 0).lines()
+    one = _RollingLoop(found, scope, 1, 0).lines()
     return [
         *lines,
         f"if (i0 + {tile.width} <= ni) {{",
@@ -68,7 +67,7 @@ def rings(
 
 
 @dataclass(frozen=True, slots=True)
-class _Climb:
+class _RollingLoop:
     """The code of a thread's columns, `width` of them, with loads of `ahead` levels under way.
 
     Where `ahead` is 0, each step loads its own.

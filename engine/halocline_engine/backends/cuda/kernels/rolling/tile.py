@@ -1,4 +1,4 @@
-"""How many columns and levels a thread has that climbs columns with values in rings.
+"""Cost model for tiles of kernels with a rolling window: columns and levels of a thread.
 
 For arrays that lie along I: neighbouring threads have neighbouring columns, one each. With as many
 as 16 bytes hold fewer threads fit on a processor, which was slower. Columns are cut into parts
@@ -18,10 +18,10 @@ from halocline_engine.schedule.levels.exchange import Form, plan_levels
 from halocline_engine.schedule.levels.rolling import Rings, rings_of
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["RINGS", "rings_fitted", "rings_for", "rings_tile"]
+__all__ = ["ROLLING_SHARE", "rolling_fitted", "rolling_tile", "rolling_windows"]
 
-#: What `Tile.share` is where threads keep values in rings.
-RINGS = 3
+#: What `Tile.share` is where threads keep a rolling window.
+ROLLING_SHARE = 3
 _VECTOR = 16
 _THREADS = 128
 #: Bytes of one level that keep a large device busy for a while, and levels that pay for a start.
@@ -29,16 +29,16 @@ _BUSY = 132 * 1024 * 24
 _LEAST = 32
 #: Levels whose loads are under way.
 _AHEAD = 2
-#: Registers of 4 bytes for rings.
+#: Registers of 4 bytes for the window.
 _REGISTERS = 144
 
 
-def rings_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
-    """Return the tile of a kernel that climbs columns, or None where that gains nothing.
+def rolling_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
+    """Return the tile of a kernel that sweeps up columns, or None where that gains nothing.
 
     It gains where levels share values, in arrays that lie along I, and points have no neighbours.
     """
-    rings = rings_for(entry, schedule, variant, domain[2])
+    rings = rolling_windows(entry, schedule, variant, domain[2])
     if rings is None or not rings.nodes or _words(rings) > _REGISTERS:
         return None
     along = next((n for n in (8, 16, 32, 64) if domain[0] <= n), _THREADS)
@@ -46,21 +46,23 @@ def rings_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domai
     level = domain[0] * domain[1] * min(_sizes(entry, schedule, variant).values())
     parts = max(1, min(-(-_BUSY // level), own // _LEAST))
     block, depth = (along, _THREADS // along), -(-own // parts)
-    return Tile(block, depth=depth, share=RINGS, ahead=_AHEAD)
+    return Tile(block, depth=depth, share=ROLLING_SHARE, ahead=_AHEAD)
 
 
-def rings_fitted(
+def rolling_fitted(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile | None:
-    """Return the tile with what the kernel can have of it, or None where it cannot climb."""
-    if rings_for(entry, schedule, variant, domain[2]) is None:
+    """Return the tile cut down to what the kernel can have, or None where it has no window."""
+    if rolling_windows(entry, schedule, variant, domain[2]) is None:
         return None
     width = max(1, min(tile.width, _width(entry, schedule, variant)))
     ahead = min(max(1, tile.ahead), 8)
     return replace(tile, width=width, rows=1, planes=0, strip=0, ahead=ahead, levels=domain[2])
 
 
-def rings_for(entry: Entry, schedule: Schedule, variant: Variant, levels: int) -> Rings | None:
+def rolling_windows(
+    entry: Entry, schedule: Schedule, variant: Variant, levels: int
+) -> Rings | None:
     """Return what the threads of a kernel keep, or None where it is not for them."""
     kernel = entry.kernel
     if (

@@ -1,4 +1,4 @@
-"""The memory of temporaries that blocks of points keep each for itself.
+"""Layout of the memory of temporaries that blocks of points keep for themselves.
 
 Every block has room for its points and the halo that the widest temporary needs, and stands where
 its first point that is no halo is aligned. All temporaries have this one layout.

@@ -1,11 +1,11 @@
-"""The kind of kernels whose blocks run several stages, one after the other."""
+"""The kind of kernel whose blocks run several stages, one after the other."""
 
 from __future__ import annotations
 
 from typing import cast
 
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
-from halocline_engine.backends.cuda.kernels.staged.text import staged_code
+from halocline_engine.backends.cuda.kernels.staged.text import staged_text
 from halocline_engine.backends.cuda.kernels.staged.tile import (
     shared_bytes,
     staged_fitted,
@@ -31,7 +31,7 @@ STAGED = KernelKind(
     fit=lambda tile, entry, _schedule, _variant, domain: staged_fitted(
         in_grid_order(tile), _stages(entry), domain
     ),
-    text=lambda entry, _schedule, _variant, scope, tile: staged_code(
+    text=lambda entry, _schedule, _variant, scope, tile: staged_text(
         entry, _stages(entry), scope, tile
     ),
     shared_bytes=lambda entry, _schedule, _variant, tile, _domain: shared_bytes(

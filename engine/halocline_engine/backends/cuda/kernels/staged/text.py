@@ -1,4 +1,4 @@
-"""Kernels whose blocks of threads run several stages, each on the block and an extent around it.
+"""The body of kernels whose blocks run several stages, each on the block and an extent around it.
 
 The threads of a block take the points of a stage in turn, and a barrier stands before a stage that
 touches what another thread touched since the last one. A block has its temporaries for itself:
@@ -35,13 +35,13 @@ from halocline_engine.schedule.stages import WHOLE
 from halocline_engine.schedule.storage.coverage import holds
 from halocline_engine.schedule.storage.staging import common_halo
 
-__all__ = ["staged_code", "waits"]
+__all__ = ["staged_text", "waits"]
 
 #: Rounds of a stage that are written out, so that a thread waits for loads of several together.
 _UNROLLED = 8
 
 
-def staged_code(entry: Entry, staged: Staged, scope: Scope, tile: Tile) -> list[str]:
+def staged_text(entry: Entry, staged: Staged, scope: Scope, tile: Tile) -> list[str]:
     """Return the body of a staged kernel."""
     _check(staged)
     along_i, along_j = points(tile)
@@ -207,8 +207,8 @@ class _Code:
         level = "" if self._staged.staging.deep else " + k * plane"
         return [
             f"{TYPES[buffer.dtype]}* const {self._scope.arrays[buffer.name]} ="
-            f" {room} + base{self._unused(buffer)}{level};"
-            for room, buffer in zip(self._staged.rooms, self._staged.temporaries, strict=True)
+            f" {pointer} + base{self._unused(buffer)}{level};"
+            for pointer, buffer in zip(self._staged.pointers, self._staged.temporaries, strict=True)
         ]
 
     def _unused(self, buffer: Buffer) -> str:

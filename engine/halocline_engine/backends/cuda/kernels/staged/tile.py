@@ -1,4 +1,4 @@
-"""How a staged kernel is cut into blocks, and the memory that its blocks have."""
+"""Tiles of staged kernels, and the memory that their blocks have."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from halocline_engine.schedule.nodes import Home
 from halocline_engine.schedule.storage.staging import common_halo
 
 __all__ = [
-    "Room",
+    "BlockMemory",
     "block_layout",
+    "block_memory_of",
     "points",
-    "rooms_of",
     "shared_bytes",
     "shared_plane",
     "staged_fitted",
@@ -35,7 +35,7 @@ _TILES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BlockMemory:
     """Memory for the blocks' own temporaries: its name in the code, and elements of `itemsize`."""
 
     name: str
@@ -95,8 +95,8 @@ def block_layout(staged: Staged, tile: Tile) -> BlockLayout:
     return BlockLayout(points(tile), common_halo(staged.temporaries), unit)
 
 
-def rooms_of(staged: Staged, tile: Tile, domain: Domain) -> Iterator[Room]:
+def block_memory_of(staged: Staged, tile: Tile, domain: Domain) -> Iterator[BlockMemory]:
     """Yield the memory of the blocks' own temporaries, where they live in memory."""
-    length = block_layout(staged, tile).storage(domain).length if staged.rooms else 0
-    for name, buffer in zip(staged.rooms, staged.temporaries, strict=False):
-        yield Room(name, buffer.dtype.itemsize, length, staged.staging.alignment)
+    length = block_layout(staged, tile).storage(domain).length if staged.pointers else 0
+    for name, buffer in zip(staged.pointers, staged.temporaries, strict=False):
+        yield BlockMemory(name, buffer.dtype.itemsize, length, staged.staging.alignment)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from emulation.machine import EmulatedMachine
 
-from halocline_engine.backends.cuda.text.expressions import TYPES, literal, spell
+from halocline_engine.backends.cuda.text.expressions import TYPES, expression_text, literal
 from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.backends.reference.values import evaluate
 from halocline_engine.errors import InternalError
@@ -62,7 +62,7 @@ def computed(machine: EmulatedMachine, exprs: list[Expr], a: Any, b: Any) -> lis
     kernels = ""
     kind = {"a": a.dtype, "b": b.dtype}
     for n, expr in enumerate(exprs):
-        text = spell(expr, lambda r: f"{r.name}[i]", lambda name: name)
+        text = expression_text(expr, lambda r: f"{r.name}[i]", lambda name: name)
         kernels += (
             f'extern "C" __global__ void __launch_bounds__(256) kernel{n}(const int n,'
             f" const {TYPES[DType(kind['a'].name)]}* a, const {TYPES[DType(kind['b'].name)]}* b,"
@@ -185,14 +185,14 @@ def test_literals_are_exact(machine: EmulatedMachine) -> None:
 
 def test_parameters_and_reads_are_named_by_the_caller() -> None:
     expr = Binary("+", Parameter("limit", DType.FLOAT64), read("a", DType.FLOAT64), DType.FLOAT64)
-    assert spell(expr, lambda _: "f0[o0]", lambda _: "p0") == "(p0 + f0[o0])"
+    assert expression_text(expr, lambda _: "f0[o0]", lambda _: "p0") == "(p0 + f0[o0])"
 
 
 def test_what_has_no_meaning_is_a_fault_of_the_compiler() -> None:
     a = read("a", DType.INT32)
     with pytest.raises(InternalError) as caught:
-        spell(Binary("/", a, a, DType.INT32), lambda _: "a", lambda _: "p")
+        expression_text(Binary("/", a, a, DType.INT32), lambda _: "a", lambda _: "p")
     assert str(caught.value) == "Division in 'int32' reached code generation: expected floats."
     with pytest.raises(InternalError) as caught:
-        spell(Call("sin", (a,), DType.INT32), lambda _: "a", lambda _: "p")
+        expression_text(Call("sin", (a,), DType.INT32), lambda _: "a", lambda _: "p")
     assert str(caught.value) == "Function 'sin' of 'int32' reached code generation."

@@ -18,7 +18,7 @@ from tile_choices import changed
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
-from halocline_engine.backends.cuda.kernels.rolling.tile import RINGS, rings_for
+from halocline_engine.backends.cuda.kernels.rolling.tile import ROLLING_SHARE, rolling_windows
 from halocline_engine.backends.cuda.model.entries import Stride, entries_of
 from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
@@ -82,7 +82,7 @@ def test_values_are_kept_as_long_as_a_level_reads_them_and_no_longer() -> None:
     made = lowered(FLUX, PLACES, stretched(29, 0.0, 1.0, 0.5).shape)
     schedule = plan(made, analyse(made))
     (entry,) = entries_of(schedule)
-    found = rings_for(entry, schedule, usual_variant(schedule), 30)
+    found = rolling_windows(entry, schedule, usual_variant(schedule), 30)
     assert found is not None
     # a * b is made one level above, for the fluxes above and below; the first two steps fill.
     assert [(ring.newest, ring.size, ring.start) for ring in found.nodes.values()] == [
@@ -100,7 +100,7 @@ def test_columns_are_cut_until_there_are_enough_threads() -> None:
     many, few = (
         tiles_of(schedule, usual, (*wide, 1001))["kernel0"] for wide in ((4000, 4000), (60, 100))
     )
-    assert (many.share, many.width, many.depth, many.block) == (RINGS, 1, 1000, (128, 1))
+    assert (many.share, many.width, many.depth, many.block) == (ROLLING_SHARE, 1, 1000, (128, 1))
     assert (few.depth, few.block) == (33, (64, 2))
     kinds = tuple((Stride.ANY, j, k) for _, j, k in usual.kinds)
     other = replace(usual, kinds=kinds)

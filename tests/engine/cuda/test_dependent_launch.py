@@ -17,7 +17,10 @@ from halocline_engine.backends.cuda.kernels.choose import tiles_of
 from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.backends.cuda.runtime.dependent_launch import following_tile, may_follow
+from halocline_engine.backends.cuda.runtime.dependent_launch import (
+    dependent_tile,
+    may_launch_dependently,
+)
 
 DOMAIN: Box = (37, 13, 9)
 SHAPE: Box = (40, 16, 11)
@@ -64,10 +67,10 @@ def test_bits_are_the_same(emulation_folder: Path, load: Loader) -> None:
 
 def test_other_tiles_do_not_wait() -> None:
     (entry,) = entries_of(scheduled(SCALED))
-    assert may_follow(entry, Tile((32, 4), rows=2, width=2, depth=3))
+    assert may_launch_dependently(entry, Tile((32, 4), rows=2, width=2, depth=3))
     for tile in (Tile((32, 4), planes=2), Tile((32, 4), along=1), Tile((32, 4), share=3)):
-        assert not may_follow(entry, tile)
-    blocks = [following_tile(Tile(block)).block for block in ((32, 4), (64, 4), (32, 8), (7, 3))]
+        assert not may_launch_dependently(entry, tile)
+    blocks = [dependent_tile(Tile(block)).block for block in ((32, 4), (64, 4), (32, 8), (7, 3))]
     assert blocks == [(32, 8), (64, 4), (32, 8), (7, 6)]
 
 

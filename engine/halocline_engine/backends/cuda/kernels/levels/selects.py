@@ -1,4 +1,4 @@
-"""What the levels at the ends and those between them have in common.
+"""Expressions of several sections merged into one, with selects where they differ.
 
 Sections differ in little: a flux of zero stands for one that is computed. Threads of one warp that
 take different branches wait for each other, so they choose operands, and what all do with them,
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from halocline_engine.backends.cuda.kernels.levels.values import headed
-from halocline_engine.backends.cuda.text.expressions import spell
+from halocline_engine.backends.cuda.text.expressions import expression_text
 from halocline_engine.ir.nodes import Expr, Number, Parameter, Read
 from halocline_engine.schedule.levels.exchange import LevelPlan
 from halocline_engine.schedule.levels.terms import Ref, same_head
 
-__all__ = ["Choice", "Common", "Head", "Tree", "choices", "commons", "text_of", "united"]
+__all__ = ["Common", "Head", "Select", "Tree", "commons", "merged", "select_text", "selects"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Common:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Select:
     """A value for each section."""
 
     refs: tuple[Ref, ...]
@@ -42,32 +42,32 @@ class Head:
     parts: tuple[Tree, ...]
 
 
-Tree: TypeAlias = Common | Choice | Head
+Tree: TypeAlias = Common | Select | Head
 
 
-def united(plan: LevelPlan, refs: Sequence[Ref]) -> Tree:
+def merged(plan: LevelPlan, refs: Sequence[Ref]) -> Tree:
     """Return values of several sections, as far as they are the same operators."""
     if all(ref == refs[0] for ref in refs):
         return Common(refs[0])
     terms = [plan.terms[number] for number, _ in refs]
     looked_up = any(plan.node_of(ref) is not None for ref in refs)
     if looked_up or not terms[0].operands or not all(same_head(terms[0], t) for t in terms):
-        return Choice(tuple(refs))
+        return Select(tuple(refs))
     operands = [
         [(n, 0 if plan.terms[n].invariant else shift + at) for n, at in term.operands]
         for term, (_, shift) in zip(terms, refs, strict=True)
     ]
-    parts = tuple(united(plan, each) for each in zip(*operands, strict=True))
+    parts = tuple(merged(plan, each) for each in zip(*operands, strict=True))
     return Head(terms[0].node, parts)
 
 
-def choices(tree: Tree) -> Iterator[Choice]:
+def selects(tree: Tree) -> Iterator[Select]:
     """Yield the choices of a tree, from left to right."""
-    if isinstance(tree, Choice):
+    if isinstance(tree, Select):
         yield tree
     elif isinstance(tree, Head):
         for part in tree.parts:
-            yield from choices(part)
+            yield from selects(part)
 
 
 def commons(tree: Tree) -> Iterator[Ref]:
@@ -79,8 +79,8 @@ def commons(tree: Tree) -> Iterator[Ref]:
             yield from commons(part)
 
 
-def text_of(
-    tree: Tree, plan: LevelPlan, known: dict[Choice | Ref, str], scalars: dict[str, str]
+def select_text(
+    tree: Tree, plan: LevelPlan, known: dict[Select | Ref, str], scalars: dict[str, str]
 ) -> str:
     """Return a tree as text; `known` gives what choices and common values are called."""
 
@@ -88,11 +88,11 @@ def text_of(
         if isinstance(tree, Common):
             node = plan.terms[tree.ref[0]].node
             return node if isinstance(node, Number | Parameter) else _named(node, known[tree.ref])
-        if isinstance(tree, Choice):
+        if isinstance(tree, Select):
             return _named(plan.terms[tree.refs[0][0]].node, known[tree])
         return headed(tree.node, [part(each) for each in tree.parts])
 
-    return spell(part(tree), lambda read: read.name, scalars.__getitem__)
+    return expression_text(part(tree), lambda read: read.name, scalars.__getitem__)
 
 
 def _named(node: Expr, text: str) -> Read:
