@@ -28,7 +28,7 @@ def may_launch_dependently(entry: Entry, tile: Tile) -> bool:
 def dependent_tile(tile: Tile) -> Tile:
     """Return the tile for such a kernel: blocks of more threads.
 
-    >>> following_tile(Tile((32, 4), rows=2)).block
+    >>> dependent_tile(Tile((32, 4), rows=2)).block
     (32, 8)
     """
     i, j = tile.block

@@ -53,7 +53,7 @@ class Reuse:
 def strip_of(tile: Tile, reuse: Reuse, domain: Domain, cache: int) -> int:
     """Return how many blocks along J make a strip, or 0 for row order.
 
-    >>> tile, two = Tile((32, 4), width=2, rows=2, depth=4), Again(2, (1, 1), (1, 1), 8, 8, 16)
+    >>> tile, two = Tile((32, 4), width=2, rows=2, depth=4), Reuse(2, (1, 1), (1, 1), 8, 8, 16)
     >>> [strip_of(tile, two, (n, n, 256), 60 << 20) for n in (768, 1024, 2048)]
     [0, 64, 32]
     """
@@ -74,7 +74,7 @@ def strip_of(tile: Tile, reuse: Reuse, domain: Domain, cache: int) -> int:
 def column_of(tile: Tile, reuse: Reuse, domain: Domain, cache: int) -> int:
     """Return how many blocks along I make a column, or 0 for row order; for one level.
 
-    >>> tile, two = Tile((32, 4), width=2, rows=2), Again(0, (1, 1), (1, 1), 0, 8, 16)
+    >>> tile, two = Tile((32, 4), width=2, rows=2), Reuse(0, (1, 1), (1, 1), 0, 8, 16)
     >>> [column_of(tile, two, (n, 256, 1), 60 << 20) for n in (1 << 14, 1 << 20)]
     [0, 2048]
     """
@@ -94,7 +94,7 @@ def worth_reversing(size: int, levels: int, cache: int) -> bool:
     `size` is how many bytes a step reads and writes. What was written last is in the cache still,
     but blocks that sweep up do not hand on levels to the blocks below them.
 
-    >>> [worth_turning(size << 20, 80, 60 << 20) for size in (40, 100, 400)]
+    >>> [worth_reversing(size << 20, 80, 60 << 20) for size in (40, 100, 400)]
     [False, True, False]
     """
     least, most = _REVERSING_FLAT if levels == 1 else _REVERSING
