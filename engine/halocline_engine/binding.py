@@ -18,6 +18,7 @@ from halocline_engine.analysis.scalars import scalar_value
 from halocline_engine.analysis.signature import Signature
 from halocline_engine.backends.base import Array, Value
 from halocline_engine.backends.span import Span
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Field, Program, Table
@@ -121,13 +122,13 @@ def _array(field: Field, value: object, target: str) -> Array:
         )
     # CuPy makes a new description each time that an array is asked for it; its class has it, too.
     on_device = any(hasattr(one, "__cuda_array_interface__") for one in (type(value), value))
-    if target == "cuda" and not on_device:
+    if TARGETS[target].on_device and not on_device:
         raise FieldError(
             f"Field '{field.name}' is a '{type(value).__name__}' in host memory, but the target "
             "'cuda' computes on CuPy arrays.",
             hint="Copy it with cupy.asarray(...), or make the stencil with target='cpu'.",
         )
-    if target != "cuda" and on_device:
+    if on_device and not TARGETS[target].on_device:
         raise FieldError(
             f"Field '{field.name}' is a '{type(value).__name__}' on a device, but the target "
             f"'{target}' computes on NumPy arrays.",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -23,11 +24,15 @@ import numpy as np
 import xarray as xr
 import zarr
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from column_formulas import fetch_bound
+
 from halocline_engine.distribute.stencils.order import ORDERS, BlockGrid, whole_rows
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run
-from halocline_engine.schedule.traversal.column_model import Reads, Work, fetch_bound, working_set
+from halocline_engine.schedule.traversal.column_model import Reads, Work, working_set
 
 STAR = """
 def star(inp: Field[float], out: Field[float]):

@@ -22,6 +22,7 @@ import json
 import math
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -31,9 +32,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import matmul_sweep
 import numpy as np
 import xarray as xr
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import matmul_sweep
+from column_formulas import order_width
 
 import halocline_engine as he
 from halocline_engine.datasets.untyped import ZARR
@@ -41,7 +46,6 @@ from halocline_engine.device.io.copy_threads import CopyThreads
 from halocline_engine.device.launch.calls import system_calls
 from halocline_engine.device.machine import current_machine
 from halocline_engine.device.memory.zero_copy import PinnedRows
-from halocline_engine.distribute.products.tiling import order_width
 from halocline_engine.distribute.products.work import tile_threads
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options

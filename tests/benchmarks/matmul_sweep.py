@@ -11,6 +11,7 @@ within the rounding of float32, and with the bits of a second call.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
@@ -20,7 +21,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from halocline_engine.distribute.products.tiling import order_width
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from column_formulas import order_width
+
 from halocline_engine.kernels.matmul.cuda import Ends, Multipliers, room_bytes
 from halocline_engine.kernels.matmul.cuts import VARIANTS, Variant, shares_of, usual_variant
 

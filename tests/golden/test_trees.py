@@ -13,7 +13,6 @@ from forests import sparse_solution
 
 from halocline_engine.datasets.swc import read_swc
 from halocline_engine.kernels.tree import cpu, reference
-from halocline_engine.kernels.tree.levels import by_levels
 from halocline_engine.kernels.tree.storage import flat, interleaved
 from halocline_engine.kernels.tree.topology import Forest, arrange
 
@@ -46,18 +45,7 @@ def interleaved_cpu(forest: Forest, *system: Any) -> Any:
     return target.unpack(forest.layout, cpu.solve_interleaved(forest, target, *arrays))
 
 
-def levels_cpu(forest: Forest, *system: Any) -> Any:
-    found = np.empty_like(system[2])
-    offsets = forest.layout.offsets
-    for start, stop in pairwise(offsets):
-        if stop > start:
-            cell = by_levels(forest.parents[start:stop])
-            arrays = (cell.pack(array[start:stop], np.nan) for array in system)
-            found[start:stop] = cell.unpack(cpu.solve_levels(cell, *arrays))
-    return found
-
-
-LAYOUTS = pytest.mark.parametrize("solve", [flat_reference, flat_cpu, interleaved_cpu, levels_cpu])
+LAYOUTS = pytest.mark.parametrize("solve", [flat_reference, flat_cpu, interleaved_cpu])
 
 
 @LAYOUTS
@@ -103,8 +91,7 @@ def test_two_trees_two_hundred_times() -> None:
     diagonal = rng.uniform(6, 8, forest.layout.total)
     rhs = rng.normal(size=forest.layout.total)
     found = [
-        solve(forest, diagonal, upper, rhs)
-        for solve in (flat_reference, flat_cpu, interleaved_cpu, levels_cpu)
+        solve(forest, diagonal, upper, rhs) for solve in (flat_reference, flat_cpu, interleaved_cpu)
     ]
     assert all(np.array_equal(found[0], other) for other in found[1:])
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_streams import own_stream, synchronize
 
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.device.compile.modules import DeviceKernels
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.device.memory.staging import reserve
 from halocline_engine.device.probe import device_count, device_facts
-from halocline_engine.device.streams import own_stream, synchronize
 from halocline_engine.errors import CapacityError, DeviceError
 
 pytestmark = pytest.mark.gpu

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_streams import own_stream
 from programs import COLUMNS, DIFFUSION, MASKED, drawn, levels_schedule, scheduled
 from tile_choices import changed
 
@@ -16,7 +17,6 @@ from halocline_engine.backends.cuda.model.tile import Block
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.device.streams import own_stream
 from halocline_engine.ir.types import Order
 
 pytestmark = pytest.mark.gpu

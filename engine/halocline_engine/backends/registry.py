@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import cast
 
 from halocline_engine.arguments import text
 from halocline_engine.backends.base import Backend
+from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGETS
 from halocline_engine.device import probe
 from halocline_engine.errors import ArgumentError
 
-__all__ = ["AUTO", "TARGETS", "find", "resolve"]
+__all__ = ["AUTO", "find", "resolve"]
 
 AUTO = "auto"
-
-_BACKENDS: Mapping[str, str] = {
-    "cpu": "halocline_engine.backends.cpu.build:CpuBackend",
-    "cuda": "halocline_engine.backends.cuda.build:CudaBackend",
-    "reference": "halocline_engine.backends.reference.build:ReferenceBackend",
-}
-
-#: The names of the targets, without "auto".
-TARGETS: tuple[str, ...] = tuple(_BACKENDS)
 
 
 def resolve(target: str) -> str:
@@ -32,11 +23,11 @@ def resolve(target: str) -> str:
     Raises `ArgumentError` for a name that is unknown.
     """
     if text("target", target, "the name of a target") == AUTO:
-        return "cuda" if probe.device_count() > 0 else "cpu"
-    if target not in _BACKENDS:
-        near = get_close_matches(target, (AUTO, *_BACKENDS), n=1)
+        return DEVICE_TARGET if probe.device_count() > 0 else HOST_TARGET
+    if target not in TARGETS:
+        near = get_close_matches(target, (AUTO, *TARGETS), n=1)
         meant = f"Did you mean '{near[0]}'? " if near else ""
-        names = ", ".join(f"'{name}'" for name in (AUTO, *_BACKENDS))
+        names = ", ".join(f"'{name}'" for name in (AUTO, *TARGETS))
         raise ArgumentError(
             f"Target '{target}' is unknown.", hint=f"{meant}The targets are {names}."
         )
@@ -45,5 +36,5 @@ def resolve(target: str) -> str:
 
 def find(target: str) -> Backend:
     """Return the backend of a target; only then are its libraries imported."""
-    module, _, name = _BACKENDS[resolve(target)].partition(":")
+    module, _, name = TARGETS[resolve(target)].backend.partition(":")
     return cast("Backend", getattr(import_module(module), name)())

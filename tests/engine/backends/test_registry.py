@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from halocline_engine.backends.reference.build import ReferenceBackend
-from halocline_engine.backends.registry import TARGETS, find, resolve
+from halocline_engine.backends.registry import find, resolve
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.device import probe
 from halocline_engine.errors import ArgumentError
 
 
 def test_targets() -> None:
-    assert TARGETS == ("cpu", "cuda", "reference")
+    assert tuple(TARGETS) == ("cpu", "cuda", "reference")
     assert [resolve(target) for target in TARGETS] == list(TARGETS)
     assert isinstance(find("reference"), ReferenceBackend)
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import sys
 
+import device_streams
 import pytest
 from fake_cupy import FakeCupy
 
-from halocline_engine.device import probe, streams
+from halocline_engine.device import probe
 from halocline_engine.device.cupy_types import cupy
 from halocline_engine.device.probe import DeviceFacts, device_count, device_facts
-from halocline_engine.device.streams import own_stream, synchronize
 from halocline_engine.errors import DeviceError
 
 
@@ -51,12 +51,12 @@ def test_facts_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stream_is_complete_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCupy(late=True)
-    monkeypatch.setattr(streams, "cupy", lambda: fake)
+    monkeypatch.setattr(device_streams, "cupy", lambda: fake)
     done: list[int] = []
-    with own_stream():
+    with device_streams.own_stream():
         fake.waiting.append(lambda: done.append(1))
         assert not done
     assert done == [1]
     fake.waiting.append(lambda: done.append(2))
-    synchronize()
+    device_streams.synchronize()
     assert done == [1, 2]

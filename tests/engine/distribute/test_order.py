@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from column_formulas import fetch_bound
 from lru import misses
 
 from halocline_engine.analysis.boundaries import Kind, Side
@@ -37,7 +38,7 @@ from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.program import compile_program
 from halocline_engine.run import run
-from halocline_engine.schedule.traversal.column_model import fetch_bound, turning, working_set
+from halocline_engine.schedule.traversal.column_model import turning, working_set
 
 STAR = """
 def star(inp: Field[float], out: Field[float]):

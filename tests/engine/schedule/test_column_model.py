@@ -6,6 +6,14 @@ import itertools
 import random
 
 import pytest
+from column_formulas import (
+    asymptotic_width,
+    counted_fetches,
+    exact_width,
+    fetch_bound,
+    product_width,
+    tile_surplus,
+)
 from lru import chunk_reads, misses, padded_reads
 
 from halocline_engine.errors import InternalError
@@ -13,16 +21,10 @@ from halocline_engine.schedule.traversal.column import ColumnOrder, tile_order
 from halocline_engine.schedule.traversal.column_model import (
     Reads,
     Work,
-    asymptotic_width,
-    counted_fetches,
-    exact_width,
-    fetch_bound,
     fitting_width,
     lines_of,
     product_fitting_width,
-    product_width,
     product_working_set,
-    tile_surplus,
     working_set,
 )
 

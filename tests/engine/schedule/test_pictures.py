@@ -5,15 +5,11 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 import pytest
+from column_formulas import counted_fetches
 from lru import chunk_reads, misses
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.traversal.column_model import (
-    Reads,
-    Work,
-    counted_fetches,
-    working_set,
-)
+from halocline_engine.schedule.traversal.column_model import Reads, Work, working_set
 from halocline_engine.schedule.traversal.pictures import Scene, draw_svg, draw_text, traced
 
 NEAR = Reads((1, 1), (1, 1))

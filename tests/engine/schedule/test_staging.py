@@ -53,21 +53,6 @@ def test_blocks_share_no_place_and_stay_in_their_memory() -> None:
         assert max(places) < storage.length
 
 
-def test_a_moved_base_is_the_same_point() -> None:
-    """Old: base at the first halo point, and a thread counts from the halo that is used."""
-    for halo, used, alignment in product(HALOS, HALOS, (1, 16)):
-        (i_low, _), (j_low, _) = halo
-        (i_used, _), (j_used, _) = used
-        if i_used < i_low or j_used < j_low:
-            continue
-        layout = BlockLayout((32, 8), halo, alignment)
-        domain = (100, 20, 2)
-        row = layout.storage(domain).strides[1]
-        for block in ((0, 0), (2, 1)):
-            moved = layout.moved_base(block, domain, used) - i_used - j_used * row
-            assert moved == layout.base(block, domain)
-
-
 @pytest.mark.parametrize(
     ("width", "halo", "itemsize", "alignment", "price"),
     [

@@ -22,6 +22,7 @@ from halocline_engine.analysis.columns import (
 from halocline_engine.analysis.named import near
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.column_dims import Axis as ColumnAxis
 from halocline_engine.datasets.column_dims import ColumnDims, find_column_dims
 from halocline_engine.datasets.column_grid import ColumnGrid, column_grid
@@ -381,7 +382,7 @@ def _cut(
     items = [(item.levels, item.dtype) for item in (*inputs, *outputs)]
     column = sum(levels * np.dtype(dtype).itemsize for levels, dtype in items)
     inside = domain * sum(size for size, _ in temporaries_of(compiled))
-    if target == "reference":
+    if not TARGETS[target].compiles:
         inside += _EXPRESSION * domain * 8
     host = _HELD * column + inside
     columns = math.prod(size for d, size in sizes.items() if d != dim)

@@ -25,6 +25,7 @@ from distributed.comm.core import CommClosedError
 from distributed.system import MEMORY_LIMIT
 
 from halocline_engine.backends.registry import AUTO, resolve
+from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGETS
 from halocline_engine.device.probe import device_count
 from halocline_engine.distribute.executors.base import POLL, Done
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
@@ -95,23 +96,23 @@ class ClusterPool:
 
         For cuda, workers without a device are left out from then on.
         """
-        chosen = resolve(target) if target != AUTO else "cpu"
-        if target not in (AUTO, "cuda"):
+        chosen = resolve(target) if target != AUTO else HOST_TARGET
+        if target not in (AUTO, DEVICE_TARGET):
             return chosen
         counts = self._ask(device_count)
         with_device = [address for address, count in counts.items() if count]
         if with_device:
             self._chosen = self._chosen.among(with_device)
-            return "cuda"
-        if target == "cuda":
+            return DEVICE_TARGET
+        if target == DEVICE_TARGET:
             raise DeviceError(
                 "No worker of the cluster has a CUDA device.", hint="Use target='cpu'."
             )
-        return "cpu"
+        return HOST_TARGET
 
     def device_memory(self, target: str) -> int | None:
         """Return the bytes that blocks may take on the smallest device of the workers."""
-        if target != "cuda":
+        if not TARGETS[target].on_device:
             return None
         return min(self._ask(usable_device_memory, target).values())
 
@@ -286,7 +287,7 @@ def open_client(scheduler: str) -> Any:
 @contextlib.contextmanager
 def start(workers: int, target: str) -> Generator[ClusterPool]:
     """Start worker processes on this machine, and end them afterwards."""
-    if target == "cuda":
+    if TARGETS[target].on_device:
         cluster = local_gpu_cluster(workers)
     else:
         threads = str(max(1, len(os.sched_getaffinity(0)) // workers))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.device.probe import device_facts
 from halocline_engine.distribute.executors.base import POLL, Done
 from halocline_engine.distribute.grid.partition import Block
@@ -77,7 +78,7 @@ class LocalPool:
 
 def usable_device_memory(target: str) -> int | None:
     """Return the bytes of this process's device that blocks may take; None without a device."""
-    return int(device_facts().memory * _SHARE) if target == "cuda" else None
+    return int(device_facts().memory * _SHARE) if TARGETS[target].on_device else None
 
 
 def host_memory() -> int:

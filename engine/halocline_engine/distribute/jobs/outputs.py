@@ -207,6 +207,7 @@ def _started(process: int) -> str:
         return "" if Path("/proc/self/stat").exists() else _alive(process)
     except OSError:
         return ""
+    # In ticks since the system began: psutil tells it by the clock, which may be set meanwhile.
     # The name in brackets may hold anything; the state comes behind it, and the start 19 later.
     state, *fields = stat.rpartition(")")[2].split()
     return "" if state == "Z" else fields[18]

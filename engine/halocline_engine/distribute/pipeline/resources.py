@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, HostArray
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.device.io.files import Files
 from halocline_engine.device.memory.locking import Locking, Pages
 from halocline_engine.distribute.pipeline.host_queues import HostQueues
@@ -165,7 +166,7 @@ def io_threads(cores: int) -> tuple[int, int]:
 
 
 def _queues(target: str) -> Any:
-    if target != "cuda":
+    if not TARGETS[target].on_device:
         return HostQueues()
     from halocline_engine.device.queues import DeviceQueues
 

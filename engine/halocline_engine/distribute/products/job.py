@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import xarray as xr
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.sink import Sink, ZarrSink
 from halocline_engine.datasets.source import Opened, Source, ZarrStore
 from halocline_engine.device.memory.zero_copy import ring_bytes
@@ -59,8 +59,8 @@ _CHUNK = 8 << 20
 _LARGE = 1 << 30
 #: A chunk may be one of so many parts of a side.
 _PRIMES = (2, 3, 5, 7, 11, 13)
-#: Products of tiles that one panel may be, on a target where reading can take as long as they do.
-_FEW: Mapping[str, int] = MappingProxyType({"cuda": 256})
+#: Products of tiles that one panel may be, on a device, where reading can take as long as they do.
+_FEW = 256
 #: Dimensions of a variable whose chunks are used directly.
 _MATRIX = 2
 # A piece that is decoded, one that is put in order, and the buffer that it is copied to.
@@ -102,7 +102,7 @@ def run_product(
     made = _made(request, cut)
     direct = _direct(request, made, stored=pool.remote or request.output is not None)
     piece = _largest(request, cut, made, direct)
-    copies_rows = target == "cuda" and _is_large(request, cut)
+    copies_rows = TARGETS[target].on_device and _is_large(request, cut)
     options = options or Options()
     memory = _free(request, pool, options)
     aside = _Aside(piece, _decoding(request, cut, direct), copies_rows)
@@ -227,7 +227,7 @@ def _panels(
     streams = _streams(pool)
     item = np.dtype(request.left.dtype).itemsize
     total = total_type(target, request.left.dtype).itemsize
-    few = 0 if pool.remote else _FEW.get(target, 0)
+    few = _few(pool, target)
     if aside > memory:
         raise CapacityError(
             f"Pieces of tiles and the chunks that are decoded for them need {aside} bytes of"
@@ -243,6 +243,10 @@ def _panels(
     pinned = min(device, options.device_memory or device) // streams
     panels = panels_within(cut, item, total, pinned, request.chunks, where="device memory", few=few)
     return panels, pool.workers * streams * (panels.nbytes + aside)
+
+
+def _few(pool: Pool, target: str) -> int:
+    return _FEW if TARGETS[target].on_device and not pool.remote else 0
 
 
 def _streams(pool: Pool) -> int:

@@ -36,7 +36,6 @@ __all__ = [
     "cells_of",
     "cut_product",
     "follows",
-    "order_width",
     "panels_within",
     "points_of",
     "sums_in_order",
@@ -344,16 +343,3 @@ def _wanted(tiles: Tiles, wanted: Mapping[str, int]) -> int | None:
         return None
     each = zip(tiles.dims, tiles.steps, tiles.counts, strict=True)
     return max(1, math.prod(min(n, -(-wanted.get(d, n * step) // step)) for d, step, n in each))
-
-
-def order_width(unit: int, inner: int, columns: int, active: int, cache: int) -> int:
-    """Return the width of columns in which threads compute a product, one element each.
-
-    It is that of the model for `active` elements of `unit` bytes at a time and a cache of bytes;
-    where there is none, for a cache that holds just what the model asks for.
-
-    >>> order_width(4, 4096, 100_000, 132 * 2048, 50 * 2**20)
-    3113
-    """
-    width = product_fitting_width(unit, inner, active, cache) or math.isqrt(active)
-    return max(1, min(columns, width))

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.sink import ArraySink, Sink
 from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.executors.base import POLL
@@ -74,7 +75,7 @@ _Key = tuple[str, int, int, int]
 def tile_threads(target: str) -> int:
     """Return how many threads read tiles, and how many write them, for a target here."""
     cores = len(os.sched_getaffinity(0))
-    return min(16, max(2, cores)) if target == "cuda" else min(4, max(2, cores))
+    return min(16, max(2, cores)) if TARGETS[target].on_device else min(4, max(2, cores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class ProductWork:
             yield run.reports
 
     def _workspace(self) -> Workspace:
-        if self.target != "cuda":
+        if not TARGETS[self.target].on_device:
             return HostWorkspace(self.target, self.made.dtype)
         from halocline_engine.device.panels import DeviceWorkspace
 

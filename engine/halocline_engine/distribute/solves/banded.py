@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
@@ -143,7 +144,7 @@ class BandedWork:
         if self.pivoting or pieces.count > 1:
             return False
         alike = all(band.dims == (self.dim,) for band in self.bands[:3])
-        by_warps = self.contiguous and self.target == "cuda"
+        by_warps = self.contiguous and TARGETS[self.target].on_device
         return alike and not self.periodic and not by_warps
 
 

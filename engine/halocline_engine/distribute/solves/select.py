@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.distribute.tasks.kernels import current, device_index
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ class TreeSolver(Protocol):
 def tridiagonal_solver(target: str, *, contiguous: bool) -> TridiagonalSolver:
     """Return a target's solver of tridiagonal systems.
 
-    `contiguous` says how the target 'cuda' solves them, whatever the part of the batch that it
+    `contiguous` says how a device solves them, whatever the part of the batch that it
     gets: the parts of one batch must be solved alike.
     """
     return cast(
@@ -89,14 +91,8 @@ def tree_solver(target: str) -> TreeSolver:
 
 @functools.lru_cache(maxsize=16)
 def _tridiagonal(target: str, device: int, *, contiguous: bool) -> object:
-    if target == "reference":
-        from halocline_engine.kernels.tridiagonal import reference
-
-        return reference
-    if target == "cpu":
-        from halocline_engine.kernels.tridiagonal import cpu
-
-        return cpu
+    if not TARGETS[target].on_device:
+        return import_module(f"halocline_engine.kernels.tridiagonal.{target}")
     from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
 
     machine, library, shared = current(device)
@@ -105,14 +101,8 @@ def _tridiagonal(target: str, device: int, *, contiguous: bool) -> object:
 
 @functools.lru_cache(maxsize=8)
 def _tree(target: str, device: int) -> object:
-    if target == "reference":
-        from halocline_engine.kernels.tree import reference
-
-        return reference
-    if target == "cpu":
-        from halocline_engine.kernels.tree import cpu
-
-        return cpu
+    if not TARGETS[target].on_device:
+        return import_module(f"halocline_engine.kernels.tree.{target}")
     from halocline_engine.device.probe import device_facts
     from halocline_engine.kernels.tree.cuda import CudaTree
 
@@ -120,7 +110,7 @@ def _tree(target: str, device: int) -> object:
 
 
 class _Alike:
-    """The target 'cuda' for one way to solve."""
+    """The solver of a device for one way to solve."""
 
     def __init__(self, kernels: Any, *, contiguous: bool) -> None:
         self._kernels = kernels

@@ -7,27 +7,24 @@ part of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.distribute.stencils.memory import Cost
 
 __all__ = ["PROGRESS", "Pace"]
 
 #: Signs of progress that a run gives, at least, where they cost nothing.
 PROGRESS = 20
-#: Seconds that a pass in memory may take without showing any, and one from store to store. Steps
-#: that a device repeats take a twentieth of it, or less.
-_UNSEEN: Mapping[str, float] = {"reference": 0.5, "cpu": 0.5, "cuda": 10.0}
+#: Seconds that a pass from store to store may take without showing any.
 _UNSEEN_STORED = 0.5
 #: Seconds after which a run that is killed shall not have to begin again, where that costs little.
 _LOST = 10.0
 #: A pass that is there for progress takes so many times as long as it costs.
 _WORTH = 20
-# Nanoseconds per byte of a store, of memory, and per cell and step of one field on each target.
+# Nanoseconds per byte of a store, and of memory.
 _STORE_COST = 4.0
 _MEMORY_COST = 0.3
-_CELL_COST: Mapping[str, float] = {"reference": 40.0, "cpu": 4.0, "cuda": 0.1}
 # Seconds that a pass takes beside them: arrays are made, and stores.
 _PASS_COST = 1e-3
 _STORED_PASS_COST = 4e-2
@@ -47,11 +44,11 @@ class Pace:
 
     def computing(self, cost: Cost) -> float:
         """Return the time of a block's steps."""
-        return cost.cell_steps * self.fields * _CELL_COST[self.target] * 1e-9
+        return cost.cell_steps * self.fields * TARGETS[self.target].cell_cost * 1e-9
 
     def unseen(self, cost: Cost) -> float:
         """Return how long a block may compute without showing progress."""
-        least = _UNSEEN[self.target] if self.in_memory else _UNSEEN_STORED
+        least = TARGETS[self.target].unseen if self.in_memory else _UNSEEN_STORED
         return max(least, _WORTH * (self._moving(cost) + self._each))
 
     def steps_alone(self, cost: Cost, steps: int) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.distribute.grid.boundary import Line, local
 from halocline_engine.distribute.grid.geometry import Layout
@@ -422,7 +423,7 @@ def _measure(demand: Demand, sizes: Mapping[str, int], steps: int) -> _Cut:
     layout = replace(demand.layout, lines=(first, second, third))
     count = block_count((*grid.sizes, *grid.extra_sizes), (i, j, k, *extra))
     sample = sample_blocks(grid, (i, j, k), extra)
-    arrays = 4 if demand.target == "reference" else 0
+    arrays = 0 if TARGETS[demand.target].compiles else 4
     costs = [cost_of(layout, block, steps, demand.temporaries, arrays) for block in sample]
     cost = max(costs, key=lambda item: item.host + item.target)
     return _Cut(layout, (i, j, k), extra, count, cost)

@@ -15,6 +15,7 @@ import xarray as xr
 
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.match import Match, Role, match_fields
 from halocline_engine.datasets.result import frame_of, history_line
 from halocline_engine.datasets.source import InMemory, Opened
@@ -98,10 +99,10 @@ def temporaries_of(compiled: Compiled) -> Temporaries:
     program, extents = compiled.program, compiled.facts.temporaries
     made = {gather.name for gather in program.gathers}
     gathered = tuple((f.dtype.itemsize, CENTRE) for f in program.fields if f.name in made)
-    if compiled.target == "reference":
-        own = tuple((t.dtype.itemsize, extents[t.name]) for t in program.temporaries)
-    else:
+    if TARGETS[compiled.target].compiles:
         own = tuple((b.dtype.itemsize, b.extent) for b in compiled.schedule.buffers)
+    else:
+        own = tuple((t.dtype.itemsize, extents[t.name]) for t in program.temporaries)
     return (*own, *gathered)
 
 

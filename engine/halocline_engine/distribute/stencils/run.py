@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.packed import ALL, CHECKED, decoding_bytes, packed_array
 from halocline_engine.datasets.result import attributes_of, in_memory_copy
 from halocline_engine.datasets.source import InMemory, Source, ZarrStore, spool
@@ -210,7 +211,7 @@ def _slots(checked: Checked, options: Options) -> int:
     plane = math.prod(grid.sizes) * sum(np.dtype(use.dtype).itemsize for use in loaded)
     many = math.prod(grid.extra_sizes) > 1
     fits = alone and (plane >= _LEAST_SENT if many else True)
-    return _SLOTS if checked.compiled.target == "cuda" and fits else 0
+    return _SLOTS if TARGETS[checked.compiled.target].on_device and fits else 0
 
 
 def _direct_io(checked: Checked, options: Options) -> bool:
@@ -219,7 +220,7 @@ def _direct_io(checked: Checked, options: Options) -> bool:
         return options.direct_io
     uses = [use for use in checked.match.uses if use.loaded or use.result]
     large = field_bytes(uses, checked.match.grid) >= _LARGE
-    return checked.compiled.target == "cuda" and large and _all_raw(checked)
+    return TARGETS[checked.compiled.target].on_device and large and _all_raw(checked)
 
 
 def _device_decoding(checked: Checked, options: Options) -> tuple[tuple[str, ...], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from halocline_engine.backends.targets import DEVICE_TARGET, TARGETS
 from halocline_engine.cache import Cache, code_folder, key_of
 from halocline_engine.kernels.machine import Library, Machine, most_shared
 
@@ -13,12 +14,12 @@ __all__ = ["current", "device_index", "device_library"]
 
 def device_library() -> Library:
     """Return kernels of the current device, whose compiled code is kept."""
-    return current(device_index("cuda"))[1]
+    return current(device_index(DEVICE_TARGET))[1]
 
 
 def device_index(target: str) -> int:
     """Return the number of the current device, or -1 where the target needs none."""
-    if target != "cuda":
+    if not TARGETS[target].on_device:
         return -1
     from halocline_engine.device.probe import device_facts
 

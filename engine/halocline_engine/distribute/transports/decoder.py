@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.chunks import CachedSource
 from halocline_engine.datasets.match import FieldUse, Grid
 from halocline_engine.datasets.packed import PackedSource
@@ -60,7 +61,7 @@ class Decoder:
 
 def open_decoder(target: str, codecs: tuple[str, ...]) -> Decoder | None:
     """Return what decodes chunks on the device of a target; None where nothing does."""
-    if target != "cuda":
+    if not TARGETS[target].on_device:
         return None
     from halocline_engine.device.decode.device_decoder import open_nvcomp
     from halocline_engine.distribute.tasks.kernels import device_library

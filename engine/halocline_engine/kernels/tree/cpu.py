@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.kernels.threads import spread
-from halocline_engine.kernels.tree.levels import Levels
 from halocline_engine.kernels.tree.problem import Solved, check_cells
 from halocline_engine.kernels.tree.storage import Index, Interleaved, Values, pack_parents
 from halocline_engine.kernels.tree.topology import Forest
 
-__all__ = ["diagnose", "solve", "solve_interleaved", "solve_levels", "strided"]
+__all__ = ["diagnose", "solve", "solve_interleaved", "strided"]
 
 _njit: Any = cast("Any", numba).njit(nogil=True, error_model="numpy")
 _config: Any = cast("Any", numba).config
@@ -42,27 +41,6 @@ def solve_interleaved(
     sizes, bases = target.sizes, target.bases()
     found = rhs.copy()
     strided(bases, target.width, sizes, absolute, (diagonal, upper, rhs), found)
-    return found
-
-
-def solve_levels(levels: Levels, diagonal: Values, upper: Values, rhs: Values) -> Values:
-    """Solve one cell whose arrays are packed by the levels of its branches; see `levels`."""
-    d, found = diagonal.copy(), rhs.copy()
-    given = np.zeros((2, levels.branches), rhs.dtype)
-    _by_levels(
-        levels.starts,
-        levels.counts,
-        levels.first,
-        levels.lengths,
-        levels.parent_nodes,
-        levels.children_from,
-        levels.children,
-        d,
-        upper,
-        found,
-        given,
-        rhs.dtype.type(1),
-    )
     return found
 
 
@@ -137,59 +115,6 @@ def _solve(
         for i in range(1, size):
             at = base + i * stride
             r[at] = r[at] - d[at] * r[parents[at]]
-
-
-@_njit
-def _by_levels(
-    starts: Any,
-    counts: Any,
-    firsts: Any,
-    lengths: Any,
-    parent_nodes: Any,
-    children_from: Any,
-    children: Any,
-    d: Any,
-    u: Any,
-    r: Any,
-    given: Any,
-    one: Any,
-) -> None:
-    if d[parent_nodes[-1]] == 0:
-        return
-    for level in range(len(counts)):
-        stride = counts[level]
-        for lane in range(stride):
-            branch = firsts[level] + lane
-            at, size = starts[level] + lane, lengths[branch]
-            for k in range(children_from[branch], children_from[branch + 1]):
-                d[at] -= given[0, children[k]]
-                r[at] -= given[1, children[k]]
-            for k in range(size):
-                if level == len(counts) - 1 and k == size - 1:
-                    break
-                w = one / d[at]
-                f, g = u[at] * w, r[at] * w
-                if k == size - 1:
-                    given[0, branch], given[1, branch] = f * u[at], g * u[at]
-                else:
-                    d[at + stride] -= f * u[at]
-                    r[at + stride] -= g * u[at]
-                d[at], r[at] = f, g
-                at += stride
-    root = parent_nodes[-1]
-    r[root] = r[root] * (one / d[root])
-    for level in range(len(counts) - 1, -1, -1):
-        stride = counts[level]
-        for lane in range(stride):
-            branch = firsts[level] + lane
-            size = lengths[branch]
-            at = starts[level] + lane + (size - 1) * stride
-            before = parent_nodes[branch]
-            for _ in range(size):
-                if at != root:
-                    r[at] = r[at] - d[at] * r[before]
-                before = at
-                at -= stride
 
 
 @_njit

@@ -20,7 +20,7 @@ from halocline_engine.kernels.machine import Library, Machine, Moved
 from halocline_engine.kernels.tree import cpu
 from halocline_engine.kernels.tree.levels import Levels, by_levels
 from halocline_engine.kernels.tree.marks import Marks, marks_of
-from halocline_engine.kernels.tree.problem import Cable, Solved, check_cells
+from halocline_engine.kernels.tree.problem import Solved, check_cells
 from halocline_engine.kernels.tree.storage import (
     Flat,
     Interleaved,
@@ -79,19 +79,6 @@ class CudaTree:
             else:
                 found = self.solve_uniform(plan, forest, diagonal, upper, rhs)
         return Solved(found, cpu.diagnose(forest, diagonal, upper, rhs, found))
-
-    def solve_flat(self, forest: Forest, diagonal: Values, upper: Values, rhs: Values) -> Values:
-        """Solve a batch as it lies, a thread a cell."""
-        layout = forest.layout
-        moved = Moved(self._machine)
-        places = [moved.put(array) for array in (diagonal, upper, rhs)]
-        room, found = (moved.new((1, 1, len(rhs)), rhs.dtype) for _ in range(2))
-        places += [moved.address(room), moved.address(found)]
-        marks = self.marked(forest, rhs.dtype)
-        tables = (layout.offsets[:-1], layout.sizes, marks.words)
-        places = [*(moved.put(table) for table in tables), *places]
-        self.strided(layout.count, 1, rhs.dtype, tuple(places), marks.slots)
-        return moved.get(found).reshape(-1)
 
     def solve_interleaved(
         self, forest: Forest, diagonal: Values, upper: Values, rhs: Values, width: int = WIDTH
@@ -243,26 +230,6 @@ class CudaTree:
             result[span] = cell.unpack(packed[at : at + cell.total])
             at += cell.total
         return result
-
-    def assemble(
-        self, cable: Cable, conductivity: Values, current: Values, voltage: Values, dt: float
-    ) -> tuple[Values, Values]:
-        """Return the diagonal and the right-hand side of a step, as the reference does."""
-        moved = Moved(self._machine)
-        inputs = (cable.axial, cable.capacitance, cable.area, conductivity, current, voltage)
-        places = [moved.put(array) for array in inputs]
-        made = [moved.new((1, 1, len(voltage)), voltage.dtype) for _ in range(2)]
-        numbers = (np.int64(len(voltage)), voltage.dtype.type(dt))
-        self._launch(
-            "assembly.cu",
-            "assemble",
-            len(voltage),
-            (*places, *(moved.address(array) for array in made), *numbers),
-            REAL=_REALS[voltage.dtype.name],
-            THREADS=_THREADS,
-        )
-        diagonal, rhs = (moved.get(array).reshape(-1) for array in made)
-        return diagonal, rhs
 
     def _pack(self, moved: Moved, source: Flat, target: Interleaved, values: Values) -> Any:
         packed = moved.new((1, 1, target.total), values.dtype)

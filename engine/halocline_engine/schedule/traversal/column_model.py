@@ -5,14 +5,11 @@ work on a cell reads, and how many cells are worked on at a time: threads of a d
 loop. It holds for every level: points in a cache of the device or of a core, rows of points where
 a row is a plane, chunks in memory.
 
-Two forms are given of a width. The `exact` one solves the working set for the width, but for the
-rounding up of the number of rows in work; the `asymptotic` one also leaves out what becomes small
-for wide columns. `fitting_width` is the largest width whose working set fits, with the rounding.
+`fitting_width` is the largest width whose working set fits.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -22,16 +19,10 @@ from halocline_engine.schedule.traversal.column import columns_of
 __all__ = [
     "Reads",
     "Work",
-    "asymptotic_width",
-    "counted_fetches",
-    "exact_width",
-    "fetch_bound",
     "fitting_width",
     "lines_of",
     "product_fitting_width",
-    "product_width",
     "product_working_set",
-    "tile_surplus",
     "turning",
     "working_set",
 ]
@@ -110,26 +101,6 @@ def working_set(work: Work, width: int, *, aligned: bool = False) -> int:
     return work.unit * (width + work.reads.width - 1) * (work.reads.height - 1 + rows)
 
 
-def asymptotic_width(work: Work, cache: int) -> float:
-    """Return the width of columns for a cache, for columns much wider than what a cell reads.
-
-    It is below 1 where there is none.
-    """
-    reads = work.reads
-    return (cache / work.unit - reads.height * reads.width - work.active) / reads.height
-
-
-def exact_width(work: Work, cache: int) -> float | None:
-    """Return the width whose working set is the cache, or None where no width's is so small.
-
-    The working set is (width + reads.width) (reads.height + active / width) cells.
-    """
-    height, reads = work.reads.height, work.reads.width
-    return _larger_root(
-        height, cache / work.unit - work.active - reads * height, reads * work.active
-    )
-
-
 def fitting_width(work: Work, cache: int) -> int | None:
     """Return the largest width whose `working_set` fits in the cache, or None if none does.
 
@@ -151,59 +122,20 @@ def product_working_set(unit: int, inner: int, width: int, active: int) -> int:
     return unit * inner * (width - (-active // width))
 
 
-def product_width(unit: int, inner: int, active: int, cache: int) -> float | None:
-    """Return the width of columns of a matrix product, or None where no width fits.
-
-    There is one only where the cache holds 2 sqrt(`active`) rows of `inner` elements.
-
-    >>> product_width(unit=4, inner=16384, active=132 * 2048, cache=50 * 2**20) is None
-    True
-    """
-    return _larger_root(1, cache / (unit * inner), active)
-
-
 def product_fitting_width(unit: int, inner: int, active: int, cache: int) -> int | None:
     """Return the largest width whose `product_working_set` fits in the cache, or None."""
     cells = cache // (unit * inner)
     return _fitting(lambda rows: cells - rows, active)
 
 
-def fetch_bound(work: Work, rows: int, length: int, width: int, line: int) -> int:
-    """Return how many lines of `line` cells are fetched at most, if the cache holds the work.
-
-    The cells that are read beyond the first and last row and cell are stored as well. Rows of
-    memory may begin anywhere in a line, so a column touches one line more than it fills.
-    """
-    reads = work.reads
-    lines = -(-(width + reads.width - 2) // line) + 1
-    return -(-length // width) * lines * (rows + reads.height - 1)
-
-
-def counted_fetches(work: Work, rows: int, length: int, width: int) -> int:
-    """Return how many cells are fetched if a cache of cells holds the work; for chunks.
-
-    Nothing lies beyond the first and the last row and cell; rows that are read are fetched once a
-    column.
-
-    >>> chunk = Work(unit=2**20, reads=Reads(rows=(1, 1), cells=(1, 1)))
-    >>> counted_fetches(chunk, rows=10, length=8, width=4)
-    100
-    """
-    before, after = work.reads.cells
-    return rows * sum(
-        min(column.stop + after, length) - max(column.start - before, 0)
-        for column in columns_of(length, width)
-    )
-
-
 def lines_of(work: Work, rows: int, length: int, width: int, line: int) -> int:
-    """Return how many lines are fetched if the cache holds the work: what `fetch_bound` bounds.
+    """Return how many lines are fetched if the cache holds the work.
 
     Rows lie one behind the other in memory, with the cells that are read beyond their ends.
 
     >>> box = Work(unit=4, reads=Reads((4, 4), (4, 4)))
-    >>> lines_of(box, 192, 192, 100, line=16), fetch_bound(box, 192, 192, 100, line=16)
-    (2900, 3200)
+    >>> lines_of(box, 192, 192, 100, line=16)
+    2900
     """
     around = work.reads.width - 1
     pitch = length + around
@@ -212,23 +144,6 @@ def lines_of(work: Work, rows: int, length: int, width: int, line: int) -> int:
         for row in range(rows + work.reads.height - 1)
         for column in columns_of(length, width)
     )
-
-
-def tile_surplus(work: Work, rows: int, length: int, width: int, height: int, line: int) -> int:
-    """Return about how many lines more tiles of a height fetch than columns of the same width.
-
-    Every tile but the first of a column fetches again the rows that it shares with the one above.
-    """
-    lines = -(-(width + work.reads.width - 1) // line)
-    return -(-length // width) * lines * (work.reads.height - 1) * (-(-rows // height) - 1)
-
-
-def _larger_root(a: float, b: float, c: float) -> float | None:
-    """Solve a x + c / x = b for the larger positive x; None where there is none."""
-    inside = b * b - 4 * a * c
-    if b <= 0 or inside < 0:
-        return None
-    return (b + math.sqrt(inside)) / (2 * a)
 
 
 def _fitting(widest: Callable[[int], int], others: int) -> int | None:

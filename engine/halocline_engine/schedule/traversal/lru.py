@@ -28,7 +28,7 @@ class LRU(Generic[_Key]):
 
     What is larger than the limit is never held.
 
-    >>> recent = Recent[str](3)
+    >>> recent = LRU[str](3)
     >>> [recent.use(key, size).hit for key, size in (("a", 2), ("b", 1), ("a", 2), ("d", 4))]
     [False, False, True, False]
     >>> recent.use("c", 1).forgotten, "d" in recent, recent.size

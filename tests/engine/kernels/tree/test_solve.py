@@ -19,7 +19,6 @@ from halocline_engine.kernels.machine import source_of
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tree import cpu, reference
 from halocline_engine.kernels.tree.cuda import CudaTree
-from halocline_engine.kernels.tree.levels import by_levels
 from halocline_engine.kernels.tree.marks import MOST_SLOTS, marks_of
 from halocline_engine.kernels.tree.shape import shape_of
 from halocline_engine.kernels.tree.storage import flat, interleaved
@@ -65,12 +64,6 @@ def test_every_layout_has_the_same_bits(sizes: list[int], seed: int, width: int)
     arrays = (target.pack(layout, array, np.nan) for array in (diagonal, upper, rhs))
     packed = cpu.solve_interleaved(forest, target, *arrays)
     assert np.array_equal(target.unpack(layout, packed), judge.solution)
-    for start, stop in zip(layout.offsets[:-1], layout.offsets[1:], strict=True):
-        if stop > start:
-            levels = by_levels(forest.parents[start:stop])
-            parts = (levels.pack(a[start:stop], np.nan) for a in (diagonal, upper, rhs))
-            found = cpu.solve_levels(levels, *parts)
-            assert np.array_equal(levels.unpack(found), judge.solution[start:stop])
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -78,7 +71,7 @@ def test_the_device_has_the_same_bits_in_every_layout(device: CudaTree, dtype: s
     forest, diagonal, upper, rhs = drawn(dtype=dtype)
     diagonal[forest.layout.offsets[5]] = 0
     judge = reference.solve(forest, diagonal, upper, rhs)
-    for solve in (device.solve_flat, device.solve_interleaved, device.solve_branches):
+    for solve in (device.solve_interleaved, device.solve_branches):
         assert np.array_equal(solve(forest, diagonal, upper, rhs), judge.solution)
     assert device.marked(forest, diagonal.dtype).slots
     solved = device.solve(forest, diagonal, upper, rhs)
@@ -190,8 +183,8 @@ def test_cells_that_hold_back_too_much_are_solved_as_well(device: CudaTree) -> N
     diagonal, upper, rhs = rng.uniform(1, 2, (3, forest.layout.total))
     diagonal *= 200
     judge = reference.solve(forest, diagonal, upper, rhs)
-    for solve in (device.solve_flat, device.solve_interleaved):
-        assert np.array_equal(solve(forest, diagonal, upper, rhs), judge.solution)
+    found = device.solve_interleaved(forest, diagonal, upper, rhs)
+    assert np.array_equal(found, judge.solution)
 
 
 def test_against_sparse_lu() -> None:
@@ -200,17 +193,6 @@ def test_against_sparse_lu() -> None:
         solved = reference.solve(forest, diagonal, upper, rhs)
         exact = sparse_solution(forest.layout.offsets, forest.parents, diagonal, upper, rhs)
         assert np.abs(solved.solution - exact).max() < 1e-12
-
-
-def test_assembly_is_the_same_on_the_device(device: CudaTree) -> None:
-    forest, area, _, current = drawn()
-    g = np.where(forest.layout.local() > 0, 0.5, 0.0)
-    cable = reference.prepare(forest, g, area, area[::-1].copy())
-    for dt in (0.0, 0.025):
-        expected = reference.assemble(cable, area, current, current, dt)
-        for one, other in zip(expected, device.assemble(cable, area, current, current, dt),
-                              strict=True):  # fmt: skip
-            assert np.array_equal(one, other)
 
 
 def test_no_time_step_leaves_the_voltage() -> None:
@@ -314,7 +296,6 @@ def test_nvidias_compiler_takes_the_kernels() -> None:
         "ring.cu": {**real, "DEPTH": 8, "UP": 4, "DOWN": 6, "SLOTS": 32},
         "uniform.cu": plan.constants(32),
         "branches.cu": real,
-        "assembly.cu": real,
         "convert.cu": {"WORD": "unsigned int", "WIDTH": 32, "TILE": 32, "THREADS": 128},
     }  # fmt: skip
     for file, constants in files.items():

@@ -67,16 +67,3 @@ class BlockLayout:
         row = self.storage(domain).strides[1]
         (i_low, _), (j_low, _) = self.halo
         return self.lead + block[0] * self.pitch - i_low + (block[1] * self.depth - j_low) * row
-
-    def moved_base(
-        self, block: tuple[int, int], domain: tuple[int, int, int], used: Horizontal
-    ) -> int:
-        """Return where the first point of a block stands that a temporary of extent `used` has.
-
-        It is the first halo point of the block, moved by the halo that the temporary does not use.
-        """
-        row = self.storage(domain).strides[1]
-        start = self.lead + block[0] * self.pitch + block[1] * self.depth * row
-        (i_low, _), (j_low, _) = self.halo
-        (i_used, _), (j_used, _) = used
-        return start + (i_used - i_low) + (j_used - j_low) * row

@@ -1,0 +1,60 @@
+"""What there is to know of a target without its libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+__all__ = ["DEVICE_TARGET", "HOST_TARGET", "TARGETS", "Target"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A target, and what the parts that are of no backend ask of it.
+
+    Attributes
+    ----------
+    backend
+        Where its backend is: "module:class".
+    on_device
+        Whether its arrays lie in the memory of a device, to and from which they are copied.
+    compiles
+        Whether it compiles programs, whose temporaries are then those of the schedule. One that
+        does not makes an array for each temporary and for parts of expressions.
+    cell_cost
+        Time of a step of one field, in nanoseconds per cell, roughly.
+    unseen
+        Seconds that a pass in memory may take without showing progress.
+
+    """
+
+    backend: str
+    on_device: bool = False
+    compiles: bool = True
+    cell_cost: float
+    unseen: float = 0.5
+
+
+HOST_TARGET, DEVICE_TARGET = "cpu", "cuda"
+
+#: The targets by their names, which the user gives.
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {
+        HOST_TARGET: Target(
+            backend="halocline_engine.backends.cpu.build:CpuBackend", cell_cost=4.0
+        ),
+        # Steps that a device repeats take a twentieth of a pass that shows progress, or less.
+        DEVICE_TARGET: Target(
+            backend="halocline_engine.backends.cuda.build:CudaBackend",
+            on_device=True,
+            cell_cost=0.1,
+            unseen=10.0,
+        ),
+        "reference": Target(
+            backend="halocline_engine.backends.reference.build:ReferenceBackend",
+            compiles=False,
+            cell_cost=40.0,
+        ),
+    }
+)
