@@ -70,6 +70,7 @@ def counted_fetches(work: Work, rows: int, length: int, width: int) -> int:
     Nothing lies beyond the first and the last row and cell; rows that are read are fetched once a
     column.
 
+    >>> from halocline_engine.schedule.traversal.column_model import Reads
     >>> chunk = Work(unit=2**20, reads=Reads(rows=(1, 1), cells=(1, 1)))
     >>> counted_fetches(chunk, rows=10, length=8, width=4)
     100

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +28,8 @@ from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import read_box, write_box
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import (
-    COMPUTE,
     Report,
+    Task,
 )
 
 __all__ = ["Code", "Work", "executable_of", "run_block"]
@@ -70,18 +69,20 @@ def run_block(work: Work, block: Block, cancelled: CancelToken | None = None) ->
 
     `cancelled` is looked at between steps; where it says True, `CancelledError` is raised.
     """
-    started = time.perf_counter()
+    task = Task(block, cancelled)
     cells = geometry(work.layout, block, work.steps)
     uses = {use.name: use for use in work.layout.uses}
     tally = Tally()
     loaded = {
-        name: read_box(
-            counted(source, tally),
-            variable,
-            uses[name],
-            work.layout.grid,
-            block,
-            cells.inner[name],
+        name: task.loaded(
+            read_box(
+                counted(source, tally),
+                variable,
+                uses[name],
+                work.layout.grid,
+                block,
+                cells.inner[name],
+            )
         )
         for name, source, variable in work.sources
         if not cells.idle or uses[name].kept
@@ -89,13 +90,13 @@ def run_block(work: Work, block: Block, cancelled: CancelToken | None = None) ->
     if cells.idle:
         results = {name: _idle(uses[name], loaded, block, cells) for _, name in work.saved}
     else:
-        with COMPUTE:
+        with task.computing():
             results = _compute(work, block, cells, loaded, cancelled)
-    written = sum(
-        write_box(work.sink, name, uses[source], work.layout.grid, block, results[source])
-        for name, source in work.saved
-    )
-    return Report.of(block.index, started, loaded.values(), written, fetches=tally.fetches)
+    for name, source in work.saved:
+        task.bytes_written += write_box(
+            work.sink, name, uses[source], work.layout.grid, block, results[source]
+        )
+    return task.report(fetches=tally.fetches)
 
 
 def _idle(

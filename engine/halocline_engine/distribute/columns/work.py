@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +21,8 @@ from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.model import Report, Task
 
 __all__ = ["ColumnInput", "ColumnOutput", "ColumnWork"]
 
@@ -77,19 +76,15 @@ class ColumnWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, compute and write a block."""
-        started = time.perf_counter()
+        task = Task(block, cancelled)
         spans = dict(zip(self.dims, block.extra, strict=True))
-        read = {item.field: self._read(item, spans) for item in self.inputs}
-        raise_if_cancelled(cancelled)
-        with COMPUTE:
+        read = {item.field: task.loaded(self._read(item, spans)) for item in self.inputs}
+        with task.computing():
             made = self._compute(read, spans)
-        written = 0
         for item in self.outputs:
-            values = made[item.field]
             whole = {**spans, item.vertical: Span(0, item.levels)}
-            self.sink.write(item.field, region_of(item.dims, whole), values)
-            written += values.nbytes
-        return Report.of(block.index, started, read.values(), written)
+            task.write(self.sink, item.field, region_of(item.dims, whole), made[item.field])
+        return task.report()
 
     @property
     def _others(self) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ left it in; only the rest is read and sent.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from halocline_engine.distribute.pipeline.replay import Replays, kind_of
 from halocline_engine.distribute.pipeline.resources import PipelineResources
 from halocline_engine.distribute.pipeline.schedule import run_pipeline
 from halocline_engine.distribute.tasks.cancel import CancelToken
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.model import COMPUTE, Report, Task
 from halocline_engine.distribute.transports.base import Loading, Moved, Part, Storing, shape_of
 from halocline_engine.distribute.transports.choose import FieldParts, loading_of, storing_of
 
@@ -101,9 +100,7 @@ class PipelinedWork:
 class _Moved:
     """What was moved for a block so far."""
 
-    began: float
-    read: int = 0
-    written: int = 0
+    task: Task
     zero_copy: int = 0
     direct_io: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -112,8 +109,8 @@ class _Moved:
     def add(self, moved: Moved, *, written: bool) -> None:
         """Count bytes; several threads read points of a block, and write others."""
         with self._counting:
-            self.read += 0 if written else moved.size
-            self.written += moved.size if written else 0
+            self.task.bytes_read += 0 if written else moved.size
+            self.task.bytes_written += moved.size if written else 0
             self.zero_copy += moved.zero_copy
             self.direct_io += moved.direct_io
 
@@ -165,7 +162,7 @@ class PipelineStages:
     def read(self, item: int, slot: int) -> None:
         """Read what is new, and prepare for what will be made."""
         one = self._items[item]
-        moved = self._moved.setdefault(one.block.index, _Moved(time.perf_counter()))
+        moved = self._moved.setdefault(one.block.index, _Moved(Task(one.block)))
         tally = Tally()
         for name, way in self._loading.items():
             if not one.shares[name].complete:
@@ -235,11 +232,7 @@ class PipelineStages:
             return None
         moved = self._moved.pop(one.block.index)
         fetches, self._fetches = self._tally.fetches - self._fetches, self._tally.fetches
-        return Report.of(
-            one.block.index,
-            moved.began,
-            moved.read,
-            moved.written,
+        return moved.task.report(
             fetches=fetches,
             bytes_zero_copy=moved.zero_copy,
             bytes_direct_io=moved.direct_io,

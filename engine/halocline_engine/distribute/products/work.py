@@ -55,7 +55,7 @@ from halocline_engine.distribute.products.tiling import (
     sums_in_order,
 )
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.model import COMPUTE, Report, Task
 from halocline_engine.kernels.matmul.workspace import HostWorkspace, Shape, Workspace
 
 __all__ = ["ProductWork", "tile_threads"]
@@ -160,7 +160,7 @@ class _Tile:
 class _Pending:
     """A block whose products are queued, and what is to be written of it."""
 
-    index: int
+    block: Block
     stores: list[Copied]
 
 
@@ -223,7 +223,7 @@ class _Run:
             stores: list[Copied] = []
             for panel in _panels(self._work, block):
                 yield from self._panel(panel, next(afters), stores)
-            pending.append(_Pending(block.index, stores))
+            pending.append(_Pending(block, stores))
             while pending and all(written.done() for written in pending[0].stores):
                 yield self._report(pending.popleft(), started)
         if self._row_copies is not None:
@@ -232,11 +232,10 @@ class _Run:
             self._wait(pending[0].stores)
             yield self._report(pending.popleft(), started)
 
-    def _report(self, block: _Pending, started: float) -> Report:
+    def _report(self, pending: _Pending, started: float) -> Report:
         read, self._read = self._read, 0
-        return Report.of(
-            block.index, started, read, sum(store.result(POLL) for store in block.stores)
-        )
+        written = sum(store.result(POLL) for store in pending.stores)
+        return Task(pending.block, None, read, written, started).report()
 
     def _panel(self, panel: Panel, after: Panel | None, stores: list[Copied]) -> Iterator[None]:
         """Queue all products of a panel, yielding after each, and add the writing of its tiles."""

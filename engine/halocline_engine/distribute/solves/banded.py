@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,8 @@ from halocline_engine.distribute.jobs.blocking import (
     region_of,
 )
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.judging import judge_band
@@ -77,15 +76,14 @@ class BandedWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, solve and write a block."""
-        started = time.perf_counter()
+        task = Task(block, cancelled)
         spans = dict(zip(self.dims, block.extra, strict=True))
-        read = [read_band(self.source, band, self.dims, spans) for band in self.bands]
-        raise_if_cancelled(cancelled)
+        read = [task.loaded(read_band(self.source, band, self.dims, spans)) for band in self.bands]
         shape = tuple(span.size for span in block.extra)
         at = self.dims.index(self.dim)
         outer, inner = math.prod(shape[:at]), math.prod(shape[at + 1 :])
         batch = (outer, shape[at], inner)
-        with COMPUTE:
+        with task.computing():
             solve = self._tridiagonal if len(self.bands) == _TRIDIAGONAL else self._pentadiagonal
             solved, error = solve(read, shape, batch)
         values: dict[str, NDArray[Any]] = {self.name: solved.solution.reshape(shape)}
@@ -95,8 +93,8 @@ class BandedWork:
             values[self.residual] = error.reshape(systems)
         for name, array in values.items():
             kept = self.dims if name == self.name else tuple(d for d in self.dims if d != self.dim)
-            self.sink.write(name, region_of(kept, spans), array)
-        return Report.of(block.index, started, read, values.values())
+            task.write(self.sink, name, region_of(kept, spans), array)
+        return task.report()
 
     def _tridiagonal(
         self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]

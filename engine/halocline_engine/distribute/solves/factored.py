@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +16,8 @@ from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band, read_band, repeated, status_with
 from halocline_engine.distribute.solves.select import tridiagonal_solver
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.problem import Factored
 
@@ -56,20 +55,19 @@ class FactorWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, eliminate and write a block."""
-        started = time.perf_counter()
+        task = Task(block, cancelled)
         spans = dict(zip(self.dims, block.extra, strict=True))
-        read = [read_band(self.source, band, self.dims, spans) for band in self.bands]
-        raise_if_cancelled(cancelled)
+        read = [task.loaded(read_band(self.source, band, self.dims, spans)) for band in self.bands]
         shape = tuple(span.size for span in block.extra)
         lower, upper, diagonal = repeated(read, shape, _batch(self.dims, self.dim, spans))
-        with COMPUTE:
+        with task.computing():
             made = self._factor(lower, diagonal, upper)
         over = [name for name in self.dims if name != self.dim]
         for name, array in made.items():
             dims = self.dims if array.ndim == diagonal.ndim else over
             values = array.reshape([spans[dim].size for dim in dims])
-            self.sink.write(PREFIX + name, region_of(dims, spans), values)
-        return Report.of(block.index, started, read, list(made.values()))
+            task.write(self.sink, PREFIX + name, region_of(dims, spans), values)
+        return task.report()
 
     def _factor(self, lower: _Array, diagonal: _Array, upper: _Array) -> dict[str, _Array]:
         solver = tridiagonal_solver(self.target, contiguous=False)
@@ -111,30 +109,29 @@ class FactoredWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, solve and write a block."""
-        started, dims = time.perf_counter(), self.rhs.dims
+        task, dims = Task(block, cancelled), self.rhs.dims
         spans = dict(zip(dims, block.extra, strict=True))
         shape = tuple(span.size for span in block.extra)
         batch = _batch(dims, self.dim, spans)
-        given = read_band(self.source, self.rhs, dims, spans)
+        given = task.loaded(read_band(self.source, self.rhs, dims, spans))
         names = (*FACTORS, *(OF_CORNERS[:1] if self.periodic else ()))
-        rows = [self._of_rows(name, spans, shape, batch) for name in names]
+        rows = [task.loaded(self._of_rows(name, spans, shape, batch)) for name in names]
         systems = [
-            self._of_systems(name, spans, batch)
+            task.loaded(self._of_systems(name, spans, batch))
             for name in ("status", *(OF_CORNERS[1:] if self.periodic else ()))
         ]
-        raise_if_cancelled(cancelled)
         rhs = np.ascontiguousarray(given).reshape(batch)
-        with COMPUTE:
+        with task.computing():
             solver = tridiagonal_solver(self.target, contiguous=False)
             found = solver.solve_factored(Factored(rows[0], rows[1], rows[2]), rhs)
             if self.periodic:
                 found = reference.with_corners(found, rows[3], systems[1])
             status = status_with(systems[0], rhs, found)
-        self.sink.write(self.name, region_of(dims, spans), found.reshape(shape))
+        task.write(self.sink, self.name, region_of(dims, spans), found.reshape(shape))
         over = [name for name in dims if name != self.dim]
         values = status.reshape([spans[name].size for name in over])
-        self.sink.write(self.status, region_of(over, spans), values)
-        return Report.of(block.index, started, [given, *rows, *systems], [found, values])
+        task.write(self.sink, self.status, region_of(over, spans), values)
+        return task.report()
 
     def _of_rows(
         self,

@@ -12,7 +12,6 @@ lies in small arrays with an element for each piece in the place of its rows.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +25,8 @@ from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band, backward_error, dense_bands, read_band
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.kernels.tridiagonal.pieces import (
     Bands,
     Pieces,
@@ -92,12 +91,12 @@ class Across:
         rows = Span(self.pieces.start(own.start), self.pieces.start(own.stop))
         return {**spans, self.dim: rows}
 
-    def read(self, spans: Mapping[str, Span]) -> tuple[list[_Array], Bands]:
-        """Return the variables as they are read, and as a batch [outer, row, inner]."""
+    def read(self, task: Task, spans: Mapping[str, Span]) -> Bands:
+        """Return the variables as a batch [outer, row, inner]."""
         there = self.rows(spans)
-        read = [read_band(self.source, band, self.dims, there) for band in self.bands]
+        read = [task.loaded(read_band(self.source, band, self.dims, there)) for band in self.bands]
         shape = tuple(there[dim].size for dim in self.dims)
-        return read, dense_bands(read, shape, self.batch(there))
+        return dense_bands(read, shape, self.batch(there))
 
     def take(self, name: str, spans: Mapping[str, Span]) -> _Array:
         """Return what was handed on, indexed [element, outer, piece, inner]."""
@@ -121,12 +120,11 @@ class ReduceWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Reduce pieces to the equations of their ends."""
-        started, across = time.perf_counter(), self.across
+        task, across = Task(block, cancelled), self.across
         spans = dict(zip(across.dims, block.extra, strict=True))
         own = spans[across.dim]
-        read, bands = across.read(spans)
-        raise_if_cancelled(cancelled)
-        with COMPUTE:
+        bands = across.read(task, spans)
+        with task.computing():
             ends = reduce_pieces(
                 across.solver,
                 across.pieces,
@@ -136,7 +134,8 @@ class ReduceWork:
                 periodic=across.periodic,
             )
         across.hand_on("ends", spans, ends)
-        return Report.of(block.index, started, read, [ends])
+        task.bytes_written += ends.nbytes
+        return task.report()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +146,16 @@ class EndsWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Solve for the unknowns at all ends."""
-        started, across = time.perf_counter(), self.across
+        task, across = Task(block, cancelled), self.across
         spans = dict(zip(across.dims, block.extra, strict=True))
-        ends = across.take("ends", spans)
-        raise_if_cancelled(cancelled)
-        with COMPUTE:
+        ends = task.loaded(across.take("ends", spans))
+        with task.computing():
             known = solve_ends(
                 across.solver, ends, periodic=across.periodic, size=across.pieces.size
             )
         across.hand_on("known", spans, known)
-        return Report.of(block.index, started, [ends], [known])
+        task.bytes_written += known.nbytes
+        return task.report()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +166,12 @@ class FillWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Solve the rows between ends that are known, and write the solution."""
-        started, across = time.perf_counter(), self.across
+        task, across = Task(block, cancelled), self.across
         spans = dict(zip(across.dims, block.extra, strict=True))
         own = spans[across.dim]
-        read, bands = across.read(spans)
-        known = self._known(spans)
-        raise_if_cancelled(cancelled)
-        with COMPUTE:
+        bands = across.read(task, spans)
+        known = task.loaded(self._known(spans))
+        with task.computing():
             filled = fill_pieces(
                 across.solver,
                 across.pieces,
@@ -187,12 +185,12 @@ class FillWork:
         there = across.rows(spans)
         shape = [there[dim].size for dim in across.dims]
         solution = filled.solution.reshape(shape)
-        across.sink.write(across.name, region_of(across.dims, there), solution)
+        task.write(across.sink, across.name, region_of(across.dims, there), solution)
         across.hand_on("status", spans, filled.status)
         if filled.missing is not None and filled.scale is not None:
             across.hand_on("missing", spans, filled.missing)
             across.hand_on("scale", spans, filled.scale)
-        return Report.of(block.index, started, [*read, known], [solution])
+        return task.report()
 
     def _known(self, spans: Mapping[str, Span]) -> _Array:
         """Return the unknowns at the ends of the pieces, of the one before and the one behind."""
@@ -217,19 +215,17 @@ class VerdictWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Write what is known about whole systems."""
-        started, across = time.perf_counter(), self.across
-        raise_if_cancelled(cancelled)
+        task, across = Task(block, cancelled), self.across
+        task.check()
         spans = dict(zip(across.dims, block.extra, strict=True))
         over = [dim for dim in across.dims if dim != across.dim]
         shape = [spans[dim].size for dim in over]
-        read = [across.take("status", spans)]
+        read = [task.loaded(across.take("status", spans))]
         values: dict[str, _Array] = {across.status: verdict(read[0][0], 1)}
         if across.residual:
-            read += [across.take("missing", spans), across.take("scale", spans)]
+            read += [task.loaded(across.take(name, spans)) for name in ("missing", "scale")]
             worst = [part[0].max(axis=1) for part in read[1:]]
             values[across.residual] = backward_error(worst[0], worst[1])
-        written: list[_Array] = []
         for name, array in values.items():
-            written.append(array.reshape(shape))
-            across.sink.write(name, region_of(over, spans), written[-1])
-        return Report.of(block.index, started, read, written)
+            task.write(across.sink, name, region_of(over, spans), array.reshape(shape))
+        return task.report()

@@ -14,7 +14,6 @@ in a chunk of that::
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +27,8 @@ from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band
 from halocline_engine.distribute.solves.select import tree_solver
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.kernels.tree.storage import flat
 from halocline_engine.kernels.tree.topology import arrange
 
@@ -88,20 +87,19 @@ class TreeWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, solve and write a block."""
-        started = time.perf_counter()
+        task = Task(block, cancelled)
         others = [dim for dim in self.dims if dim != self.samples]
         piece, spans = self.pieces[block.index], block.extra[1:]
         around = dict(zip(others, spans, strict=True))
         read_at = {**around, self.rows: piece.cells, self.samples: piece.nodes}
-        sizes = self.source.read(self.row_size, region_of((self.rows,), read_at))
-        parents = self.source.read(self.parent, region_of((self.samples,), read_at))
-        bands = [self._read(band, others, read_at) for band in self.bands]
-        raise_if_cancelled(cancelled)
-        with COMPUTE:
+        sizes = task.read(self.source, self.row_size, region_of((self.rows,), read_at))
+        parents = task.read(self.source, self.parent, region_of((self.samples,), read_at))
+        bands = [task.loaded(self._read(band, others, read_at)) for band in self.bands]
+        with task.computing():
             shape = tuple(span.size for span in spans)
             found, status = self._solve(piece, sizes, parents, bands, shape)
-        written = self._write(piece, around, others, found, status)
-        return Report.of(block.index, started, (sizes, parents, *bands), written)
+        self._write(task, piece, around, others, found, status)
+        return task.report()
 
     def _read(self, band: Band, others: list[str], spans: Mapping[str, Span]) -> NDArray[Any]:
         """Return a variable indexed [others..., node], with one point where it has none."""
@@ -135,13 +133,14 @@ class TreeWork:
 
     def _write(
         self,
+        task: Task,
         piece: Piece,
         around: Mapping[str, Span],
         others: list[str],
         found: NDArray[Any],
         status: NDArray[np.uint8],
-    ) -> int:
-        """Write what belongs to a block; return the bytes."""
+    ) -> None:
+        """Write what belongs to a block."""
         low = piece.written.start
         high = max(low, min(piece.written.stop, piece.nodes.stop))
         part = found[..., low - piece.nodes.start : high - piece.nodes.start]
@@ -149,10 +148,9 @@ class TreeWork:
         ordered = part.transpose([places.index(dim) for dim in self.dims])
         to = {**around, self.samples: Span(low, high)}
         if ordered.size:
-            self.sink.write(self.name, region_of(self.dims, to), ordered)
+            task.write(self.sink, self.name, region_of(self.dims, to), ordered)
         if not self.status:
-            return ordered.nbytes
+            return
         own = status[..., : piece.own.size]
         to = {**around, self.rows: piece.own}
-        self.sink.write(self.status, region_of((*others, self.rows), to), own)
-        return ordered.nbytes + own.nbytes
+        task.write(self.sink, self.status, region_of((*others, self.rows), to), own)

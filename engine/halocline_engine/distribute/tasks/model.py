@@ -5,18 +5,19 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.sink import Sink
+from halocline_engine.datasets.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block
-from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 
-__all__ = ["COMPUTE", "BlockWork", "Moved", "Report", "RunWork", "StreamWork", "peak_bytes"]
-
-Moved: TypeAlias = int | Iterable[NDArray[Any]]
+__all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "Task", "peak_bytes"]
 
 #: One computation at a time in a process: kernels use all of its threads and all of its device.
 #: Other threads read and write meanwhile.
@@ -82,18 +83,50 @@ class Report:
     bytes_zero_copy: int = 0
     bytes_direct_io: int = 0
 
-    @classmethod
-    def of(cls, index: int, started: float, read: Moved, written: Moved, **more: int) -> Report:
-        """Return the report of a block that was begun at `started` on `time.perf_counter`.
 
-        `read` and `written` are arrays, or their bytes.
-        """
-        seconds = time.perf_counter() - started
-        return cls(index, seconds, _bytes(read), _bytes(written), peak_bytes(), **more)
+@dataclass(slots=True)
+class Task:
+    """A block that is being computed: what it moved so far, and whether it shall go on.
 
+    `started` is of `time.perf_counter`.
+    """
 
-def _bytes(moved: Moved) -> int:
-    return moved if isinstance(moved, int) else sum(array.nbytes for array in moved)
+    block: Block
+    cancelled: CancelToken | None = None
+    bytes_read: int = 0
+    bytes_written: int = 0
+    started: float = field(default_factory=time.perf_counter)
+
+    def loaded(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Count an array that was read, and return it."""
+        self.bytes_read += array.nbytes
+        return array
+
+    def read(self, source: Source, name: str, region: Region) -> NDArray[Any]:
+        """Read a region of a variable, and count it."""
+        return self.loaded(source.read(name, region))
+
+    def write(self, sink: Sink, name: str, region: Region, values: NDArray[Any]) -> None:
+        """Write a region of a variable, and count it."""
+        sink.write(name, region, values)
+        self.bytes_written += values.nbytes
+
+    def check(self) -> None:
+        """Raise `CancelledError` where the run was cancelled."""
+        raise_if_cancelled(self.cancelled)
+
+    @contextmanager
+    def computing(self) -> Generator[None]:
+        """Have the threads and the device of the process for oneself, if the run goes on."""
+        self.check()
+        with COMPUTE:
+            yield
+
+    def report(self, **more: int) -> Report:
+        """Return what became of the block, which is written."""
+        seconds = time.perf_counter() - self.started
+        moved = (self.bytes_read, self.bytes_written)
+        return Report(self.block.index, seconds, *moved, peak_bytes(), **more)
 
 
 def peak_bytes() -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,8 +23,8 @@ from halocline_engine.datasets.sink import Sink
 from halocline_engine.datasets.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.model import COMPUTE, Report, Task
 from halocline_engine.distribute.transfers.buckets_files import Sorted, SpillFiles
 from halocline_engine.distribute.transfers.buckets_plan import Cut, Exchange
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, keep_last, outside_of, resolve
@@ -64,12 +63,12 @@ class Sorting:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, resolve, sort and store."""
-        started, job, tile = time.perf_counter(), self.job, block.extra[0].start
+        task, job, tile = Task(block, cancelled), self.job, block.extra[0].start
         exchange, spill = job.exchange, job.spill
         spans = job.cut.of_index(tile)
         dims, name = exchange.index.dims, exchange.names[1]
-        read = job.source.read(name, region_of(dims, spans))
-        raise_if_cancelled(cancelled)
+        read = task.read(job.source, name, region_of(dims, spans))
+        task.check()
         wanted = (*exchange.shared, *exchange.indexed)
         given = np.ascontiguousarray(read.transpose([dims.index(dim) for dim in wanted]))
         policy, flat = exchange.policy, given.reshape(-1)
@@ -84,8 +83,8 @@ class Sorting:
         if outside is not None:
             place = _in_whole(exchange.sizes, wanted, spans, outside.place)
             facts["outside"] = [outside.count, place, outside.given]
-        written = spill.keep_sorted(tile, found, facts)
-        return Report.of(block.index, started, read.nbytes, written)
+        task.bytes_written += spill.keep_sorted(tile, found, facts)
+        return task.report()
 
     def _sorted(self, plain: _Array, spans: Mapping[str, Span]) -> Sorted:
         cut, exchange = self.job.cut, self.job.exchange
@@ -104,14 +103,13 @@ class Checking:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read the places of a tile in the order of the indices, and store the first duplicate."""
-        started, tile = time.perf_counter(), block.extra[0].start
+        task, tile = Task(block, cancelled), block.extra[0].start
         exchange, cut, spill = self.job.exchange, self.job.cut, self.job.spill
         span = cut.named.spans(tile)[0]
         first = np.full(span.size, -1, np.int64)
         found: list[int] | None = None
-        read = 0
         for other in range(cut.indexed.total):
-            raise_if_cancelled(cancelled)
+            task.check()
             begin, past = (int(n) for n in spill.starts(other, tile, 2))
             named = int(spill.starts(other, cut.named.total, 1)[0])
             if begin == past:
@@ -119,7 +117,7 @@ class Checking:
             buckets = cut.named.total
             places = spill.places(other, buckets, begin, past)
             order = spill.order(other, buckets, named, begin, past).astype(np.int64)
-            read += 2 * places.nbytes
+            task.bytes_read += 2 * places.nbytes
             at = order + _in_whole(exchange.sizes, exchange.indexed, cut.of_index(other), 0)
             repeated = _repeated(places, at, first)
             if repeated is not None:
@@ -127,7 +125,7 @@ class Checking:
                 found = [span.start + int(places[place]), int(at[place]), before]
                 break
         spill.keep_facts(f"checked-{tile}", {"duplicate": found})
-        return Report.of(block.index, started, read, 0)
+        return task.report()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +136,7 @@ class Sending:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read a tile, and store a piece for each tile of the other side."""
-        started = time.perf_counter()
+        task = Task(block, cancelled)
         stay, tile = (span.start for span in block.extra)
         job, exchange, cut = self.job, self.job.exchange, self.job.cut
         if exchange.gather:
@@ -150,15 +148,15 @@ class Sending:
             spans = cut.of_index(tile)
         if not starts[-1]:
             job.spill.keep_moved(stay, tile, starts, ())
-            return Report.of(block.index, started, 0, 0)
+            return task.report()
         spans |= dict(zip(cut.stay.dims, cut.stay.spans(stay), strict=True))
-        read = job.source.read(exchange.names[0], region_of(exchange.own, spans))
-        raise_if_cancelled(cancelled)
+        read = task.read(job.source, exchange.names[0], region_of(exchange.own, spans))
+        task.check()
         taken = (*exchange.shared, *((exchange.dim,) if exchange.gather else exchange.indexed))
         values = _in_order(read, exchange.own, (exchange.batch, taken, exchange.values))
-        pieces = self._pieces(values, starts, groups, cancelled)
-        written = job.spill.keep_moved(stay, tile, starts, pieces)
-        return Report.of(block.index, started, read.nbytes, written)
+        pieces = self._pieces(task, values, starts, groups)
+        task.bytes_written += job.spill.keep_moved(stay, tile, starts, pieces)
+        return task.report()
 
     def _wanted_of(self, tile: int) -> tuple[NDArray[np.int64], Iterator[_Array]]:
         """Return where pieces begin, and the places that successive tiles of the index name."""
@@ -182,15 +180,11 @@ class Sending:
         return starts, groups()
 
     def _pieces(
-        self,
-        values: _Array,
-        starts: NDArray[np.int64],
-        groups: Iterator[_Array],
-        cancelled: CancelToken | None,
+        self, task: Task, values: _Array, starts: NDArray[np.int64], groups: Iterator[_Array]
     ) -> Iterator[_Array]:
         done = 0
         for places in groups:
-            raise_if_cancelled(cancelled)
+            task.check()
             moved = _move(Direction.GATHER, places, values, self.job.target, None)
             ends = starts[(starts > done) & (starts < done + places.size)] - done
             for begin, past in itertools.pairwise([0, *np.unique(ends).tolist(), places.size]):
@@ -207,7 +201,7 @@ class Joining:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read the pieces of a tile, bring them in order and write the tile."""
-        started = time.perf_counter()
+        task = Task(block, cancelled)
         stay, tile = (span.start for span in block.extra)
         exchange, cut = self.job.exchange, self.job.cut
         spans = cut.of_index(tile) if exchange.gather else cut.of_named(tile)
@@ -218,24 +212,22 @@ class Joining:
             for part in (exchange.batch, made, exchange.values)
         ]
         join = self._gathered if exchange.gather else self._scattered
-        found, read = join(stay, tile, (sizes[0], sizes[1], sizes[2]), cancelled)
+        found = join(task, stay, tile, (sizes[0], sizes[1], sizes[2]))
         order = (*exchange.batch, *made, *exchange.values)
         whole = found.reshape([spans[dim].size for dim in order])
         result = whole.transpose([order.index(dim) for dim in exchange.dims])
-        raise_if_cancelled(cancelled)
-        self.sink.write(exchange.names[2], region_of(exchange.dims, spans), result)
-        return Report.of(block.index, started, read, result.nbytes)
+        task.check()
+        task.write(self.sink, exchange.names[2], region_of(exchange.dims, spans), result)
+        return task.report()
 
-    def _gathered(
-        self, stay: int, tile: int, shape: tuple[int, int, int], cancelled: CancelToken | None
-    ) -> tuple[_Array, int]:
+    def _gathered(self, task: Task, stay: int, tile: int, shape: tuple[int, int, int]) -> _Array:
         job, cut = self.job, self.job.cut
         group, place = divmod(tile, cut.indexed.total)
         starts = job.spill.starts(tile, 0, cut.named.total + 1)
         batch, _, values = shape
         pieces = np.empty((batch, int(starts[-1]), values), job.exchange.dtype)
         for bucket in np.flatnonzero(np.diff(starts)).tolist():
-            raise_if_cancelled(cancelled)
+            task.check()
             pieces[:, starts[bucket] : starts[bucket + 1]] = job.spill.moved(
                 stay,
                 group * cut.named.total + bucket,
@@ -246,18 +238,17 @@ class Joining:
             )
         order = job.spill.order(tile, cut.named.total, int(starts[-1]))
         out = np.full(shape, job.exchange.fill, job.exchange.dtype)
-        return _move(Direction.GATHER, order, pieces, job.target, out), pieces.nbytes
+        task.bytes_read += pieces.nbytes
+        return _move(Direction.GATHER, order, pieces, job.target, out)
 
-    def _scattered(
-        self, stay: int, tile: int, shape: tuple[int, int, int], cancelled: CancelToken | None
-    ) -> tuple[_Array, int]:
+    def _scattered(self, task: Task, stay: int, tile: int, shape: tuple[int, int, int]) -> _Array:
         job, cut = self.job, self.job.cut
         batch, size, values = shape
         out = np.full(shape, job.exchange.fill, job.exchange.dtype)
         written = np.zeros(size, bool)
-        duplicates, read = job.exchange.policy.duplicates, 0
+        duplicates = job.exchange.policy.duplicates
         for other in range(cut.indexed.total):
-            raise_if_cancelled(cancelled)
+            task.check()
             begin, past = (int(n) for n in job.spill.starts(other, tile, 2))
             if begin == past:
                 continue
@@ -265,7 +256,7 @@ class Joining:
             piece = job.spill.moved(
                 stay, other, tile, cut.named.total, (batch, values), job.exchange.dtype
             )
-            read += piece.nbytes
+            task.loaded(piece)
             if duplicates not in _COMBINED:
                 _move(Direction.SCATTER, places, piece, job.target, out)
                 continue
@@ -275,7 +266,7 @@ class Joining:
             together = np.concatenate([out[:, there], piece], axis=1)
             places = np.concatenate([there, places])
             _move(Direction.SCATTER, places, together, job.target, out, duplicates)
-        return out, read
+        return out
 
 
 def _move(

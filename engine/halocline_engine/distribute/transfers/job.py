@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -38,9 +37,9 @@ from halocline_engine.distribute.jobs.blocking import (
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
 from halocline_engine.distribute.jobs.reading import reading_of
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event, OnEvent
-from halocline_engine.distribute.tasks.model import COMPUTE, Report
+from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.indirect.plan import IndexPlan
@@ -178,17 +177,16 @@ class _ChangeWork:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read, change and write a block."""
-        started = time.perf_counter()
+        task = Task(block, cancelled)
         change = self.changes[block.extra[0].start]
         spans = dict(zip(change.batch, block.extra[1:], strict=True))
         region = tuple(
             slice(spans[dim].start, spans[dim].stop) if dim in spans else slice(None)
             for dim in change.own
         )
-        read = [self.source.read(name, region) for name in change.variables]
-        raise_if_cancelled(cancelled)
+        read = [task.read(self.source, name, region) for name in change.variables]
         lengths = dict(zip(change.own, read[0].shape, strict=True))
-        with COMPUTE:
+        with task.computing():
             values = [_ordered(change, array) for array in read]
             together = values[0] if len(values) == 1 else np.concatenate(values, axis=1)
             found = change.operation.apply(together, self.target)
@@ -196,8 +194,8 @@ class _ChangeWork:
         whole = found.reshape([lengths[d] if d in spans else self.sizes[d] for d in made])
         spans |= {dim: Span(0, self.sizes[dim]) for dim in change.dims if dim not in spans}
         result = whole.transpose([made.index(dim) for dim in change.dims])
-        self.sink.write(change.result, region_of(change.dims, spans), result)
-        return Report.of(block.index, started, read, result.nbytes)
+        task.write(self.sink, change.result, region_of(change.dims, spans), result)
+        return task.report()
 
 
 def _ordered(change: Change, array: NDArray[Any]) -> NDArray[Any]:
