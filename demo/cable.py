@@ -22,7 +22,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.swc import read_swc
+from halocline_engine.datasets.formats.swc import read_swc
 from halocline_engine.distribute.solves.select import tree_solver
 from halocline_engine.kernels.tree.reference import assemble, prepare
 from halocline_engine.kernels.tree.storage import flat

@@ -16,7 +16,7 @@ topology, from xgcm's `c_grid_axis_shift`, and from CF attributes, or given as `
 centres, or {"centre": ..., "face": ...}. Where the dataset has one of both only, the other is made,
 and results on it have its coordinates. `heights` names a variable with the heights of the faces;
 left out, they follow from a hybrid height with bounds, a coordinate along the faces, or the bounds
-of one along the centres (see `datasets.column_grid`). Derivatives are along height, upwards,
+of one along the centres (see `datasets.grids.column_grid`). Derivatives are along height, upwards,
 whatever the order of the levels and the coordinate's `positive`. `boundary` is {dim: "periodic"}
 for periodic columns, which have as many faces as centres.
 
@@ -57,7 +57,7 @@ from halocline_engine.arguments import (
     text,
 )
 from halocline_engine.datasets.names import result_name
-from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import run_blockwise

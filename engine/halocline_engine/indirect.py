@@ -44,12 +44,12 @@ from numpy.typing import NDArray
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import check_functions, number, place_of, sizes_by_name, text, whole
 from halocline_engine.datasets.names import result_name
-from halocline_engine.datasets.provenance import (
+from halocline_engine.datasets.stores.provenance import (
     coordinates_of,
     coordinates_within,
     with_history,
 )
-from halocline_engine.datasets.source import Opened, native, open_source
+from halocline_engine.datasets.stores.source import Opened, native, open_source
 from halocline_engine.datasets.variables import variable_of
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.executors.select import open_pool

@@ -35,8 +35,8 @@ import xarray as xr
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import check_functions, place_of, sizes_by_name, text
 from halocline_engine.datasets.names import result_name
-from halocline_engine.datasets.provenance import coordinates_within, with_history
-from halocline_engine.datasets.source import Opened, open_source
+from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
+from halocline_engine.datasets.stores.source import Opened, open_source
 from halocline_engine.datasets.variables import variable_of
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.products.job import ProductRequest, run_product

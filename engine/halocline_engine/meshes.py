@@ -1,7 +1,7 @@
 """Operators on unstructured meshes: what lies around each cell, by the mesh's connectivity.
 
-`mesh` is a dataset or a file in UGRID or MPAS, see `datasets.mesh`; `location` says whether values
-lie on its "face"s (default), "node"s or, on MPAS meshes, "edge"s. `operation` is one of
+`mesh` is a dataset or a file in UGRID or MPAS, see `datasets.formats.mesh`; `location` says whether
+values lie on its "face"s (default), "node"s or, on MPAS meshes, "edge"s. `operation` is one of
 
 * "sum" and "mean" of the neighbours (faces that share an edge, nodes that an edge joins, edges that
   share a node);
@@ -40,9 +40,9 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import number, place_of, several, sizes_by_name, text
-from halocline_engine.datasets.mesh import Mesh, Points, read_mesh
-from halocline_engine.datasets.provenance import coordinates_within, with_history
-from halocline_engine.datasets.source import Opened, open_source
+from halocline_engine.datasets.formats.mesh import Mesh, Points, read_mesh
+from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
+from halocline_engine.datasets.stores.source import Opened, open_source
 from halocline_engine.datasets.variables import is_distinct, variable_of
 from halocline_engine.distribute.jobs.outputs import open_beside
 from halocline_engine.distribute.tasks.events import Event

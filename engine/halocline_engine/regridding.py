@@ -1,9 +1,9 @@
 """Fields from one horizontal grid to another, by weights that were computed before.
 
 `weights` is a file of ESMF or SCRIP, or an open dataset of one: `row`, `col` and `S`, see
-`datasets.weights`. Every variable that lies on the source grid is regridded, for all its other
-dimensions, or those that `variables` names; it must have the type float32 or float64. Variables
-lie on the source grid by the dimensions of their latitude and longitude, as attributes of
+`datasets.formats.weights`. Every variable that lies on the source grid is regridded, for all its
+other dimensions, or those that `variables` names; it must have the type float32 or float64.
+Variables lie on the source grid by the dimensions of their latitude and longitude, as attributes of
 coordinates or names tell, or else where the sizes of successive dimensions are those of the grid;
 `dims` names these dimensions, and has to where several fit. A matrix is applied in double
 precision, its terms in the order of the file, so that every target gives the same bits.
@@ -34,11 +34,11 @@ import xarray as xr
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import distinct, number, place_of, several, sizes_by_name
-from halocline_engine.datasets.horizontal import horizontal_dims
-from halocline_engine.datasets.provenance import coordinates_within, with_history
-from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.formats.weights import Weights, read_weights
+from halocline_engine.datasets.grids.horizontal import horizontal_dims
+from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
+from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.datasets.variables import is_distinct, variable_of
-from halocline_engine.datasets.weights import Weights, read_weights
 from halocline_engine.distribute.jobs.outputs import open_beside
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options

@@ -62,7 +62,7 @@ from halocline_engine.arguments import (
 )
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
-from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.select import check_threads, granted, local_pool
 from halocline_engine.distribute.stencils.request import Request, check

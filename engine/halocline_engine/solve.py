@@ -57,7 +57,7 @@ import xarray as xr
 
 from halocline_engine.arguments import check_flags, check_functions, place_of, sizes_by_name
 from halocline_engine.datasets.names import result_name, solution_names
-from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import run_blockwise
 from halocline_engine.distribute.jobs.outputs import open_beside

@@ -28,8 +28,8 @@ import zarr
 from gpu_arrays import FIVE, GIB
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.chunks import Chunk
-from halocline_engine.datasets.packed import PackedArray, packed_array
+from halocline_engine.datasets.chunk_files.packed import PackedArray, packed_array
+from halocline_engine.datasets.stores.chunks import Chunk
 from halocline_engine.distribute.tasks.events import Event, Finished
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.run import run

@@ -57,8 +57,8 @@ from out_of_core_cases import BUFFERS, CASES, CREW, KVIKIO, Case, cases
 from out_of_core_figures import HEAD, Figure, line, summaries, table
 from pipeline_timeline import Timeline, watched
 
-from halocline_engine.datasets.raw import RawArray, raw_array
-from halocline_engine.datasets.sink import ZarrSink
+from halocline_engine.datasets.chunk_files.raw import RawArray, raw_array
+from halocline_engine.datasets.stores.sink import ZarrSink
 from halocline_engine.device.cupy_types import cupy
 from halocline_engine.device.io import threaded_files
 from halocline_engine.device.io.files import kvikio_files

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from solves_figures import TIMES, USUAL, Figure
 
-from halocline_engine.datasets.swc import read_swc
+from halocline_engine.datasets.formats.swc import read_swc
 from halocline_engine.kernels.machine import Library, Machine
 from halocline_engine.kernels.tree import cpu
 from halocline_engine.kernels.tree.cuda import WIDTH, CudaTree

@@ -15,7 +15,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.datasets.provenance import coordinates_of
+from halocline_engine.datasets.stores.provenance import coordinates_of
 
 SHIFTED = """
 def shifted(inp: Field[float], out: Field[float]):

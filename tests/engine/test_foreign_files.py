@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import halocline_engine as he
 from halocline_engine.cache import Cache, key_of
-from halocline_engine.datasets.sink import create_store
+from halocline_engine.datasets.stores.sink import create_store
 from halocline_engine.distribute.jobs.checkpoint import (
     MARK,
     begin_pass,

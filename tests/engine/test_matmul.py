@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.datasets.raw import RawArray
+from halocline_engine.datasets.chunk_files.raw import RawArray
 from halocline_engine.distribute.products import job
 from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options

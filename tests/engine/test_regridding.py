@@ -13,7 +13,7 @@ from counting_plans import CountingPlans
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine.datasets import weights as weights_module
+from halocline_engine.datasets.formats import weights as weights_module
 from halocline_engine.datasets.untyped import XARRAY
 from halocline_engine.kernels.indirect.sparse import Sparse, sparse
 

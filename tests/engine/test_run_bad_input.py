@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from halocline_engine.datasets.sink import ZarrSink
+from halocline_engine.datasets.stores.sink import ZarrSink
 from halocline_engine.errors import (
     ArgumentError,
     AxisError,

@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.datasets.swc import read_swc
+from halocline_engine.datasets.formats.swc import read_swc
 
 DOUBLED = """
 def doubled(inp: Field[float], out: Field[float]):

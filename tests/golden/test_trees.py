@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from forests import sparse_solution
 
-from halocline_engine.datasets.swc import read_swc
+from halocline_engine.datasets.formats.swc import read_swc
 from halocline_engine.kernels.tree import cpu, reference
 from halocline_engine.kernels.tree.storage import flat, interleaved
 from halocline_engine.kernels.tree.topology import Forest, arrange

@@ -13,9 +13,9 @@ import xarray as xr
 from numpy.typing import NDArray
 from packed_store import COMPRESSORS, GRID, boxes, compressed, unpacker
 
-from halocline_engine.datasets.chunks import Tally
-from halocline_engine.datasets.match import FieldUse
-from halocline_engine.datasets.source import ArrayStore
+from halocline_engine.datasets.grids.match import FieldUse
+from halocline_engine.datasets.stores.chunks import Tally
+from halocline_engine.datasets.stores.source import ArrayStore
 from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.decode.device_decoder import NvcompDevice, open_nvcomp
 from halocline_engine.device.machine import CudaMachine

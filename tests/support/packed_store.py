@@ -11,9 +11,9 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.match import FieldUse, Grid, Role
-from halocline_engine.datasets.packed import ALL, packed_array
-from halocline_engine.datasets.source import ArrayStore
+from halocline_engine.datasets.chunk_files.packed import ALL, packed_array
+from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
+from halocline_engine.datasets.stores.source import ArrayStore
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.distribute.transports.device_decode import DecodingDevice, DeviceDecoding
 from halocline_engine.ir.types import Axis

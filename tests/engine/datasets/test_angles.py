@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.datasets.angles import degrees, is_angle, kind_of, radians
+from halocline_engine.datasets.grids.angles import degrees, is_angle, kind_of, radians
 
 DEGREES = ("degrees", "degree", "deg", "Degrees", "degrees_north", "degree_N", "degreesN", "°")
 RADIANS = ("radians", "radian", "rad", "Radians", "radians_north", "radian_N")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from halocline_engine.datasets.axes import find_axes
+from halocline_engine.datasets.grids.axes import find_axes
 from halocline_engine.errors import AxisError
 from halocline_engine.ir.types import Axis
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lru import misses
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.chunks import (
+from halocline_engine.datasets.stores.chunks import (
     CachedSource,
     ChunkCache,
     Stored,
@@ -22,7 +22,7 @@ from halocline_engine.datasets.chunks import (
     clear_cache,
     counted,
 )
-from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.stores.source import Region
 
 VALUES = np.random.default_rng(1).normal(size=(11, 7, 5))
 STORED = Stored("t", VALUES.shape, (4, 3, 5), 8)

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.chunks import CachedSource, Tally, clear_cache
-from halocline_engine.datasets.packed import (
+from halocline_engine.datasets.chunk_files.packed import (
     PackedArray,
     PackedSource,
     packed_array,
     packed_source,
 )
-from halocline_engine.datasets.source import ArrayStore
-from halocline_engine.datasets.streams import Streams, streams_of
+from halocline_engine.datasets.decoding.streams import Streams, streams_of
+from halocline_engine.datasets.stores.chunks import CachedSource, Tally, clear_cache
+from halocline_engine.datasets.stores.source import ArrayStore
 from halocline_engine.errors import DatasetError
 
 SHAPE = (5, 11, 13)

@@ -18,9 +18,9 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halocline_engine.datasets import raw
-from halocline_engine.datasets.chunks import chunks_in
-from halocline_engine.datasets.raw import RawArray, raw_array
+from halocline_engine.datasets.chunk_files import raw
+from halocline_engine.datasets.chunk_files.raw import RawArray, raw_array
+from halocline_engine.datasets.stores.chunks import chunks_in
 from halocline_engine.errors import OutputError
 
 SHAPE = (5, 11, 13)

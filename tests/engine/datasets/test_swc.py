@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import halocline_engine as he
-from halocline_engine.datasets.swc import read_swc
+from halocline_engine.datasets.formats.swc import read_swc
 
 TEXT = "# a cell\n1 1 0 0 0 5 -1\n2 3 10 0 0 1 1\n3 3 20 0 0 1 2\n"
 

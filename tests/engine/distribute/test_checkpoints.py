@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from halocline_engine.datasets.source import open_source
+from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.jobs.checkpoint import (
     FinishedPass,
     begin_pass,
@@ -242,7 +242,7 @@ def test_errors_of_workers_arrive_as_they_are(
     def fill_disk() -> None:
         import errno
 
-        from halocline_engine.datasets import sink
+        from halocline_engine.datasets.stores import sink
 
         class Full:
             def open_array(self, store: str, **options: Any) -> Any:
@@ -253,7 +253,7 @@ def test_errors_of_workers_arrive_as_they_are(
     def free_disk() -> None:
         import zarr
 
-        from halocline_engine.datasets import sink
+        from halocline_engine.datasets.stores import sink
 
         setattr(sink, "ZARR", zarr)  # noqa: B010 - as it was
 

@@ -15,7 +15,7 @@ import pytest
 import xarray as xr
 import zarr
 
-from halocline_engine.datasets import raw
+from halocline_engine.datasets.chunk_files import raw
 from halocline_engine.device.io.files import Span, kvikio_files
 from halocline_engine.distribute.pipeline.host_queues import HostQueues
 from halocline_engine.distribute.stencils import run as launch

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine.datasets.sink import create_arrays
+from halocline_engine.datasets.stores.sink import create_arrays
 from halocline_engine.distribute.pipeline.stages import PipelineStages
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.distribute.tasks.options import Options

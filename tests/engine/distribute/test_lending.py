@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.lib.array_utils import byte_bounds
 
 from halocline_engine.backends.base import HostArray
-from halocline_engine.datasets.match import FieldUse, Grid, Role
+from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.device.memory import locking as pages
 from halocline_engine.device.memory.locking import HostLocking, LockError
 from halocline_engine.distribute.grid.partition import Block, Box, Span

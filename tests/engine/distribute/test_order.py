@@ -15,8 +15,8 @@ from column_formulas import fetch_bound
 from lru import misses
 
 from halocline_engine.analysis.boundaries import Kind, Side
-from halocline_engine.datasets.chunks import Chunk, chunks_in
-from halocline_engine.datasets.match import match_fields
+from halocline_engine.datasets.grids.match import match_fields
+from halocline_engine.datasets.stores.chunks import Chunk, chunks_in
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Layout, geometry, reaches_of
 from halocline_engine.distribute.grid.partition import Block, partition, shares

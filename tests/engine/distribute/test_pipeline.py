@@ -19,7 +19,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halocline_engine.datasets.raw import RawArray
+from halocline_engine.datasets.chunk_files.raw import RawArray
 from halocline_engine.distribute.grid.overlap import share
 from halocline_engine.distribute.grid.partition import Box, Span
 from halocline_engine.distribute.pipeline.host_queues import HostQueues

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 from halocline_engine.analysis.boundaries import Kind, Side
-from halocline_engine.datasets.match import FieldUse, match_fields
+from halocline_engine.datasets.grids.match import FieldUse, match_fields
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Layout, geometry, reaches_of
 from halocline_engine.distribute.grid.partition import Block, Span, partition

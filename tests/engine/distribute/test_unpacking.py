@@ -15,10 +15,16 @@ from host_desk import HostDesk
 from numpy.typing import NDArray
 from packed_store import CHUNKS, GRID, SHAPE, boxes, compressed, unpacker
 
-from halocline_engine.datasets import packed
-from halocline_engine.datasets.chunks import CachedSource, Stored, Tally, clear_cache, counted
-from halocline_engine.datasets.match import FieldUse
-from halocline_engine.datasets.source import ArrayStore
+from halocline_engine.datasets.chunk_files import packed
+from halocline_engine.datasets.grids.match import FieldUse
+from halocline_engine.datasets.stores.chunks import (
+    CachedSource,
+    Stored,
+    Tally,
+    clear_cache,
+    counted,
+)
+from halocline_engine.datasets.stores.source import ArrayStore
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.distribute.grid.regions import read_box
 from halocline_engine.distribute.pipeline import resources

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, Executable, Turning, Value, prepare
-from halocline_engine.datasets.match import FieldUse, Role
+from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
 from halocline_engine.distribute.grid.partition import Box

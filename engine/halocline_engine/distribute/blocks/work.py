@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Artifact, Executable, Value
-from halocline_engine.datasets.chunks import Tally, counted
-from halocline_engine.datasets.match import FieldUse, Role
-from halocline_engine.datasets.sink import Sink
-from halocline_engine.datasets.source import Source
+from halocline_engine.datasets.grids.match import FieldUse, Role
+from halocline_engine.datasets.stores.chunks import Tally, counted
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.blocks.steps import BlockFields, nothing
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.partition import Block

@@ -23,11 +23,11 @@ from halocline_engine.analysis.named import near
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.column_dims import Axis as ColumnAxis
-from halocline_engine.datasets.column_dims import ColumnDims, find_column_dims
-from halocline_engine.datasets.column_grid import ColumnGrid, column_grid
-from halocline_engine.datasets.sink import Sink
-from halocline_engine.datasets.source import Opened, Source
+from halocline_engine.datasets.grids.column_dims import Axis as ColumnAxis
+from halocline_engine.datasets.grids.column_dims import ColumnDims, find_column_dims
+from halocline_engine.datasets.grids.column_grid import ColumnGrid, column_grid
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Opened, Source
 from halocline_engine.datasets.variables import check_distinct
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.columns.work import ColumnInput, ColumnOutput, ColumnWork

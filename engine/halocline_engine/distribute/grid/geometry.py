@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from halocline_engine.datasets.match import FieldUse, Grid, Role
+from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.distribute.grid.boundary import Line, Reach, domain, need, shrink
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.ir.extent import Extent

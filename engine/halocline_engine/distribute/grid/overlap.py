@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 
 __all__ = ["Share", "points_of", "same_point", "share"]

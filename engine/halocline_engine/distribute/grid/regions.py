@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.sink import Sink
-from halocline_engine.datasets.source import Region, Source
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 
 __all__ = ["pieces_of", "read_box", "regions_of", "segments", "write_box"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.stores.source import Region
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.jobs.reading import Reading

@@ -17,9 +17,9 @@ from typing import Any
 
 import xarray as xr
 
-from halocline_engine.datasets.match import FieldUse, Grid, Role
+from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.names import check_results
-from halocline_engine.datasets.result import (
+from halocline_engine.datasets.stores.result import (
     assemble,
     consolidate,
     create_result,
@@ -27,9 +27,9 @@ from halocline_engine.datasets.result import (
     in_memory_copy,
     open_result,
 )
-from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink, create_arrays
-from halocline_engine.datasets.source import InMemory, Opened, Source, spool
-from halocline_engine.datasets.storability import check_frame
+from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
+from halocline_engine.datasets.stores.source import InMemory, Opened, Source, spool
+from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block

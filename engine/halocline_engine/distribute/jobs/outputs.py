@@ -21,8 +21,8 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.arguments import place_of
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.source import Opened, open_source
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.source import Opened, open_source
 from halocline_engine.errors import OutputError
 from halocline_engine.removal import remove_own
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from halocline_engine.datasets.source import Opened, array_in
+from halocline_engine.datasets.stores.source import Opened, array_in
 
 __all__ = ["IN_FLIGHT", "Chunked", "Reading", "chunked", "decoding_bytes", "reading_of"]
 

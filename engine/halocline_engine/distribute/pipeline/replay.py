@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from halocline_engine.backends.base import Executable
-from halocline_engine.datasets.match import FieldUse
+from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Geometry
 from halocline_engine.distribute.grid.partition import Block, Box

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from halocline_engine.datasets.chunks import CachedSource, clear_cache
+from halocline_engine.datasets.stores.chunks import CachedSource, clear_cache
 from halocline_engine.distribute.blocks.work import Work
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.pipeline.resources import PipelineResources, open_resources

@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 
 from halocline_engine.backends.base import Array, Executable
-from halocline_engine.datasets.chunks import Tally
-from halocline_engine.datasets.match import Role
+from halocline_engine.datasets.grids.match import Role
+from halocline_engine.datasets.stores.chunks import Tally
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
 from halocline_engine.distribute.blocks.work import Work, executable_of

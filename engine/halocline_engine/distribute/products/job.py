@@ -17,8 +17,8 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.sink import Sink, ZarrSink
-from halocline_engine.datasets.source import Opened, Source, ZarrStore
+from halocline_engine.datasets.stores.sink import Sink, ZarrSink
+from halocline_engine.datasets.stores.source import Opened, Source, ZarrStore
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.executors.base import Done, Pool
 from halocline_engine.distribute.grid.partition import Block, Span

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.raw import RawArray, raw_array
-from halocline_engine.datasets.sink import Sink, ZarrSink
-from halocline_engine.datasets.source import Source, ZarrStore
+from halocline_engine.datasets.chunk_files.raw import RawArray, raw_array
+from halocline_engine.datasets.stores.sink import Sink, ZarrSink
+from halocline_engine.datasets.stores.source import Source, ZarrStore
 from halocline_engine.distribute.grid.partition import Span
 from halocline_engine.distribute.jobs.blocking import region_of
 

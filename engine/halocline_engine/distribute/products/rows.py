@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.datasets.chunk_files.raw import RawArray
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.raw import RawArray
-from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
-from halocline_engine.datasets.source import Source, ZarrStore, array_in
+from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
+from halocline_engine.datasets.stores.source import Source, ZarrStore, array_in
 from halocline_engine.device.memory.zero_copy import PinnedRows
 from halocline_engine.distribute.executors.base import POLL
 from halocline_engine.distribute.jobs.blocking import region_of

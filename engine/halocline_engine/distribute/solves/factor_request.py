@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from halocline_engine.datasets.sink import Sink
-from halocline_engine.datasets.source import InMemory, Opened, Source, spool
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import InMemory, Opened, Source, spool
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.blocking import (
     Cut,

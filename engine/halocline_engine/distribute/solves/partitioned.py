@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
-from halocline_engine.datasets.source import Arrays, ArrayStore, Source
+from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
+from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, partition

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.sink import Sink
-from halocline_engine.datasets.source import Source
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band, backward_error, dense_bands, read_band

@@ -12,9 +12,9 @@ import numpy as np
 
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import text
-from halocline_engine.datasets.ragged import Ragged, ragged_of
-from halocline_engine.datasets.sink import Sink
-from halocline_engine.datasets.source import Opened, Source
+from halocline_engine.datasets.formats.ragged import Ragged, ragged_of
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Opened, Source
 from halocline_engine.datasets.variables import variable_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span

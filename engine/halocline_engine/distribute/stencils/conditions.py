@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from halocline_engine.analysis.boundaries import OPEN, Kind, Side, sides_of, unknown_dimension
-from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.distribute.grid.boundary import Line, Reach, computed
 from halocline_engine.distribute.grid.geometry import Reaches
 from halocline_engine.errors import BoundaryError

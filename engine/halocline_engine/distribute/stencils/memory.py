@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.outputs import field_bytes

@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in
-from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.chunks import Chunk, Stored, chunks_in
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.overlap import points_of, same_point, share
 from halocline_engine.distribute.grid.partition import Block, Box, Span

@@ -19,23 +19,23 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Value
-from halocline_engine.datasets.chunks import CachedSource, clear_cache
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.packed import packed_source
-from halocline_engine.datasets.result import (
+from halocline_engine.datasets.chunk_files.packed import packed_source
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.chunks import CachedSource, clear_cache
+from halocline_engine.datasets.stores.result import (
     assemble,
     consolidate,
     create_result,
     open_result,
 )
-from halocline_engine.datasets.sink import (
+from halocline_engine.datasets.stores.sink import (
     ArraySink,
     Sink,
     ZarrSink,
     create_arrays,
     create_store,
 )
-from halocline_engine.datasets.source import Arrays, ArrayStore, Source
+from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
 from halocline_engine.distribute.blocks.work import Code, Work
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.checkpoint import (

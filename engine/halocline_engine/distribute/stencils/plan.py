@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.match import FieldUse, Grid
+from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.distribute.grid.boundary import Line, local
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.grid.partition import Block, block_count, partition

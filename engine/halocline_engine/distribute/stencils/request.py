@@ -16,10 +16,10 @@ import xarray as xr
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.match import Match, Role, match_fields
-from halocline_engine.datasets.result import frame_of, history_line
-from halocline_engine.datasets.source import InMemory, Opened
-from halocline_engine.datasets.tables import check_points, with_columns
+from halocline_engine.datasets.formats.tables import check_points, with_columns
+from halocline_engine.datasets.grids.match import Match, Role, match_fields
+from halocline_engine.datasets.stores.result import frame_of, history_line
+from halocline_engine.datasets.stores.source import InMemory, Opened
 from halocline_engine.distribute.grid.geometry import Layout, reaches_of
 from halocline_engine.distribute.jobs.outputs import check_output, check_workspace
 from halocline_engine.distribute.stencils.conditions import lines_of

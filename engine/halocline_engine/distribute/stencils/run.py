@@ -14,10 +14,10 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.packed import ALL, CHECKED, decoding_bytes, packed_array
-from halocline_engine.datasets.result import attributes_of, in_memory_copy
-from halocline_engine.datasets.source import InMemory, Source, ZarrStore, spool
-from halocline_engine.datasets.storability import check_frame
+from halocline_engine.datasets.chunk_files.packed import ALL, CHECKED, decoding_bytes, packed_array
+from halocline_engine.datasets.stores.result import attributes_of, in_memory_copy
+from halocline_engine.datasets.stores.source import InMemory, Source, ZarrStore, spool
+from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blocks.work import Code

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from halocline_engine.datasets.chunks import Chunk
+from halocline_engine.datasets.stores.chunks import Chunk
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.grid.partition import Block, shares
 from halocline_engine.distribute.stencils.order import (

@@ -12,8 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.sink import Sink
-from halocline_engine.datasets.source import Region, Source
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from halocline_engine.arguments import check_functions
 from halocline_engine.backends.transfers import transfers_on
-from halocline_engine.datasets.sink import Sink
-from halocline_engine.datasets.source import Opened, Source
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Opened, Source
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.executors.select import open_pool

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from halocline_engine.backends.base import Array, HostArray
-from halocline_engine.datasets.chunks import Tally
-from halocline_engine.datasets.match import FieldUse
+from halocline_engine.datasets.grids.match import FieldUse
+from halocline_engine.datasets.stores.chunks import Tally
 from halocline_engine.distribute.grid.partition import Block, Box
 
 __all__ = [

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.raw import raw_array
-from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
-from halocline_engine.datasets.source import Source
-from halocline_engine.datasets.spread import spread
+from halocline_engine.datasets.chunk_files.raw import raw_array
+from halocline_engine.datasets.chunk_files.spread import spread
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
+from halocline_engine.datasets.stores.source import Source
 from halocline_engine.device.io.files import Files
 from halocline_engine.device.memory.locking import Pages
 from halocline_engine.distribute.grid.partition import Block, Box

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.chunks import CachedSource
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.packed import PackedSource
-from halocline_engine.datasets.source import Source
+from halocline_engine.datasets.chunk_files.packed import PackedSource
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.chunks import CachedSource
+from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Box
 from halocline_engine.distribute.transports.base import box_bytes
 from halocline_engine.ir.types import Axis

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeAlias
 
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.chunks import Tally
-from halocline_engine.datasets.match import FieldUse
+from halocline_engine.datasets.grids.match import FieldUse
+from halocline_engine.datasets.stores.chunks import Tally
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.transports.base import Loading, Moved, Part, box_bytes
 from halocline_engine.distribute.transports.direct_file import DirectFiles

@@ -2,7 +2,7 @@
 
 The cores read files only, and what is sent are their bytes. Chunks come in batches: while one is
 decoded, the files of the next are read. Some decoded chunks are kept for the next block, by the
-rule and under the limit of the cache of `datasets.chunks`, so that fetches are as foretold.
+rule and under the limit of the cache of `datasets.stores.chunks`, so that fetches are as foretold.
 
 Every stream is checked: what the device cannot decode is decoded on the host, whose values or
 errors are what counts, and what is not there is read by Zarr.
@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.chunks import Chunk, Tally, chunks_in, common_cells
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.packed import CHECKED, DECODED_AT_ONCE, PackedArray
-from halocline_engine.datasets.source import Region, Source
-from halocline_engine.datasets.streams import Streams, streams_of
+from halocline_engine.datasets.chunk_files.packed import CHECKED, DECODED_AT_ONCE, PackedArray
+from halocline_engine.datasets.decoding.streams import Streams, streams_of
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.chunks import Chunk, Tally, chunks_in, common_cells
+from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.device.decode.codecs import Table
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of

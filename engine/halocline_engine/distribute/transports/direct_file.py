@@ -14,12 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.byte_ranges import ByteRanges
-from halocline_engine.datasets.chunks import Tally
+from halocline_engine.datasets.chunk_files.byte_ranges import ByteRanges
+from halocline_engine.datasets.chunk_files.raw import RawArray
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.raw import RawArray
-from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.chunks import Tally
+from halocline_engine.datasets.stores.source import Region
 from halocline_engine.device.io.files import Files, Span
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.chunks import CachedSource, Tally, chunks_in, counted
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.packed import PackedArray, PackedSource, packed_array
-from halocline_engine.datasets.raw import RawArray, raw_array
-from halocline_engine.datasets.sink import ArraySink, Sink, ZarrSink
-from halocline_engine.datasets.source import Source
-from halocline_engine.datasets.spread import spread
+from halocline_engine.datasets.chunk_files.packed import PackedArray, PackedSource, packed_array
+from halocline_engine.datasets.chunk_files.raw import RawArray, raw_array
+from halocline_engine.datasets.chunk_files.spread import spread
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.chunks import CachedSource, Tally, chunks_in, counted
+from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
+from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of, read_box, write_box
 from halocline_engine.distribute.transports.base import Copies, Moved, Part, box_bytes, shape_of

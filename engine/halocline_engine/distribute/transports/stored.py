@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.chunks import CachedSource
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.raw import RawArray, raw_array
-from halocline_engine.datasets.source import Arrays, ArrayStore, Source, ZarrStore, array_in
+from halocline_engine.datasets.chunk_files.raw import RawArray, raw_array
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.chunks import CachedSource
+from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source, ZarrStore, array_in
 from halocline_engine.ir.types import Axis
 
 __all__ = ["held_values", "is_raw", "is_whole", "raw_source"]

@@ -14,9 +14,9 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.chunks import Tally
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.chunks import Tally
+from halocline_engine.datasets.stores.source import Region
 from halocline_engine.device.memory.locking import Pages
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.match import FieldUse, Grid
-from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.source import Region
 from halocline_engine.datasets.untyped import ZARR
 
 __all__ = ["ArraySink", "Sink", "ZarrSink", "create_arrays", "create_store"]

@@ -13,8 +13,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.match import FieldUse, Grid, Role
-from halocline_engine.datasets.storability import not_storable
+from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
+from halocline_engine.datasets.stores.storability import not_storable
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset
 from halocline_engine.datasets.variables import is_distinct
 from halocline_engine.errors import DatasetError, HaloclineError

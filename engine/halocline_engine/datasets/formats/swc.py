@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine import arguments
-from halocline_engine.datasets.ragged import CELL, NODE, row_size_attributes
+from halocline_engine.datasets.formats.ragged import CELL, NODE, row_size_attributes
 from halocline_engine.errors import ArgumentError, DatasetError
 
 __all__ = ["read_swc"]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from zarr.registry import register_pipeline
 
-from halocline_engine.datasets.bounds import decoded
+from halocline_engine.datasets.decoding.bounds import decoded
 from halocline_engine.datasets.untyped import (
     CODEC_PIPELINE,
     SHARDING,

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import xarray as xr
 
-from halocline_engine.datasets.angles import LATITUDE, LONGITUDE, kind_of
+from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, kind_of
 
 __all__ = ["horizontal_dims"]
 

@@ -21,8 +21,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.angles import LATITUDE, LONGITUDE, kind_of, radians
-from halocline_engine.datasets.source import Opened
+from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, kind_of, radians
+from halocline_engine.datasets.stores.source import Opened
 from halocline_engine.datasets.variables import real_values
 from halocline_engine.errors import DatasetError
 from halocline_engine.kernels.indirect.plan import content_key

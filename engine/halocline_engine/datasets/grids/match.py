@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.analysis.named import check_feedback, check_fields, near, used_fields
-from halocline_engine.datasets.axes import find_axes
+from halocline_engine.datasets.grids.axes import find_axes
 from halocline_engine.datasets.names import check_written
 from halocline_engine.datasets.variables import check_distinct
 from halocline_engine.errors import AxisError, FieldError

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.frames import Corrupt, decoded_size, zstd_most
+from halocline_engine.datasets.decoding.frames import Corrupt, decoded_size, zstd_most
 
 __all__ = ["decoded"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.frames import Corrupt
+from halocline_engine.datasets.decoding.frames import Corrupt
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.errors import DatasetError, HaloclineError
 

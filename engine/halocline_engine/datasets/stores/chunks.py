@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.source import Region, Source
+from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.schedule.traversal.lru import LRU
 
 __all__ = [

@@ -23,7 +23,7 @@ import h5py  # pyright: ignore[reportMissingTypeStubs] - it has none
 import xarray as xr
 from xarray.backends.file_manager import FileManager
 
-from halocline_engine.datasets.hdf5_scan import is_hdf5, refuse_outside
+from halocline_engine.datasets.stores.hdf5_scan import is_hdf5, refuse_outside
 from halocline_engine.datasets.untyped import XARRAY
 from halocline_engine.errors import DatasetError
 

@@ -1,7 +1,7 @@
 """Compressed Zarr arrays whose chunks are files, read and written by several threads at once.
 
 Zarr decodes in threads too, but copies each chunk several times, and a block is put together by one
-thread. What a chunk's file is made of, for decoders elsewhere, is in `datasets.frames`.
+thread. What a chunk's file is made of, for decoders elsewhere, is in `datasets.decoding.frames`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.datasets.array_metadata import Codec, about_array
-from halocline_engine.datasets.bounds import decoded
-from halocline_engine.datasets.chunks import Chunk, Stored, chunks_in, common_cells
-from halocline_engine.datasets.corruption import broken_chunk
+from halocline_engine.datasets.chunk_files.array_metadata import Codec, about_array
+from halocline_engine.datasets.decoding.bounds import decoded
+from halocline_engine.datasets.decoding.corruption import broken_chunk
+from halocline_engine.datasets.decoding.frames import Corrupt, decoded_size
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.frames import Corrupt, decoded_size
-from halocline_engine.datasets.source import ArrayStore, Region, Source, ZarrStore
+from halocline_engine.datasets.stores.chunks import Chunk, Stored, chunks_in, common_cells
+from halocline_engine.datasets.stores.source import ArrayStore, Region, Source, ZarrStore
 from halocline_engine.datasets.untyped import NUMCODECS
 from halocline_engine.kernels.unpack.problem import DIMENSIONS
 

@@ -20,7 +20,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
-from halocline_engine.datasets.column_dims import SHIFT, ColumnDims
+from halocline_engine.datasets.grids.column_dims import SHIFT, ColumnDims
 from halocline_engine.datasets.variables import real_values, variable_of
 from halocline_engine.errors import AxisError, FieldError
 from halocline_engine.ir.columns.formulas.metric import (

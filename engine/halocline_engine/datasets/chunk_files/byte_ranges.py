@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from halocline_engine.datasets.chunks import Stored
-from halocline_engine.datasets.source import Region
+from halocline_engine.datasets.stores.chunks import Stored
+from halocline_engine.datasets.stores.source import Region
 
 __all__ = ["ByteRanges", "byte_ranges_of"]
 

@@ -22,11 +22,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import source_of
-from halocline_engine.datasets.bounded import bounded_decoding
-from halocline_engine.datasets.census import refuse_many_chunks
-from halocline_engine.datasets.corruption import read_chunked, read_whole, unreadable
+from halocline_engine.datasets.decoding.bounded import bounded_decoding
+from halocline_engine.datasets.decoding.corruption import read_chunked, read_whole, unreadable
 from halocline_engine.datasets.disk import full_disk
-from halocline_engine.datasets.netcdf import open_netcdf
+from halocline_engine.datasets.stores.census import refuse_many_chunks
+from halocline_engine.datasets.stores.netcdf import open_netcdf
 from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset, variable_data
 from halocline_engine.errors import CapacityError, DatasetError, HaloclineError
 

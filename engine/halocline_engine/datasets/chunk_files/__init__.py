@@ -1,0 +1,1 @@
+"""Zarr arrays whose chunks are read and written as files, by several threads."""

@@ -1,0 +1,1 @@
+"""Datasets in formats of their own: ragged arrays, morphologies, meshes, weights, tables."""

@@ -1,0 +1,1 @@
+"""What dimensions and variables of a dataset mean: axes, fields, columns, coordinates."""
