@@ -10,12 +10,12 @@ values lie on its "face"s (default), "node"s or, on MPAS meshes, "edge"s. `opera
 * "divergence" of a vector, whose eastward and northward components `variables` names;
 * on MPAS meshes, for vectors by their components normal to edges: "normal_gradient" of values on
   faces, on edges; "normal_divergence" and "normal_curl" of values on edges, on faces and on nodes,
-  see `kernels.indirect.staggered`. These have their own location.
+  see `kernels.indirect.mesh.staggered`. These have their own location.
 
 Derivatives are those of a quadratic that fits the values around each point on the sphere, of
 second order in the distance between points, the Laplacian of first, see
-`kernels.indirect.sphere`; they are per metre on a sphere of `radius` metres (default: the mesh's
-own, or 6371229). For a constant, the mean is exactly that constant, and gradient and Laplacian are
+`kernels.indirect.mesh.sphere`; they are per metre on a sphere of `radius` metres (default: the
+mesh's own, or 6371229). For a constant, the mean is exactly that constant, and gradient and Laplacian are
 exactly 0. Where a value around is NaN, the result is, and so it is where the points around do not
 determine the derivative, as at the edge of a region.
 
@@ -55,26 +55,26 @@ from halocline_engine.distribute.transfers.job import (
     run_changes,
 )
 from halocline_engine.errors import ArgumentError, FieldError
-from halocline_engine.kernels.indirect.operators import (
+from halocline_engine.kernels.indirect.mesh.operators import (
     Location,
     Operator,
     check_components,
     location_of,
 )
-from halocline_engine.kernels.indirect.plan import PlanCache, content_key, plans_of
-from halocline_engine.kernels.indirect.problem import choice
-from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
-from halocline_engine.kernels.indirect.sphere import (
+from halocline_engine.kernels.indirect.mesh.sphere import (
     divergence,
     gradient,
     laplacian,
     neighbour_mean,
 )
-from halocline_engine.kernels.indirect.staggered import (
+from halocline_engine.kernels.indirect.mesh.staggered import (
     edge_curl,
     edge_divergence,
     edge_gradient,
 )
+from halocline_engine.kernels.indirect.plan import PlanCache, content_key, plans_of
+from halocline_engine.kernels.indirect.problem import choice
+from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -14,7 +14,19 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from halocline_service.api import (
+from halocline_service.api.problems import Problem, install
+from halocline_service.api.requests.context import make_context
+from halocline_service.api.requests.middleware import (
+    HeadAsGet,
+    KnownHosts,
+    Observed,
+    TooLargeAsProblem,
+)
+from halocline_service.api.requests.room import Room
+from halocline_service.api.requests.writers import Writers
+from halocline_service.api.responses.files import Digests
+from halocline_service.api.responses.metrics import Metrics
+from halocline_service.api.routes import (
     datasets,
     events,
     health,
@@ -25,16 +37,9 @@ from halocline_service.api import (
     results,
     uploads,
 )
-from halocline_service.api.context import make_context
-from halocline_service.api.files import Digests
-from halocline_service.api.metrics import Metrics
-from halocline_service.api.middleware import HeadAsGet, KnownHosts, Observed, TooLargeAsProblem
-from halocline_service.api.problems import Problem, install
-from halocline_service.api.room import Room
-from halocline_service.api.writers import Writers
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
-from halocline_service.store.sql import open_store
+from halocline_service.store.sql.store import open_store
 
 __all__ = ["Service", "create_app"]
 
@@ -85,7 +90,7 @@ def create_app(
     store: Store | None = None,
     now: Callable[[], float] = time.time,
 ) -> Service:
-    """Make the application; the database must exist already (see `store.migrate`).
+    """Make the application; the database must exist already (see `store.sql.migrate`).
 
     A store that is given is not closed.
     """

@@ -323,7 +323,7 @@ def adopt(data_dir: _DataDir = None) -> None:
 def _prepare(settings: Settings) -> None:
     """Migrate the database, and see that the data folder is its own. Raises `ForeignFolder`."""
     from halocline_service.datasets import marker
-    from halocline_service.store.database import name_of
+    from halocline_service.store.sql.database import name_of
 
     _migrate(settings)
     with _opened(settings) as (layout, store):
@@ -332,7 +332,7 @@ def _prepare(settings: Settings) -> None:
 
 @contextmanager
 def _opened(settings: Settings) -> Generator[tuple[Layout, Store]]:
-    from halocline_service.store.sql import open_store
+    from halocline_service.store.sql.store import open_store
 
     store = open_store(settings.database)
     try:
@@ -342,7 +342,7 @@ def _opened(settings: Settings) -> Generator[tuple[Layout, Store]]:
 
 
 def _migrate(settings: Settings) -> None:
-    from halocline_service.store.migrate import upgrade
+    from halocline_service.store.sql.migrate import upgrade
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     deadline = time.monotonic() + (_START_SECONDS if settings.database_url else 0.0)
@@ -382,7 +382,7 @@ def key_create(
 ) -> None:
     """Make a key and print it; it is not shown again."""
     from halocline_service.auth.keys import create
-    from halocline_service.store.sql import open_store
+    from halocline_service.store.sql.store import open_store
 
     settings = _settings(data_dir=data_dir)
     _migrate(settings)
@@ -394,7 +394,7 @@ def key_create(
 @keys.command("list")
 def key_list(data_dir: _DataDir = None) -> None:
     """List keys, without their secrets."""
-    from halocline_service.store.sql import open_store
+    from halocline_service.store.sql.store import open_store
 
     store = open_store(_settings(data_dir=data_dir).database)
     for key in store.keys.list():
@@ -405,7 +405,7 @@ def key_list(data_dir: _DataDir = None) -> None:
 @keys.command("revoke")
 def key_revoke(key_id: Annotated[str, typer.Argument()], data_dir: _DataDir = None) -> None:
     """Make a key void."""
-    from halocline_service.store.sql import open_store
+    from halocline_service.store.sql.store import open_store
 
     store = open_store(_settings(data_dir=data_dir).database)
     revoked = store.keys.revoke(key_id)

@@ -19,7 +19,7 @@ from halocline_service.identity import IdentityError
 from halocline_service.machine import cores, gpu_count, join_cluster
 from halocline_service.settings import SQLITE, Settings
 from halocline_service.store.base import StoreAway
-from halocline_service.store.database import name_of
+from halocline_service.store.sql.database import name_of
 
 __all__ = ["Finding", "examine"]
 
@@ -63,7 +63,7 @@ def _disk(settings: Settings) -> str:
 
 
 def _database(settings: Settings) -> str:
-    from halocline_service.store.sql import open_store
+    from halocline_service.store.sql.store import open_store
 
     name = name_of(settings.database)
     if settings.database_url is None and not (settings.data_dir / SQLITE).exists():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from halocline_service.app import create_app
 from halocline_service.settings import Settings
-from halocline_service.store.memory import memory_store
+from halocline_service.store.memory.store import memory_store
 
 __all__ = ["openapi_text"]
 

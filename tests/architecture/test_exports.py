@@ -20,7 +20,7 @@ DOORS = {
     ROOT / "clients/python/halocline/__init__.py",
 }
 # Alembic finds these by file and by name; nobody imports from them.
-SCRIPTS = ROOT / "service/halocline_service/store/migrations"
+SCRIPTS = ROOT / "service/halocline_service/store/sql/migrations"
 
 FILES = sorted(path for package in PACKAGES for path in package.rglob("*.py"))
 MODULES = [path for path in FILES if path.name != "__init__.py" and SCRIPTS not in path.parents]

@@ -13,11 +13,11 @@ import httpx2
 import pytest
 import xarray as xr
 
-from halocline.cli import main
+from halocline.command.cli import main
 from halocline.config import Settings
 from halocline.connection import Connection
 from halocline.errors import ForbiddenError
-from halocline.uploads import upload
+from halocline.transfer.uploads import upload
 
 Serve = Callable[[bytes], str]
 

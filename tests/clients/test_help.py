@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_group
 from typer.testing import CliRunner
 
-from halocline.cli import app, uploads
+from halocline.command.cli import app, uploads
 
 GROUPS = {"uploads": sorted(get_group(uploads).commands)}
 COMMANDS = [

@@ -16,8 +16,8 @@ import pytest
 import xarray as xr
 
 import halocline.accessor  # noqa: F401 # pyright: ignore[reportUnusedImport] - for its effect
-from halocline.cli import main
 from halocline.client import Client
+from halocline.command.cli import main
 from halocline.connection import Connection
 from halocline.errors import (
     AuthenticationError,
@@ -30,7 +30,7 @@ from halocline.errors import (
     OutputError,
 )
 from halocline.gtscript import PARALLEL, Field, computation, interval
-from halocline.uploads import needed
+from halocline.transfer.uploads import needed
 
 # A request to a Zarr store leaves its connection pool to the interpreter's end.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -397,6 +397,8 @@ def test_a_service_that_is_not_there_has_its_own_status(
 
 
 def test_the_command_starts_quickly() -> None:
-    code = "import sys, halocline.cli; print('xarray' in sys.modules, 'zarr' in sys.modules)"
+    code = (
+        "import sys, halocline.command.cli; print('xarray' in sys.modules, 'zarr' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"

@@ -13,8 +13,8 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline.cli import main
 from halocline.client import Client
+from halocline.command.cli import main
 
 # A request to a Zarr store leaves its connection pool to the interpreter's end.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

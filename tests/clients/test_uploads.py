@@ -15,11 +15,11 @@ import xarray as xr
 from tests.clients.conftest import serving, settings_for
 
 from halocline import Client, ConflictError, DatasetError, NotFoundError
-from halocline.cli import main
+from halocline.command.cli import main
 from halocline.config import Settings
 from halocline.connection import Connection
-from halocline.submission import execute
-from halocline.uploads import upload
+from halocline.transfer.submission import execute
+from halocline.transfer.uploads import upload
 from halocline_service.store.base import Store
 
 PROGRAM = """

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from halocline_service.api.openapi import downgrade
+from halocline_service.api.responses.openapi import downgrade
 from halocline_service.document import openapi_text
 
 COMMITTED = Path(__file__).parents[2] / "deploy" / "openapi.json"

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline.sources import program_source
+from halocline.program.sources import program_source
 from halocline_engine.run import run
 
 DEMO = Path(__file__).parents[2] / "demo"

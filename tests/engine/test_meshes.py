@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import halocline_engine as he
 from halocline_engine import meshes
 from halocline_engine.datasets.untyped import XARRAY, store_dataset
-from halocline_engine.kernels.indirect.sphere import gradient
+from halocline_engine.kernels.indirect.mesh.sphere import gradient
 
 MESHES = Path(__file__).parents[3] / "shared/data/meshes"
 MPAS, CUBED, LAYERED = "mesh.QU.1920km.151026.nc", "outCSne30.ug", "geoflow_grid.nc"

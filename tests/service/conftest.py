@@ -31,13 +31,13 @@ from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import claim
 from halocline_service.datasets.references import Resolver
 from halocline_service.datasets.tree import check_tree, consolidate
-from halocline_service.dispatcher.attempt import InProcess, Tools
+from halocline_service.dispatcher.attempts.attempt import InProcess, Tools
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.serving.server import configure
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
-from halocline_service.store.migrate import upgrade
-from halocline_service.store.sql import open_store
+from halocline_service.store.sql.migrate import upgrade
+from halocline_service.store.sql.store import open_store
 
 #: Its scalars say how the small engine should misbehave.
 PROGRAM = """

@@ -29,12 +29,12 @@ from halocline_engine.errors import (
     OutputError,
     TypeRuleError,
 )
+from halocline_service.dispatcher.attempts.process import AttemptProcess
+from halocline_service.dispatcher.attempts.processes import Limits, Processes
+from halocline_service.dispatcher.attempts.setup import Setup, setup_of
+from halocline_service.dispatcher.attempts.wire import error_from, error_to
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Crashed, Failed, Lost, outcome_of
-from halocline_service.dispatcher.process import AttemptProcess
-from halocline_service.dispatcher.processes import Limits, Processes
-from halocline_service.dispatcher.setup import Setup, setup_of
-from halocline_service.dispatcher.wire import error_from, error_to
 from halocline_service.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from halocline_engine.errors import CancelledError, FieldError
 from halocline_service.datasets.layout import Layout
-from halocline_service.dispatcher.attempt import Tools
-from halocline_service.dispatcher.child import serve
+from halocline_service.dispatcher.attempts.attempt import Tools
+from halocline_service.dispatcher.attempts.child import serve
 
 def run(program, dataset, *, scalars, output, on_event, cancelled, **_):
     print("what libraries print")
@@ -323,8 +323,8 @@ def test_processes_end_with_their_dispatcher(idle: Running, tmp_path: Path) -> N
     """Even if it is killed while they hear nothing."""
     text = f"""
 import sys, time
-from halocline_service.dispatcher.process import AttemptProcess
-from halocline_service.dispatcher.setup import Setup
+from halocline_service.dispatcher.attempts.process import AttemptProcess
+from halocline_service.dispatcher.attempts.setup import Setup
 process = AttemptProcess([sys.executable, "-c", '''
 import time
 from halocline_service.dispatcher import child

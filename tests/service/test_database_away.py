@@ -17,13 +17,13 @@ import pytest
 from postgres import Server
 from tests.service.test_dispatcher import claimed, tools
 
-from halocline_service.dispatcher.attempt import InProcess
+from halocline_service.dispatcher.attempts.attempt import InProcess
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Away, outcome_of
 from halocline_service.jobs.setbacks import Cause
 from halocline_service.jobs.states import State
 from halocline_service.store.base import Store, StoreAway
-from halocline_service.store.sql import open_store
+from halocline_service.store.sql.store import open_store
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running

@@ -31,7 +31,7 @@ from halocline_service.datasets import links
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
 from halocline_service.datasets.turns import alone
-from halocline_service.dispatcher.attempt import ROOM, InProcess, Tools, attempt
+from halocline_service.dispatcher.attempts.attempt import ROOM, InProcess, Tools, attempt
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Crashed, Failed, Lost, Stopped, outcome_of
 from halocline_service.dispatcher.sweep import REMAINS_SECONDS, Sweep
@@ -39,8 +39,8 @@ from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.processes.table import PROCESSES
 from halocline_service.settings import Settings
 from halocline_service.store.base import Page
-from halocline_service.store.database import connect, writing
-from halocline_service.store.tables import upload as upload_table
+from halocline_service.store.sql.database import connect, writing
+from halocline_service.store.sql.tables import upload as upload_table
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running

@@ -25,7 +25,7 @@ from halocline_service.dispatcher.sweep import Sweep
 from halocline_service.jobs.job import JobRequest, new_id
 from halocline_service.jobs.states import Event
 from halocline_service.store.base import Store
-from halocline_service.store.memory import memory_store
+from halocline_service.store.memory.store import memory_store
 
 DAY = 86_400.0
 

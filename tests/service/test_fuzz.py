@@ -15,7 +15,7 @@ from schemathesis.specs.openapi import checks
 
 from halocline_service.app import create_app
 from halocline_service.settings import Settings
-from halocline_service.store.memory import memory_store
+from halocline_service.store.memory.store import memory_store
 
 
 def _any(value: object) -> Any:

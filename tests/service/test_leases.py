@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.service.test_dispatcher import claimed, tools
 
-from halocline_service.dispatcher.attempt import InProcess
+from halocline_service.dispatcher.attempts.attempt import InProcess
 from halocline_service.dispatcher.leases import LifeSign, Observer
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.jobs.job import Held, Lease
 from halocline_service.jobs.states import State
 from halocline_service.store.base import Store
-from halocline_service.store.sql import open_store
+from halocline_service.store.sql.store import open_store
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running

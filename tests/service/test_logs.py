@@ -44,7 +44,7 @@ fail()
 _FAULTY = """
 import sys
 from halocline_service import cli
-from halocline_service.store.sql_jobs import SqlJobs
+from halocline_service.store.sql.jobs import SqlJobs
 
 def fail(self, query):
     key = "hc_SECRET"

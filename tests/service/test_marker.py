@@ -18,8 +18,8 @@ from halocline_service.datasets.marker import MARKER, ForeignFolder, adopt, clai
 from halocline_service.jobs.job import JobRequest
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
-from halocline_service.store.database import name_of
-from halocline_service.store.memory import memory_store
+from halocline_service.store.memory.store import memory_store
+from halocline_service.store.sql.database import name_of
 
 WAY_OUT = (
     "Name the database that belongs to it in HALOCLINE_DATABASE_URL, or another folder in "

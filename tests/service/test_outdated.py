@@ -16,9 +16,9 @@ from halocline_service.app import create_app
 from halocline_service.cli import main
 from halocline_service.settings import Settings
 from halocline_service.store.base import StoreAway, StoreOutdated
-from halocline_service.store.database import connect, name_of, writing
-from halocline_service.store.migrate import head, upgrade
-from halocline_service.store.sql import open_store
+from halocline_service.store.sql.database import connect, name_of, writing
+from halocline_service.store.sql.migrate import head, upgrade
+from halocline_service.store.sql.store import open_store
 
 HINT = "An operator must run 'halocline-server migrate'; what was accepted is not lost."
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from fastapi.testclient import TestClient
 from halocline_service.app import create_app
 from halocline_service.settings import Settings
-from halocline_service.store.memory import memory_store
+from halocline_service.store.memory.store import memory_store
 
 folder = Path(sys.argv[1])
 (folder / "a.zarr").mkdir()

@@ -15,7 +15,7 @@ import pytest
 from tests.service.test_dispatcher import claimed, tools
 
 from halocline_engine.errors import OutputError
-from halocline_service.dispatcher.attempt import ROOM, InProcess
+from halocline_service.dispatcher.attempts.attempt import ROOM, InProcess
 from halocline_service.dispatcher.lease_keeper import LeaseKeeper
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.store.base import StoreAway
@@ -46,7 +46,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     made = Disk()
-    monkeypatch.setattr("halocline_service.dispatcher.attempt.shutil.disk_usage", made)
+    monkeypatch.setattr("halocline_service.dispatcher.attempts.attempt.shutil.disk_usage", made)
     return made
 
 

@@ -14,14 +14,14 @@ import pytest
 from sqlalchemy.dialects import postgresql, sqlite
 from tests.service.test_dispatcher import tools
 
-from halocline_service.dispatcher.attempt import InProcess
+from halocline_service.dispatcher.attempts.attempt import InProcess
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.jobs.job import Job, JobRequest
 from halocline_service.jobs.states import FINAL, State
 from halocline_service.store.base import Wish
-from halocline_service.store.claims import next_job, waiting_jobs
-from halocline_service.store.database import connect, writing
-from halocline_service.store.sql import open_store
+from halocline_service.store.sql.claims import next_job, waiting_jobs
+from halocline_service.store.sql.database import connect, writing
+from halocline_service.store.sql.store import open_store
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running

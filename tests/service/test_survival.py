@@ -25,8 +25,8 @@ from halocline_service.dispatcher.main import run_dispatcher
 from halocline_service.settings import Settings
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver
-from halocline_service.dispatcher.attempt import InProcess, Tools
-from halocline_service.store.sql import open_store
+from halocline_service.dispatcher.attempts.attempt import InProcess, Tools
+from halocline_service.store.sql.store import open_store
 
 
 def run(program, dataset, *, output, workspace, on_event, cancelled, attempt, **_):

@@ -16,7 +16,7 @@ import pytest
 from tests.service.test_dispatcher import tools
 
 from halocline_engine.errors import ClusterError, DatasetError, OutputError
-from halocline_service.dispatcher.attempt import InProcess
+from halocline_service.dispatcher.attempts.attempt import InProcess
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Lost, outcome_of
 from halocline_service.dispatcher.workers import ClusterLook, Look
@@ -137,7 +137,7 @@ def test_a_disk_that_does_not_answer_when_a_job_starts_is_waited_for(
             raise OSError(code, os.strerror(code), str(path))
         return usage(path)
 
-    monkeypatch.setattr("halocline_service.dispatcher.attempt.shutil.disk_usage", disk)
+    monkeypatch.setattr("halocline_service.dispatcher.attempts.attempt.shutil.disk_usage", disk)
     with dispatching(idle):
         job = idle.submit()
         message = (

@@ -12,14 +12,14 @@ import pytest
 from postgres import Server
 from tests.service.test_dispatcher import tools
 
-from halocline_service.dispatcher.attempt import InProcess
+from halocline_service.dispatcher.attempts.attempt import InProcess
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.jobs.job import JobRequest
 from halocline_service.jobs.states import Event
 from halocline_service.store.base import Change, Note, Store
-from halocline_service.store.memory import memory_store
-from halocline_service.store.migrate import upgrade
-from halocline_service.store.sql import open_store
+from halocline_service.store.memory.store import memory_store
+from halocline_service.store.sql.migrate import upgrade
+from halocline_service.store.sql.store import open_store
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -136,7 +136,7 @@ def test_a_job_that_is_dismissed_is_stopped_at_once(rare: Running) -> None:
 
 
 def test_a_stream_is_woken(rare: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("halocline_service.api.events._POLL_SECONDS", RARELY)
+    monkeypatch.setattr("halocline_service.api.routes.events._POLL_SECONDS", RARELY)
     job = rare.submit(scalars={"blocks": 10, "seconds": 0.1})
     began = time.monotonic()
     told = rare.client.get(f"/jobs/{job}/events").text

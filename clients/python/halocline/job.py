@@ -15,7 +15,7 @@ from halocline.connection import Connection
 from halocline.downloads import download
 from halocline.errors import CancelledError, HaloclineError, JobFailed, ProgramError, from_problem
 from halocline.events import ENDED, Event, Status, follow
-from halocline.sources import Source, with_place
+from halocline.program.sources import Source, with_place
 
 if TYPE_CHECKING:
     import xarray as xr

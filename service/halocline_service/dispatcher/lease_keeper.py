@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from halocline_engine.errors import OutputError
-from halocline_service.dispatcher.attempt import EngineEvent
+from halocline_service.dispatcher.attempts.attempt import EngineEvent
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import State
 from halocline_service.settings import Settings

@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from halocline_service.datasets.layout import Layout
-from halocline_service.dispatcher.attempt import Attempt, check_room
+from halocline_service.dispatcher.attempts.attempt import Attempt, check_room
 from halocline_service.dispatcher.lease_keeper import LeaseKeeper
 from halocline_service.dispatcher.leases import LifeSign, Observer
 from halocline_service.dispatcher.outcome import (

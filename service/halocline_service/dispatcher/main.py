@@ -10,14 +10,14 @@ from contextlib import AbstractContextManager
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import claim
 from halocline_service.datasets.references import Resolver
-from halocline_service.dispatcher.attempt import Attempt
+from halocline_service.dispatcher.attempts.attempt import Attempt
+from halocline_service.dispatcher.attempts.processes import Limits, Processes
+from halocline_service.dispatcher.attempts.setup import setup_of
 from halocline_service.dispatcher.loop import Dispatcher
-from halocline_service.dispatcher.processes import Limits, Processes
-from halocline_service.dispatcher.setup import setup_of
 from halocline_service.dispatcher.workers import ClusterLook
 from halocline_service.settings import Settings
-from halocline_service.store.database import name_of
-from halocline_service.store.sql import open_store
+from halocline_service.store.sql.database import name_of
+from halocline_service.store.sql.store import open_store
 
 __all__ = ["run_dispatcher"]
 

@@ -8,17 +8,17 @@ from types import MappingProxyType
 from halocline_service.processes.base import Process
 from halocline_service.processes.column import COLUMN
 from halocline_service.processes.echo import ECHO
-from halocline_service.processes.factor import FACTOR
-from halocline_service.processes.gather import GATHER
 from halocline_service.processes.matmul import MATMUL
-from halocline_service.processes.neighbours import NEIGHBOURS
-from halocline_service.processes.pentadiagonal import PENTADIAGONAL
-from halocline_service.processes.regrid import REGRID
-from halocline_service.processes.scatter import SCATTER
-from halocline_service.processes.solve import SOLVE
+from halocline_service.processes.solves.factor import FACTOR
+from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
+from halocline_service.processes.solves.solve import SOLVE
+from halocline_service.processes.solves.tree import TREE
+from halocline_service.processes.solves.tridiagonal import TRIDIAGONAL
 from halocline_service.processes.stencil import STENCIL
-from halocline_service.processes.tree import TREE
-from halocline_service.processes.tridiagonal import TRIDIAGONAL
+from halocline_service.processes.transfers.gather import GATHER
+from halocline_service.processes.transfers.neighbours import NEIGHBOURS
+from halocline_service.processes.transfers.regrid import REGRID
+from halocline_service.processes.transfers.scatter import SCATTER
 
 __all__ = ["PROCESSES"]
 

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from halocline_service.api import uploads
+from halocline_service.api.routes import uploads
 from halocline_service.auth.keys import create
 from halocline_service.datasets.digests import digest_of
 from halocline_service.datasets.tree import Census

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.service.conftest import PROGRAM
 
-from halocline_service.api import paging
+from halocline_service.api.requests import paging
 from halocline_service.jobs.job import JobRequest
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halocline_engine.schedule.traversal.pictures import draw_text
-from halocline_service.api.pictures import scene_of
+from halocline_service.api.responses.pictures import scene_of
 
 PLAN = {
     "blocks": 480,

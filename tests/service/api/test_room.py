@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from halocline_service.api.problems import ProblemError
-from halocline_service.api.room import Room
+from halocline_service.api.requests.room import Room
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -29,7 +29,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     def usage(_: Path) -> Usage:
         return Usage(free["free"])
 
-    monkeypatch.setattr("halocline_service.api.room.shutil.disk_usage", usage)
+    monkeypatch.setattr("halocline_service.api.requests.room.shutil.disk_usage", usage)
     return free
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from halocline_service.api import uploads
+from halocline_service.api.routes import uploads
 from halocline_service.datasets.layout import Layout
 from halocline_service.store.base import StoreAway
 
@@ -397,7 +397,7 @@ def test_a_late_object_makes_no_new_store(idle: Running, monkeypatch: pytest.Mon
         assert idle.store.uploads.remove(upload, owner="local")
         Layout(idle.settings.data_dir.resolve()).forget_upload(upload)
 
-    monkeypatch.setattr("halocline_service.api.objects.check_size", late)
+    monkeypatch.setattr("halocline_service.api.routes.objects.check_size", late)
     answer = put(idle, f"{url}/a/c/0", b"x" * 16)
     assert (answer.status_code, answer.json()["code"]) == (409, "upload")
     assert list((idle.settings.data_dir / "uploads").iterdir()) == []

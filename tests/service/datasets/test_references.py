@@ -17,7 +17,7 @@ from halocline_service.datasets.references import (
     DatasetRefused,
     Resolver,
 )
-from halocline_service.store.memory import memory_store
+from halocline_service.store.memory.store import memory_store
 
 
 @dataclass

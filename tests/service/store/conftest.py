@@ -11,9 +11,9 @@ from tests.support.stores import Clock
 from halocline_service.store.base import (
     Store,
 )
-from halocline_service.store.memory import memory_store
-from halocline_service.store.migrate import upgrade
-from halocline_service.store.sql import open_store
+from halocline_service.store.memory.store import memory_store
+from halocline_service.store.sql.migrate import upgrade
+from halocline_service.store.sql.store import open_store
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.support.stores import Clock, add, job_of
 
 from halocline_service.jobs.setbacks import LONGEST_WAIT, Cause
 from halocline_service.store.base import Store
-from halocline_service.store.migrate import upgrade
-from halocline_service.store.sql import open_store
+from halocline_service.store.sql.migrate import upgrade
+from halocline_service.store.sql.store import open_store
 
 STEPS = pytest.mark.parametrize("step", [-86_400, -3600, -60, -30, 30, 60, 3600, 86_400])
 Open = Callable[..., Store]

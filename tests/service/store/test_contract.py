@@ -20,7 +20,7 @@ from halocline_service.store.base import (
     Store,
     Wish,
 )
-from halocline_service.store.memory import memory_store
+from halocline_service.store.memory.store import memory_store
 
 
 def test_a_job_is_stored_as_asked(store: Store, clock: Clock) -> None:

@@ -29,10 +29,10 @@ from halocline_service.store.base import (
     StoreOutdated,
     UploadGone,
 )
-from halocline_service.store.database import connect, reading, writing
-from halocline_service.store.migrate import upgrade
-from halocline_service.store.sql import open_store
-from halocline_service.store.tables import metadata
+from halocline_service.store.sql.database import connect, reading, writing
+from halocline_service.store.sql.migrate import upgrade
+from halocline_service.store.sql.store import open_store
+from halocline_service.store.sql.tables import metadata
 
 _AT_ONCE = 8
 
@@ -177,7 +177,9 @@ def test_processes_that_start_together_migrate_once(postgres_server: Server) -> 
     name = postgres_server.create()
     try:
         program = (
-            "import sys; from halocline_service.store.migrate import upgrade; upgrade(sys.argv[1])"
+            "import sys\n"
+            "from halocline_service.store.sql.migrate import upgrade\n"
+            "upgrade(sys.argv[1])"
         )
         command = [sys.executable, "-c", program, postgres_server.url(name)]
         started = [subprocess.Popen(command) for _ in range(3)]

@@ -25,9 +25,9 @@ from halocline_engine.datasets.grids.angles import LATITUDE, LONGITUDE, kind_of,
 from halocline_engine.datasets.stores.source import Opened
 from halocline_engine.datasets.variables import real_values
 from halocline_engine.errors import DatasetError
+from halocline_engine.kernels.indirect.mesh.sphere import Around, around
+from halocline_engine.kernels.indirect.mesh.staggered import Edges
 from halocline_engine.kernels.indirect.plan import content_key
-from halocline_engine.kernels.indirect.sphere import Around, around
-from halocline_engine.kernels.indirect.staggered import Edges
 from halocline_engine.kernels.whole import first_fraction, whole_numbers
 
 __all__ = ["Mesh", "Points", "read_mesh"]

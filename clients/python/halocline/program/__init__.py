@@ -1,0 +1,1 @@
+"""Programs as text, from Python functions and files."""

@@ -1,0 +1,61 @@
+"""Datasets that may be named by path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+
+from halocline_service.api.requests.context import Here, Owner
+from halocline_service.api.requests.paging import Limit, Offset, counted
+from halocline_service.api.schemas import DatasetList
+from halocline_service.datasets.tree import is_zarr
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["Datasets"])
+
+_MOST = 1000
+_DEEPEST = 6
+_FILES = (".nc", ".nc4", ".h5", ".hdf5")
+
+
+@router.get(
+    "/datasets",
+    response_model_exclude_none=True,
+    summary="Datasets that the service may read",
+)
+def datasets(
+    request: Request, here: Here, _owner: Owner, limit: Limit = _MOST, offset: Offset = 0
+) -> DatasetList:
+    """List Zarr stores and NetCDF files under the configured folders, by their names there."""
+    names = (
+        str(path.relative_to(root))
+        for root in map(Path.resolve, here.settings.data_roots)
+        for path in _found(root, 0)
+    )
+    found = list(islice(names, offset + limit + 1))
+    listed, beside = counted(request, found, limit, offset)
+    return DatasetList(datasets=listed, truncated=len(found) > offset + limit, links=beside)
+
+
+def _found(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            children = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for child in children:
+        path = Path(child.path)
+        if child.name.startswith("."):
+            continue
+        if child.is_file(follow_symlinks=False) and path.suffix.lower() in _FILES:
+            yield path
+        elif child.is_dir(follow_symlinks=False):
+            if is_zarr(path):
+                yield path
+            elif depth < _DEEPEST:
+                yield from _found(path, depth + 1)

@@ -1,0 +1,114 @@
+"""Progress by server-sent events: first what happened, then what happens, to the end.
+
+An event's id is its number in the database, so a client that was cut off goes on with
+`Last-Event-ID` where it stopped, at any API process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Annotated, Any
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from halocline_service.api.problems import ProblemError
+from halocline_service.api.requests.context import Here, Owner, OwnJob
+from halocline_service.api.requests.shares import one_of
+from halocline_service.api.schemas import timestamp
+from halocline_service.jobs.job import Job, JobEvent
+from halocline_service.jobs.states import FINAL
+from halocline_service.store.base import Change, JobStore, Listener, StoreAway
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["Jobs"])
+
+_POLL_SECONDS = 1.0  # nothing rests on being woken
+_MOST_STREAMS = 20  # of one owner, at one API process
+_PAGE = 500
+_LARGEST = 2**63 - 1
+
+
+async def _start(
+    last_event_id: Annotated[
+        str | None, Header(description="The id of the last event that was seen.")
+    ] = None,
+    after: Annotated[int, Query(ge=0, le=_LARGEST, description="The same, as a parameter.")] = 0,
+) -> int:
+    if last_event_id is None:
+        return after
+    if not last_event_id.isascii() or not last_event_id.isdigit() or int(last_event_id) > _LARGEST:
+        raise ProblemError(
+            "argument", f"Header 'Last-Event-ID' must be a number, got '{last_event_id[:40]}'."
+        )
+    return int(last_event_id)
+
+
+async def _stream(request: Request, owner: Owner) -> AsyncIterator[None]:
+    """Count a stream while it is open: each looks into the database now and then."""
+    hint = "Close one, or look at GET /jobs/{id} now and then."
+    streams: Counter[str] = request.app.state.streams
+    with one_of(streams, owner, _MOST_STREAMS, what="streams of events open", hint=hint):
+        yield
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    response_class=EventSourceResponse,
+    summary="Progress as it happens",
+    dependencies=[Depends(_stream)],
+)
+async def events(
+    job: OwnJob, here: Here, owner: Owner, start: Annotated[int, Depends(_start)]
+) -> AsyncIterator[ServerSentEvent]:
+    """Send a job's events until it has ended."""
+    after = start
+    woken = asyncio.Event()
+    with here.store.changes.listen(_waking(job.id, woken)):
+        while True:
+            woken.clear()
+            try:
+                look = functools.partial(_look, here.store.jobs, job, owner, after)
+                ended, page = await anyio.to_thread.run_sync(look)
+            except StoreAway:
+                return  # the client comes back with the last id that it saw
+            for event in page:
+                after = event.seq
+                yield _message(event)
+            if ended and len(page) < _PAGE:
+                return
+            if not page:
+                with anyio.move_on_after(_POLL_SECONDS):
+                    await woken.wait()
+
+
+def _waking(job_id: str, woken: asyncio.Event) -> Listener:
+    """Make what sets an event of this loop when something happens to a job."""
+    loop = asyncio.get_running_loop()
+
+    def wake(change: Change | None) -> None:
+        if change is None or change.job_id == job_id:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(woken.set)
+
+    return wake
+
+
+def _look(store: JobStore, job: Job, owner: str, after: int) -> tuple[bool, list[JobEvent]]:
+    """Say whether a job has ended, and what happened to it since."""
+    # The state is read first: what happened before it was final is then in the events.
+    now = store.get(job.id, owner=owner)
+    ended = now is None or now.state in FINAL
+    return ended, list(store.events(job.id, after=after, limit=_PAGE))
+
+
+def _message(event: JobEvent) -> ServerSentEvent:
+    data: dict[str, Any] = {"at": timestamp(event.at), **event.data}
+    return ServerSentEvent(id=str(event.seq), event=event.kind, data=data)

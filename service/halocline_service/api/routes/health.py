@@ -1,0 +1,94 @@
+"""Whether the service lives and can work, and figures about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import cast
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
+
+from halocline_service.api.requests.context import Context, Here, Owner
+from halocline_service.api.responses.metrics import CONTENT_TYPE, Metrics
+from halocline_service.api.schemas import Presence
+from halocline_service.store.base import StoreAway, StoreOutdated
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["Health"])
+
+_DISPATCHER_SECONDS = 30.0
+
+
+@router.get("/livez", summary="Whether this process answers")
+async def livez() -> dict[str, str]:  # without a thread: all may wait for the database
+    """Answer."""
+    return {"status": "alive"}
+
+
+@router.get(
+    "/readyz",
+    response_model=Presence,
+    responses={503: {"model": Presence, "description": "It cannot work; the checks say why."}},
+    summary="Whether jobs can be taken and run",
+)
+def readyz(here: Here) -> Response:
+    """Check the database, the data folder, the disk, a dispatcher, and its workers."""
+    checks = {name: _outcome(check, here) for name, check in _CHECKS.items()}
+    ready = all(outcome == "ok" for outcome in checks.values())
+    body = Presence(status="ready" if ready else "not ready", checks=checks)
+    return JSONResponse(body.model_dump(), status_code=200 if ready else 503)
+
+
+def _outcome(check: Callable[[Context], str], here: Context) -> str:
+    try:
+        return check(here)
+    except StoreOutdated:
+        return "not migrated: run 'halocline-server migrate'"
+    except StoreAway:
+        return "does not answer"
+    except (OSError, SQLAlchemyError) as error:
+        return type(error).__name__
+
+
+def _database(here: Context) -> str:
+    here.store.check()
+    return "ok"
+
+
+def _files(here: Context) -> str:
+    return "ok" if os.access(here.layout.jobs, os.W_OK | os.X_OK) else "not writable"
+
+
+def _disk(here: Context) -> str:
+    free = shutil.disk_usage(here.layout.root).free
+    return "ok" if free >= here.settings.disk_headroom_bytes else f"only {free} bytes free"
+
+
+def _dispatcher(here: Context) -> str:
+    return "ok" if here.store.presence.alive(within=_DISPATCHER_SECONDS) else "none was heard of"
+
+
+def _workers(here: Context) -> str:
+    """Say what dispatchers told that they lack; one that lacks nothing is enough."""
+    told = here.store.presence.alive(within=_DISPATCHER_SECONDS)
+    return min((str(each.get("lacks", "")) for each in told), default="not known") or "ok"
+
+
+_CHECKS: dict[str, Callable[[Context], str]] = {
+    "database": _database,
+    "files": _files,
+    "disk": _disk,
+    "dispatcher": _dispatcher,
+    "workers": _workers,
+}
+
+
+@router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+def metrics(request: Request, here: Here, _owner: Owner) -> Response:
+    """Give the figures of this process and of the queue."""
+    kept = cast("Metrics", request.app.state.metrics)
+    return Response(kept.expose(here.store, here.now()), media_type=CONTENT_TYPE)

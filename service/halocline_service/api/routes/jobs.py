@@ -1,0 +1,222 @@
+"""Jobs: the list, one, its end, its log and its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+
+from halocline_engine.schedule.traversal.pictures import draw_svg, draw_text
+from halocline_service.api.problems import ProblemError
+from halocline_service.api.requests.context import Here, Owner, OwnJob, base_url
+from halocline_service.api.requests.paging import After, Before, Limit, Offset, asked, links, turn
+from halocline_service.api.requests.usage import refuse_in_use
+from halocline_service.api.responses.pictures import scene_of
+from halocline_service.api.responses.status import event_line, status_info
+from halocline_service.api.schemas import JobList, StatusInfo
+from halocline_service.jobs.job import Job
+from halocline_service.jobs.states import State, ogc_status
+from halocline_service.store.base import JobQuery, JobStore
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["Jobs"])
+
+_STATES = {ogc_status(state): state for state in State}
+_STARTED = tuple(state for state in State if state is not State.QUEUED)
+_PAGE_OF_LOG = 1000
+
+_Texts = Annotated[list[str] | None, Query(max_length=20)]
+_Seconds = Annotated[int | None, Query(ge=0, le=2**40)]
+
+
+@router.get("/jobs", response_model=JobList, response_model_exclude_none=True, summary="Your jobs")
+def jobs(
+    request: Request,
+    here: Here,
+    owner: Owner,
+    type: _Texts = None,  # noqa: A002  the standard's name
+    processID: _Texts = None,
+    status: _Texts = None,
+    datetime: Annotated[
+        str | None, Query(max_length=100, description="An instant or interval, RFC 3339.")
+    ] = None,
+    minDuration: _Seconds = None,
+    maxDuration: _Seconds = None,
+    limit: Limit = 10,
+    offset: Offset = 0,
+    before: Before = None,
+    after: After = None,
+) -> JobList:
+    """List jobs, newest first."""
+    first, last = _interval(datetime)
+    states = _states(status)
+    if (minDuration is not None or maxDuration is not None) and not states:
+        states = _STARTED
+    page = asked(limit, offset, before, after)
+    query = JobQuery(
+        owner=owner,
+        processes=_words(processID),
+        states=states,
+        created_from=first,
+        created_to=last,
+        min_duration=minDuration,
+        max_duration=maxDuration,
+        page=page,
+    )
+    wanted = set(_words(type)) or {"process"}
+    found = list(here.store.jobs.list(query)) if "process" in wanted else []
+    shown, more = turn(found, page)
+    base = base_url(request)
+    listed = [status_info(job, base) for job in shown]
+    return JobList(jobs=listed, links=links(request, [job.id for job in shown], page, more=more))
+
+
+def _words(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(word for text in given or () for word in text.split(",") if word)
+
+
+def _states(given: list[str] | None) -> tuple[State, ...]:
+    for word in _words(given):
+        if word not in _STATES:
+            raise ProblemError(
+                "argument",
+                f"There is no job status '{word}'.",
+                hint=f"There are: {', '.join(_STATES)}.",
+            )
+    return tuple(_STATES[word] for word in _words(given))
+
+
+def _interval(text: str | None) -> tuple[float | None, float | None]:
+    if text is None:
+        return None, None
+    first, slash, last = text.partition("/")
+    if not slash:
+        # An instant is the span of what is written: times are shown in milliseconds.
+        instant = _instant(first, text)
+        return instant, None if instant is None else instant + 0.000999
+    return _instant(first, text), _instant(last, text)
+
+
+def _instant(part: str, text: str) -> float | None:
+    if part in ("", ".."):
+        return None
+    try:
+        when = datetime.fromisoformat(part.replace("z", "Z"))
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise ProblemError(
+            "argument",
+            f"Parameter 'datetime' must be an instant or an interval, got '{text}'.",
+            hint="Write '2026-01-31T12:00:00Z', '<from>/<to>', '../<to>' or '<from>/..'.",
+        ) from None
+
+
+@router.get(
+    "/jobs/{job_id}",
+    response_model=StatusInfo,
+    response_model_exclude_none=True,
+    summary="How far a job is",
+)
+def job(request: Request, job: OwnJob) -> StatusInfo:
+    """Tell a job's status."""
+    return status_info(job, base_url(request))
+
+
+@router.delete(
+    "/jobs/{job_id}",
+    response_model=StatusInfo,
+    response_model_exclude_none=True,
+    summary="Dismiss a job",
+)
+def dismiss(
+    request: Request,
+    job: OwnJob,
+    here: Here,
+    owner: Owner,
+    ended: Annotated[
+        Literal["remove", "keep"],
+        Query(description="What becomes of a job that has ended: 'keep' only stops jobs."),
+    ] = "remove",
+) -> StatusInfo:
+    """Stop an unfinished job, or remove a finished one with its results.
+
+    A job may end while a request to stop it is on its way, and a request whose answer was lost is
+    sent again; with `ended=keep` neither takes the results away.
+    """
+    base = base_url(request)
+    stopped = here.store.jobs.cancel(job.id, owner=owner)
+    if stopped is None and ended == "keep":
+        stopped = here.store.jobs.get(job.id, owner=owner)
+    if stopped is not None:
+        return status_info(stopped, base)
+    refuse_in_use(here, f"job:{job.id}", owner=owner)
+    removal = here.store.jobs.remove(job.id, owner=owner)
+    if removal is None:
+        raise ProblemError("no-such-job", f"There is no job '{job.id}'.")
+    if removal.job.lease_owner is None:  # else its worker may still write, and deletes them then
+        here.layout.forget_job(job.id)
+    for upload in removal.uploads:
+        here.layout.forget_upload(upload.id)
+    return status_info(removal.job, base).model_copy(
+        update={"status": "dismissed", "message": "Removed with its results.", "links": []}
+    )
+
+
+@router.get("/jobs/{job_id}/log", summary="What happened", response_class=PlainTextResponse)
+def log(job: OwnJob, here: Here) -> StreamingResponse:
+    """Give a job's events as lines of text."""
+    return StreamingResponse(_lines(here.store.jobs, job), media_type="text/plain; charset=utf-8")
+
+
+def _lines(store: JobStore, job: Job) -> Any:
+    after = 0
+    while page := store.events(job.id, after=after, limit=_PAGE_OF_LOG):
+        yield "".join(f"{event_line(event)}\n" for event in page)
+        after = page[-1].seq
+
+
+@router.get("/jobs/{job_id}/plan", summary="How it is computed")
+def plan(job: OwnJob, here: Here) -> Mapping[str, Any]:
+    """Give the plan that the engine made: mode, target, blocks, passes, memory, order, fetches."""
+    return _plan(job, here.store.jobs)
+
+
+@router.get(
+    "/jobs/{job_id}/plan.svg",
+    summary="A picture of the order of work",
+    response_class=Response,
+    responses={200: {"content": {"image/svg+xml": {}}}},
+)
+def plan_picture(job: OwnJob, here: Here) -> Response:
+    """Draw in which order blocks are computed, and what is in the cache when, as SVG."""
+    scene = scene_of(_plan(job, here.store.jobs))
+    return Response(draw_svg(scene), media_type="image/svg+xml")
+
+
+@router.get(
+    "/jobs/{job_id}/plan.txt",
+    summary="The order of work as text",
+    response_class=PlainTextResponse,
+)
+def plan_text(job: OwnJob, here: Here) -> PlainTextResponse:
+    """Draw in which order blocks are computed, and what is in the cache on the way, as text."""
+    return PlainTextResponse(draw_text(scene_of(_plan(job, here.store.jobs))))
+
+
+def _plan(job: Job, store: JobStore) -> Mapping[str, Any]:
+    """Return the plan, and what was fetched in the end."""
+    planned = store.events(job.id, kind="planned")
+    if not planned:
+        raise ProblemError(
+            "result-not-ready",
+            f"Job '{job.id}' has no plan: it is {ogc_status(job.state)}.",
+            hint="A plan is made when a job of the engine starts.",
+        )
+    plan = dict(planned[-1].data)
+    for event in store.events(job.id, kind="finished")[-1:]:
+        plan["fetches"] = event.data.get("fetches")
+    return plan

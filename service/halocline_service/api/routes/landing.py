@@ -1,0 +1,105 @@
+"""The landing page, the conformance declaration, and the documents of the API."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from halocline_service.api.problems import STATUS_BY_CODE, TITLES, ProblemError
+from halocline_service.api.requests.context import base_url
+from halocline_service.api.responses.openapi import OPENAPI_30, OPENAPI_31, downgrade
+from halocline_service.api.schemas import Conformance, Landing, Link
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["API"])
+
+_REL = "http://www.opengis.net/def/rel/ogc/1.0"
+_CONF = "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf"
+_CLASSES = ("core", "ogc-process-description", "json", "oas30", "job-list", "dismiss")
+_TITLE = "Halocline"
+_ABOUT = "Stencils on xarray datasets, block by block with halos."
+
+
+@router.get("/", response_model=Landing, summary="The landing page")
+async def landing(request: Request) -> Any:
+    """Say what is where; as a page of links where HTML is asked for."""
+    page = Landing(title=_TITLE, description=_ABOUT, links=_links(base_url(request)))
+    if _wants_html(request.headers.get("accept", "")):
+        return HTMLResponse(_html(page))
+    return page
+
+
+def _links(base: str) -> list[Link]:
+    return [
+        Link(href=f"{base}/", rel="self", type="application/json", title="This page"),
+        Link(href=f"{base}/", rel="alternate", type="text/html", title="This page as HTML"),
+        Link(href=f"{base}/api/3.0", rel="service-desc", type=OPENAPI_30, title="The API, 3.0"),
+        Link(href=f"{base}/api", rel="service-desc", type=OPENAPI_31, title="The API, 3.1"),
+        Link(href=f"{base}/", rel="service-doc", type="text/html", title="The API for reading"),
+        *(
+            Link(href=f"{base}/{path}", rel=rel, type="application/json", title=title)
+            for path, rel, title in (
+                ("conformance", f"{_REL}/conformance", "Conformance"),
+                ("conformance", "conformance", "Conformance"),
+                ("processes", f"{_REL}/processes", "Processes"),
+                ("jobs", f"{_REL}/job-list", "Jobs"),
+            )
+        ),
+    ]
+
+
+def _wants_html(accept: str) -> bool:
+    wanted = [part.partition(";")[0].strip() for part in accept.split(",")]
+    return "text/html" in wanted and "application/json" not in wanted
+
+
+def _html(page: Landing) -> str:
+    items = "".join(
+        f'<li><a href="{escape(link.href)}">{escape(link.title or link.rel)}</a></li>'
+        for link in page.links
+        if link.rel not in ("self", "alternate", "service-doc", "conformance")
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(page.title)}</title>'
+        f"<h1>{escape(page.title)}</h1><p>{escape(page.description)}</p><ul>{items}</ul></html>"
+    )
+
+
+@router.get("/conformance", response_model=Conformance, summary="What the API conforms to")
+async def conformance() -> Conformance:
+    """List the requirement classes of OGC API - Processes that are met."""
+    return Conformance(conformsTo=[f"{_CONF}/{name}" for name in _CLASSES])
+
+
+@router.get(
+    "/api",
+    summary="This document",
+    response_class=Response,
+    responses={200: {"content": {OPENAPI_31: {"schema": {"type": "object"}}}}},
+)
+async def document(request: Request) -> Response:
+    """Give the API's description in OpenAPI 3.1."""
+    return JSONResponse(request.app.openapi(), media_type=OPENAPI_31)
+
+
+@router.get(
+    "/api/3.0",
+    summary="This document in OpenAPI 3.0",
+    response_class=Response,
+    responses={200: {"content": {OPENAPI_30: {"schema": {"type": "object"}}}}},
+)
+async def document_30(request: Request) -> Response:
+    """Give the API's description in OpenAPI 3.0, which older tools read."""
+    return JSONResponse(downgrade(request.app.openapi()), media_type=OPENAPI_30)
+
+
+@router.get("/problems/{code}", summary="What a kind of problem means")
+def problem_kind(code: str) -> dict[str, str | int]:
+    """Describe a kind of problem; its `type` leads here."""
+    if code not in STATUS_BY_CODE:
+        raise ProblemError("not-found", f"There is no kind of problem '{code}'.")
+    return {"code": code, "title": TITLES[code], "status": STATUS_BY_CODE[code]}

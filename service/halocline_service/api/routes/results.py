@@ -1,0 +1,137 @@
+"""Results: the document, and Zarr stores over HTTP that clients open lazily.
+
+Zarr clients read a chunk that answers 404 as fill values, without a word. So 404 is answered only
+where that is the truth: for keys of a published store that are not there. A result that is not
+there yet answers 425, one that never will be answers 410.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from halocline_service.api.problems import ProblemError, stored_problem
+from halocline_service.api.requests.context import Here, OwnJob, base_url
+from halocline_service.api.responses.files import FOREVER, serve
+from halocline_service.api.responses.listing import listing
+from halocline_service.datasets.keys import locate
+from halocline_service.jobs.job import Job
+from halocline_service.jobs.states import State, ogc_status
+from halocline_service.processes.table import PROCESSES
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["Results"])
+
+_ZARR = "application/vnd+zarr"
+
+
+@router.get("/jobs/{job_id}/results", summary="The results")
+def results(
+    request: Request,
+    job: OwnJob,
+    outputs: Annotated[str | None, Query(max_length=1000, description="Names, by commas.")] = None,
+) -> dict[str, Any]:
+    """Give the outputs: values, and links to what is too large to be one."""
+    _published(job)
+    document = _document(job, base_url(request))
+    if outputs is None:
+        return document
+    return {name: _output(job, document, name) for name in outputs.split(",") if name}
+
+
+@router.get("/jobs/{job_id}/results/{output}", summary="One result")
+def result(request: Request, job: OwnJob, output: str) -> Any:
+    """Give one output: its value, or a link to it."""
+    _published(job)
+    return _output(job, _document(job, base_url(request)), output)
+
+
+def _document(job: Job, base: str) -> dict[str, Any]:
+    published = job.outputs or {}
+    document = dict(published.get("values", {}))
+    described = PROCESSES[job.process].outputs
+    for name in published.get("zarr", {}):
+        document[name] = {
+            "href": f"{base}/jobs/{job.id}/results/{name}.zarr",
+            "type": _ZARR,
+            "title": described[name].title,
+        }
+    wanted = job.request.get("outputs")
+    return {name: value for name, value in document.items() if wanted is None or name in wanted}
+
+
+def _output(job: Job, document: dict[str, Any], name: str) -> Any:
+    if name not in document:
+        raise ProblemError(
+            "no-such-output",
+            f"Job '{job.id}' has no output '{name}'.",
+            hint=f"It has: {', '.join(document) or 'none'}.",
+        )
+    return document[name]
+
+
+def _published(job: Job) -> None:
+    """Raise where a job has no results: not yet, or never."""
+    match job.state:
+        case State.SUCCEEDED:
+            return
+        case State.FAILED:
+            raise stored_problem(job.error or {"code": "internal", "message": job.message})
+        case State.CANCELLED:
+            raise ProblemError("cancelled", f"Job '{job.id}' was dismissed.")
+        case State.QUEUED | State.RUNNING:
+            raise ProblemError(
+                "result-not-ready",
+                f"The result of job '{job.id}' is not ready: it is {ogc_status(job.state)}.",
+                headers={"Retry-After": "1"},
+            )
+
+
+_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {}, "application/json": {}, "text/html": {}}},
+    206: {"description": "The bytes that were asked for."},
+    304: {"description": "Not changed."},
+    416: {"description": "The range is not satisfiable."},
+}
+
+
+@router.get(
+    "/jobs/{job_id}/results/{output}.zarr/{key:path}",
+    summary="A key of a result's Zarr store",
+    response_class=Response,
+    responses=_CONTENT,
+)
+def chunk(request: Request, job: OwnJob, output: str, key: str, here: Here) -> Response:
+    """Give one object of a result, whole or by ranges."""
+    root = here.layout.output(job, output)
+    if root is None:
+        raise _unpublished(job, output)
+    page = listing(root, key, caching=FOREVER)
+    return page or serve(request, _known(root, key), caching=FOREVER)
+
+
+def _known(root: Path, key: str) -> Path:
+    path = locate(root, key)
+    if path is None or not path.is_file():
+        raise ProblemError("not-found", f"The result has no key '{key}'.")
+    return path
+
+
+def _unpublished(job: Job, output: str) -> ProblemError:
+    described = PROCESSES[job.process].outputs
+    if output not in described or PROCESSES[job.process].inline is not None:
+        return ProblemError("no-such-output", f"Job '{job.id}' has no Zarr output '{output}'.")
+    if job.is_final:
+        return ProblemError(
+            "gone",
+            f"Job '{job.id}' is {ogc_status(job.state)} and has no result.",
+            hint=f"GET /jobs/{job.id} says why.",
+        )
+    return ProblemError(
+        "not-yet",
+        f"The result of job '{job.id}' is not there yet: it is {ogc_status(job.state)}.",
+        headers={"Retry-After": "1", "Cache-Control": "no-store"},
+    )

@@ -1,0 +1,1 @@
+"""Attempts at jobs, in processes of their own with limits."""

@@ -1,0 +1,1 @@
+"""Processes that solve systems of equations."""

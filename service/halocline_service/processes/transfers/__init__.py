@@ -1,0 +1,1 @@
+"""Processes that move values between places: by indices, weights, meshes."""

@@ -1,0 +1,41 @@
+"""`gather` takes elements along a dimension: the inputs are those of the engine's function."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from halocline_engine.datasets.names import result_name
+from halocline_service.processes.base import Process
+from halocline_service.processes.blocks import Name
+from halocline_service.processes.transfers.common import TransferInputs
+
+__all__ = ["GATHER", "GatherInputs"]
+
+
+class GatherInputs(TransferInputs):
+    """The keyword arguments of `gather`, as JSON."""
+
+    dim: Annotated[
+        Name, Field(title="Dimension", description="Along which the indices name elements.")
+    ]
+    name: Annotated[
+        Name, Field(title="Name", description="What the variable with the elements is called.")
+    ] = "gathered"
+
+
+def _check(inputs: GatherInputs) -> None:
+    """Refuse a name that no result can have."""
+    result_name(inputs.name)
+
+
+GATHER = Process(
+    id="gather",
+    version="1.0.0",
+    title="Gather",
+    description="Takes the elements that an array of indices names, along a dimension.",
+    keywords=("gather", "index", "xarray", "zarr"),
+    inputs=GatherInputs,
+    check=_check,
+)

@@ -1,0 +1,1 @@
+"""The store in one process: for tests, and the judge of what SQL must mean."""
