@@ -15,9 +15,9 @@ values lie on its "face"s (default), "node"s or, on MPAS meshes, "edge"s. `opera
 Derivatives are those of a quadratic that fits the values around each point on the sphere, of
 second order in the distance between points, the Laplacian of first, see
 `kernels.indirect.mesh.sphere`; they are per metre on a sphere of `radius` metres (default: the
-mesh's own, or 6371229). For a constant, the mean is exactly that constant, and gradient and Laplacian are
-exactly 0. Where a value around is NaN, the result is, and so it is where the points around do not
-determine the derivative, as at the edge of a region.
+mesh's own, or 6371229). For a constant, the mean is exactly that constant, and gradient and
+Laplacian are exactly 0. Where a value around is NaN, the result is, and so it is where the points
+around do not determine the derivative, as at the edge of a region.
 
 Every variable on the mesh is taken, for all its other dimensions, or those that `variables` names;
 it must have the type float32 or float64. The dimension of the mesh is found by the mesh's own name

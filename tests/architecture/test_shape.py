@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median, quantiles
@@ -15,6 +16,45 @@ PACKAGES = (
 )
 MODULE_LINES = 500
 FUNCTION_LINES = 60
+CLASS_LINES = 150
+FOLDER_MODULES = 12
+#: Folders that have more, and how many: the functions that users call stand beside each other.
+FULL_FOLDERS = {"engine/halocline_engine": 15}
+#: Classes that have more, and how many lines at most: a number may fall, and none may be added.
+LARGE_CLASSES = {
+    "halocline_engine/backends/cpu/emit.py:_Writer": 207,
+    "halocline_engine/backends/cpu/run.py:CpuExecutable": 196,
+    "halocline_engine/backends/cuda/kernels/columns/sweep.py:ColumnSweep": 334,
+    "halocline_engine/backends/cuda/kernels/levels/text.py:_Code": 272,
+    "halocline_engine/backends/cuda/kernels/points/section.py:TileBody": 231,
+    "halocline_engine/backends/cuda/kernels/rolling/text.py:_RollingLoop": 265,
+    "halocline_engine/backends/cuda/kernels/staged/text.py:_Code": 160,
+    "halocline_engine/backends/cuda/runtime/executable.py:CudaExecutable": 336,
+    "halocline_engine/datasets/chunk_files/raw.py:RawArray": 159,
+    "halocline_engine/device/panels.py:DeviceWorkspace": 177,
+    "halocline_engine/distribute/executors/dask.py:ClusterPool": 176,
+    "halocline_engine/distribute/pipeline/stages.py:PipelineStages": 190,
+    "halocline_engine/distribute/products/work.py:_Run": 308,
+    "halocline_engine/distribute/transports/device_decode.py:DeviceDecoding": 293,
+    "halocline_engine/ir/columns/check.py:_Checker": 239,
+    "halocline_engine/ir/columns/folds.py:Folds": 152,
+    "halocline_engine/ir/columns/lower.py:Lowering": 205,
+    "halocline_engine/ir/lower/inline.py:Inliner": 319,
+    "halocline_engine/ir/lower/terms.py:Terms": 229,
+    "halocline_engine/kernels/indirect/cuda.py:Movers": 153,
+    "halocline_engine/kernels/tree/cuda.py:CudaTree": 235,
+    "halocline_engine/kernels/tridiagonal/cuda.py:CudaTridiagonal": 250,
+    "halocline_engine/language/terms.py:Reader": 185,
+    "halocline_engine/stencil.py:Stencil": 192,
+    "halocline_service/dispatcher/lease_keeper.py:LeaseKeeper": 163,
+    "halocline_service/dispatcher/loop.py:Dispatcher": 185,
+    "halocline_service/settings.py:Settings": 210,
+    "halocline_service/store/memory/jobs.py:MemoryJobs": 330,
+    "halocline_service/store/sql/jobs.py:SqlJobs": 312,
+    "halocline/client.py:Client": 446,
+    "halocline/connection.py:Connection": 151,
+    "halocline/job.py:Job": 169,
+}
 
 
 def modules(root: Path = ROOT) -> list[Path]:
@@ -40,6 +80,36 @@ def long_functions(paths: list[Path], most: int = FUNCTION_LINES) -> list[str]:
         for name, size in functions(path.read_text())
         if size > most
     ]
+
+
+def large_classes(root: Path = ROOT) -> dict[str, int]:
+    """Return the lines of each class that has more than it should, by its file and name."""
+    return {
+        f"{path.relative_to((root / package).parent)}:{node.name}": size
+        for package in PACKAGES
+        for path in sorted((root / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and (size := (node.end_lineno or node.lineno) - node.lineno + 1) > CLASS_LINES
+    }
+
+
+def full_folders(root: Path = ROOT) -> dict[str, int]:
+    """Return how many modules each folder has that has more than it should."""
+    several = Counter(
+        str(path.parent.relative_to(root)) for path in modules(root) if path.name != "__init__.py"
+    )
+    return {folder: count for folder, count in several.items() if count > FOLDER_MODULES}
+
+
+def test_no_class_is_longer_than_150_lines_but_those_that_were() -> None:
+    found = large_classes()
+    assert found.keys() == LARGE_CLASSES.keys()
+    assert all(size <= LARGE_CLASSES[name] for name, size in found.items())
+
+
+def test_no_folder_has_more_than_twelve_modules() -> None:
+    assert full_folders() == FULL_FOLDERS
 
 
 def test_every_package_is_measured() -> None:

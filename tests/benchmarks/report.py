@@ -2,7 +2,7 @@
 
     python tests/benchmarks/report.py [--check]
 
-The newest file of each kind in tests/benchmarks/results counts; their names say what they hold:
+The newest file of each kind in benchmarks/results counts; their names say what they hold:
 `DATE-DEVICE-stencils.json` of gpu_stencil.py, `DATE-DEVICE-temporaries.json` of gpu_temporaries.py,
 `DATE-compiling.json` of compiling.py, `DATE-cpu.json` of cpu_stencil.py; gpu_tune.py,
 gpu_column_order.py, gpu_solves.py, gpu_columns.py and gpu_indirect.py make those of tuning, blocks,
@@ -32,7 +32,7 @@ from report_kernels import (
 __all__ = ["main", "page"]
 
 ROOT = Path(__file__).parents[2]
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "images" / "roofline.png"
 Record = Mapping[str, Any]

@@ -11,7 +11,7 @@ from halocline_engine.schedule.traversal.column_model import Reads, Work, workin
 from halocline_engine.schedule.traversal.pictures import Scene, draw_svg
 
 DOCS = Path(__file__).parents[2] / "docs"
-RESULT = Path(__file__).with_name("results") / "2026-11-21-cpu-column-order.json"
+RESULT = Path(__file__).parents[2] / "benchmarks/results" / "2026-11-21-cpu-column-order.json"
 
 
 def test_the_page_has_the_tables_of_the_figures() -> None:

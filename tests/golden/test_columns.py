@@ -14,7 +14,7 @@ import pytest
 from column_cases import Loader
 from column_golden import GROUPS, Found, faults, measure
 
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 #: What was run on a target, by its name.
 WRITTEN: dict[str, Any] = {
     record["target"]: record["groups"]

@@ -19,7 +19,7 @@ from column_runs import CASES, Case, heat, run_case
 from halocline_engine.ir.columns.table import At
 
 PI = math.pi
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 #: What was run to the end, with the name of the target.
 WRITTEN = {
     record["target"]: record
