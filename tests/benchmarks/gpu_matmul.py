@@ -35,10 +35,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import matmul_sweep
 from column_formulas import order_width
+from matmul_kernels.cuda import ORDERS, Ends, Multipliers, room_bytes
+from matmul_kernels.cuts import VARIANTS, Variant, shares_of, usual_variant
 
 import halocline_engine as he
 from halocline_engine.datasets.untyped import ZARR
@@ -50,8 +53,6 @@ from halocline_engine.distribute.products.work import tile_threads
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.kernels.machine import Library
-from halocline_engine.kernels.matmul.cuda import ORDERS, Ends, Multipliers, room_bytes
-from halocline_engine.kernels.matmul.cuts import VARIANTS, Variant, shares_of, usual_variant
 
 #: Rows, columns and inner size; those of odd sizes have rows that are not aligned.
 SHAPES = (

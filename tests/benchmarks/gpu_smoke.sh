@@ -15,7 +15,7 @@ cat >"$work/pytest.ini" <<INI
 [pytest]
 addopts = --import-mode=importlib --strict-markers -ra -p no:cacheprovider
 filterwarnings = error
-pythonpath = $PWD/tests/engine/cuda $PWD/tests/support
+pythonpath = $PWD/tests/engine/cuda $PWD/tests/support $PWD/benchmarks
 markers =
     gpu: needs a CUDA device
 INI

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,8 +31,11 @@ from gpu_matmul import Bench
 from matmul_sweep import APART, RANDOM, SIZES, Operands, Sweep, sources_of
 
 from halocline_engine.errors import HaloclineError
-from halocline_engine.kernels.matmul.cuda import room_bytes
-from halocline_engine.kernels.matmul.cuts import (
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from matmul_kernels.cuda import room_bytes
+from matmul_kernels.cuts import (
     VARIANTS,
     Costs,
     Shares,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
@@ -26,7 +27,9 @@ import numpy as np
 from matmul_cuts import FURTHER
 from matmul_sweep import SIZES
 
-from halocline_engine.kernels.matmul.cuts import (
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from matmul_kernels.cuts import (
     VARIANTS,
     Costs,
     Shares,

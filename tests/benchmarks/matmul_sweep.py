@@ -21,12 +21,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from column_formulas import order_width
-
-from halocline_engine.kernels.matmul.cuda import Ends, Multipliers, room_bytes
-from halocline_engine.kernels.matmul.cuts import VARIANTS, Variant, shares_of, usual_variant
+from matmul_kernels.cuda import Ends, Multipliers, room_bytes
+from matmul_kernels.cuts import VARIANTS, Variant, shares_of, usual_variant
 
 __all__ = [
     "APART",

@@ -8,14 +8,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import xarray as xr
+from matmul_kernels.cuda import ORDERS, Ends, Multipliers, room_bytes
+from matmul_kernels.cuts import VARIANTS, shares_of
 
 import halocline_engine as he
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.distribute.products import job
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.kernels.machine import Library
-from halocline_engine.kernels.matmul.cuda import ORDERS, Ends, Multipliers, room_bytes
-from halocline_engine.kernels.matmul.cuts import VARIANTS, shares_of
 from halocline_engine.kernels.matmul.problem import CutSizes
 
 pytestmark = pytest.mark.gpu

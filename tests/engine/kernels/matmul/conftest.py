@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from emulation.machine import EmulatedMachine
+from matmul_kernels.cuda import Multipliers
 
 from halocline_engine.kernels.machine import Library
-from halocline_engine.kernels.matmul.cuda import Multipliers
 
 
 @pytest.fixture(scope="session")

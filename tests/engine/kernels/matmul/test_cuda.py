@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from cubin import resources
+from matmul_kernels.cuda import ORDERS, Ends, Multipliers, room_bytes
+from matmul_kernels.cuts import VARIANTS, Variant, shares_of
 from numpy.typing import NDArray
 
 from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import InternalError
-from halocline_engine.kernels.matmul.cuda import ORDERS, Ends, Multipliers, room_bytes
-from halocline_engine.kernels.matmul.cuts import VARIANTS, Variant, shares_of
 
 #: Small enough to be run on the host, with every turn that the large ones take.
 WHOLE = Variant(64, 64, 8, 8, 8, 8, 3, 1)

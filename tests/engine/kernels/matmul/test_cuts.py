@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from halocline_engine.kernels.matmul.cuts import (
+from matmul_kernels.cuts import (
     VARIANTS,
     Costs,
     Shares,

@@ -19,7 +19,7 @@ import numpy as np
 
 from halocline_engine.errors import InternalError
 from halocline_engine.kernels.machine import Kernels, Library
-from halocline_engine.kernels.matmul.cuts import VECTOR, Shares, Variant, padded, shares_of
+from matmul_kernels.cuts import VECTOR, Shares, Variant, padded, shares_of
 
 __all__ = ["ORDERS", "Ends", "Multipliers", "room_bytes"]
 

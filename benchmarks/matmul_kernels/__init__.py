@@ -1,0 +1,1 @@
+"""Matrix products by hand-written CUDA kernels, to compare with cuBLAS, which the engine calls."""
