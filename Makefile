@@ -2,6 +2,7 @@
 #
 #   make demo    the main job on real data, through the service and the Python client
 #   make test    every test (those that need a CUDA device skip where there is none)
+#   make quick   the inner loop: the compiler and the golden numbers, under a minute
 #   make check   style, types, import directions, shape of the code
 #   make bench   benchmarks of the CPU target, and of the CUDA target where there is a device
 #   make clean   remove what the other targets made
@@ -19,7 +20,7 @@ CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA.*Version: *1\([23]\)\.
 # Test processes; the kernels' own threads are kept at one a process, so that they do not compete.
 WORKERS ?= 2
 
-.PHONY: demo test check bench clean
+.PHONY: demo test quick check bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.stamp-demo
@@ -28,6 +29,11 @@ demo: $(VENV)/.stamp-demo
 test: $(VENV)/.stamp-dev
 	NUMBA_NUM_THREADS=$(if $(filter 0,$(WORKERS)),2,1) MPLBACKEND=Agg \
 		$(BIN)/pytest --quiet -n $(WORKERS) --benchmark-disable $(TEST_ARGS)
+
+quick: $(VENV)/.stamp-dev
+	NUMBA_NUM_THREADS=1 $(BIN)/pytest --quiet -n $(WORKERS) --benchmark-disable \
+		tests/architecture/test_shape.py tests/engine/language tests/engine/ir tests/engine/passes \
+		tests/engine/analysis tests/engine/datasets tests/golden tests/service/jobs $(TEST_ARGS)
 
 check: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .

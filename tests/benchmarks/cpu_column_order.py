@@ -51,7 +51,7 @@ from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.traversal.walks import Walk, WalkOrder
 
 Domain = tuple[int, int, int]
-PAGE = Path(__file__).parents[2] / "docs" / "column-order.md"
+PAGE = Path(__file__).parents[2] / "docs" / "performance" / "column-order.md"
 ORDERS: tuple[WalkOrder, ...] = ("row", "column", "zigzag")
 
 

@@ -1,4 +1,4 @@
-"""Write the tables of docs/performance.md, and the roofline picture, from committed figures.
+"""Write the tables of docs/performance, and the roofline picture, from committed figures.
 
     python tests/benchmarks/report.py [--check]
 
@@ -6,8 +6,8 @@ The newest file of each kind in benchmarks/results counts; their names say what 
 `DATE-DEVICE-stencils.json` of gpu_stencil.py, `DATE-DEVICE-temporaries.json` of gpu_temporaries.py,
 `DATE-compiling.json` of compiling.py, `DATE-cpu.json` of cpu_stencil.py; gpu_tune.py,
 gpu_column_order.py, gpu_solves.py, gpu_columns.py and gpu_indirect.py make those of tuning, blocks,
-solves, operators and indirect. What stands between the markers in the page is replaced. With
-`--check` nothing is written, and the exit status says whether the page is up to date.
+solves, operators and indirect. What stands between the markers in the pages is replaced. With
+`--check` nothing is written, and the exit status says whether the pages are up to date.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["main", "page"]
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "performance.md"
+PAGES = [ROOT / "docs" / "performance.md", *sorted((ROOT / "docs" / "performance").glob("*.md"))]
 PICTURE = ROOT / "docs" / "images" / "roofline.png"
 Record = Mapping[str, Any]
 
@@ -302,14 +302,15 @@ def _pane(pane: Any, record: Record, dtype: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Make docs/performance.md from figures.")
+    parser = argparse.ArgumentParser(description="Make the tables of docs/performance.")
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args(arguments)
-    before = PAGE.read_text()
-    after = page(before)
+    before = {path: path.read_text() for path in PAGES}
+    after = {path: page(text) for path, text in before.items()}
     if options.check:
         return 0 if before == after else 1
-    PAGE.write_text(after)
+    for path, text in after.items():
+        path.write_text(text)
     gpu = newest("stencils")
     if gpu is not None:
         draw(gpu, PICTURE)

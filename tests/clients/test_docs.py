@@ -16,7 +16,8 @@ from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+FOLDERS = [ROOT / name for name in ("docs", "engine", "service", "deploy")]
+PAGES = sorted([*ROOT.glob("*.md"), *(page for at in FOLDERS for page in at.rglob("*.md"))])
 
 
 def blocks(page: str, kind: str) -> list[str]:
@@ -59,7 +60,7 @@ def test_all_python_is_python() -> None:
             ast.parse(text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8")):
         assert link.startswith("https://") or (page.parent / link).exists(), link
