@@ -327,7 +327,7 @@ from halocline_service.dispatcher.attempts.process import AttemptProcess
 from halocline_service.dispatcher.attempts.setup import Setup
 process = AttemptProcess([sys.executable, "-c", '''
 import time
-from halocline_service.dispatcher import child
+from halocline_service.dispatcher.attempts import child
 child.serve(lambda setup: print("up", file=open(setup.root, "w")) or sum(range(10**15)))
 '''], Setup(root={str(tmp_path / "up")!r}, roots=[], cluster=None, largest_chunk=1, limits={{}},
             log_format="json", memory=2**30))
@@ -337,8 +337,10 @@ time.sleep(600)
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
-        until((tmp_path / "up").exists)
-        parent.kill()
+        try:
+            until((tmp_path / "up").exists)
+        finally:
+            parent.kill()
         until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
