@@ -12,7 +12,7 @@ from emulation.machine import ABSENT, EmulatedArtifact, compiler
 from on_device import OnDevice
 
 from halocline_engine.device.probe import device_count
-from halocline_engine.stencil import Stencil, stencil
+from halocline_engine.functions.stencil import Stencil, stencil
 
 TARGETS = ("reference", "cpu")
 #: Generated CUDA, compiled and run on the host.

@@ -1,18 +1,23 @@
-"""Halocline's engine: stencils and solves on xarray datasets, on as many GPUs as there are.
+"""Stencils and solves on xarray datasets, on as many GPUs as there are.
 
-```python
-import halocline_engine as he
+>>> import numpy as np
+>>> import halocline_engine as he
+>>> program = '''
+... def double(a: Field[float], b: Field[float]):
+...     with computation(PARALLEL), interval(...):
+...         b = 2.0 * a
+... '''
+>>> double = he.stencil(program, target="reference")
+>>> a, b = np.ones((4, 3, 2)), np.zeros((4, 3, 2))
+>>> double(a, b)
+>>> float(b.sum())
+48.0
 
-diffuse = he.stencil(text)
-diffuse(a, b, coeff=0.1, origin=(1, 1, 0), domain=(nx, ny, nz))
-```
-
-What computes is loaded when it is first asked for: a process that only checks programs imports
-`language`, `ir` and `analysis` through this package, and must not load Dask or xarray by that.
+Functions are loaded when they are first used, so that importing this package loads neither Dask
+nor xarray.
 """
 
-import sys
-import types
+import importlib
 import typing
 
 from halocline_engine.errors import (
@@ -33,21 +38,24 @@ from halocline_engine.errors import (
     OutputError,
     ProgramError,
     RequestError,
+    SourceError,
     SyntaxRuleError,
     TypeRuleError,
 )
 
 if typing.TYPE_CHECKING:
-    from halocline_engine.column import column, column_matrix
     from halocline_engine.distribute.tasks.options import Options
-    from halocline_engine.indirect import gather, scatter
+    from halocline_engine.functions.column import column, column_matrix
+    from halocline_engine.functions.gather import gather, scatter
+    from halocline_engine.functions.matmul import matmul
+    from halocline_engine.functions.neighbours import neighbours
+    from halocline_engine.functions.regrid import regrid
+    from halocline_engine.functions.run import run
+    from halocline_engine.functions.solve import factor, pentadiagonal, solve, tree, tridiagonal
+    from halocline_engine.functions.stencil import Stencil, stencil
     from halocline_engine.kernels.indirect.plan import PlanCache
-    from halocline_engine.matmul import matmul
-    from halocline_engine.meshes import neighbours
-    from halocline_engine.regridding import regrid
-    from halocline_engine.run import run
-    from halocline_engine.solve import factor, pentadiagonal, solve, tree, tridiagonal
-    from halocline_engine.stencil import Stencil, stencil
+
+    __version__: str
 
 __all__ = [
     "ArgumentError",
@@ -69,9 +77,11 @@ __all__ = [
     "PlanCache",
     "ProgramError",
     "RequestError",
+    "SourceError",
     "Stencil",
     "SyntaxRuleError",
     "TypeRuleError",
+    "__version__",
     "column",
     "column_matrix",
     "factor",
@@ -88,135 +98,49 @@ __all__ = [
     "tridiagonal",
 ]
 
-
-class _Door(types.ModuleType):
-    """Gives functions that have modules of the same name beside them.
-
-    Importing such a module binds its name here, which a `__getattr__` would then never see.
-    """
-
-    @property
-    def run(self) -> typing.Any:
-        from halocline_engine.run import run
-
-        return run
-
-    @property
-    def stencil(self) -> typing.Any:
-        from halocline_engine.stencil import stencil
-
-        return stencil
-
-    @property
-    def Stencil(self) -> typing.Any:
-        from halocline_engine.stencil import Stencil
-
-        return Stencil
-
-    @property
-    def Options(self) -> typing.Any:
-        from halocline_engine.distribute.tasks.options import Options
-
-        return Options
-
-    @property
-    def column(self) -> typing.Any:
-        from halocline_engine.column import column
-
-        return column
-
-    @property
-    def column_matrix(self) -> typing.Any:
-        from halocline_engine.column import column_matrix
-
-        return column_matrix
-
-    @property
-    def gather(self) -> typing.Any:
-        from halocline_engine.indirect import gather
-
-        return gather
-
-    @property
-    def scatter(self) -> typing.Any:
-        from halocline_engine.indirect import scatter
-
-        return scatter
-
-    @property
-    def PlanCache(self) -> typing.Any:
-        from halocline_engine.kernels.indirect.plan import PlanCache
-
-        return PlanCache
-
-    @property
-    def matmul(self) -> typing.Any:
-        from halocline_engine.matmul import matmul
-
-        return matmul
-
-    @property
-    def neighbours(self) -> typing.Any:
-        from halocline_engine.meshes import neighbours
-
-        return neighbours
-
-    @property
-    def regrid(self) -> typing.Any:
-        from halocline_engine.regridding import regrid
-
-        return regrid
-
-    @property
-    def factor(self) -> typing.Any:
-        from halocline_engine.solve import factor
-
-        return factor
-
-    @property
-    def pentadiagonal(self) -> typing.Any:
-        from halocline_engine.solve import pentadiagonal
-
-        return pentadiagonal
-
-    @property
-    def solve(self) -> typing.Any:
-        from halocline_engine.solve import solve
-
-        return solve
-
-    @property
-    def tree(self) -> typing.Any:
-        from halocline_engine.solve import tree
-
-        return tree
-
-    @property
-    def tridiagonal(self) -> typing.Any:
-        from halocline_engine.solve import tridiagonal
-
-        return tridiagonal
-
-    @column.setter
-    def column(self, module: types.ModuleType) -> None:
-        """Let the import of the module pass."""
-
-    @matmul.setter
-    def matmul(self, module: types.ModuleType) -> None:
-        """Let the import of the module pass."""
-
-    @run.setter
-    def run(self, module: types.ModuleType) -> None:
-        """Let the import of the module pass."""
-
-    @solve.setter
-    def solve(self, module: types.ModuleType) -> None:
-        """Let the import of the module pass."""
-
-    @stencil.setter
-    def stencil(self, module: types.ModuleType) -> None:
-        """Let the import of the module pass."""
+#: Modules by the names that are loaded from them on first use.
+_MODULES = {
+    "Options": "distribute.tasks.options",
+    "PlanCache": "kernels.indirect.plan",
+    "Stencil": "functions.stencil",
+    "column": "functions.column",
+    "column_matrix": "functions.column",
+    "factor": "functions.solve",
+    "gather": "functions.gather",
+    "matmul": "functions.matmul",
+    "neighbours": "functions.neighbours",
+    "pentadiagonal": "functions.solve",
+    "regrid": "functions.regrid",
+    "run": "functions.run",
+    "scatter": "functions.gather",
+    "solve": "functions.solve",
+    "stencil": "functions.stencil",
+    "tree": "functions.solve",
+    "tridiagonal": "functions.solve",
+}
 
 
-_package = sys.modules[__name__]
-_package.__class__ = _Door
+def __getattr__(name: str) -> typing.Any:
+    if name == "__version__":
+        from halocline_engine.version import halocline_version
+
+        return halocline_version()
+    if name not in _MODULES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    try:
+        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith(__name__):
+            raise
+        raise ModuleNotFoundError(
+            f"halocline_engine.{name} needs the package '{error.name}', which is not installed."
+            " Install the extra 'engine': pip install 'halocline[engine]'.",
+            name=error.name,
+        ) from error
+    found = getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

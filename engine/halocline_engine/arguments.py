@@ -23,8 +23,8 @@ __all__ = [
     "by_name",
     "check_flags",
     "check_functions",
+    "check_mode",
     "distinct",
-    "mode_of_run",
     "names",
     "names_by_name",
     "number",
@@ -36,7 +36,7 @@ __all__ = [
     "whole",
 ]
 
-_MODES = ("auto", "streamed", "resident")
+_MODES = ("auto", "streamed")
 
 
 def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
@@ -176,18 +176,13 @@ def check_functions(on_event: object, cancelled: object) -> None:
             )
 
 
-def mode_of_run(mode: object) -> str:
-    """Return why a run uses the mode that it does."""
+def check_mode(mode: object) -> None:
+    """Raise unless it is a mode of a run."""
     if not isinstance(mode, str) or mode not in _MODES:
         raise ArgumentError(
-            f"The mode must be 'auto', 'streamed' or 'resident', got {mode!r}.",
+            f"Argument 'mode' must be 'auto' or 'streamed', got {_kind(mode)} {_shown(mode)}.",
             hint="Leave it out.",
         )
-    if mode == "resident":
-        raise ArgumentError(
-            "The mode 'resident' is not available yet.", hint="Use mode='streamed' or 'auto'."
-        )
-    return "asked for" if mode == "streamed" else "the only mode that is available yet"
 
 
 def place_of(argument: str, given: object) -> Path | None:

@@ -7,7 +7,8 @@ HaloclineError
 │   ├── NameRuleError      a name is unknown, reserved or used twice
 │   ├── TypeRuleError      operands or arguments have types that do not fit
 │   ├── DependenceError    the order of reads and writes is not defined
-│   └── LimitError         the text is larger or deeper than allowed
+│   ├── LimitError         the text is larger or deeper than allowed
+│   └── SourceError        a Python function or a file has no program text
 ├── RequestError           mend the request: arguments, names, shapes, datasets
 │   ├── ArgumentError      a keyword argument is wrong
 │   ├── FieldError         a field's name, shape, dtype, axes or origin is wrong
@@ -48,6 +49,7 @@ __all__ = [
     "OutputError",
     "ProgramError",
     "RequestError",
+    "SourceError",
     "SyntaxRuleError",
     "TypeRuleError",
 ]
@@ -85,7 +87,8 @@ class ProgramError(HaloclineError):
     """The program's text must be mended.
 
     `line` and `column` count from 1 (0 where the whole text is meant); `excerpt` is the line with
-    a caret under the place; `rule` names the rule that was broken.
+    a caret under the place; `rule` names the rule that was broken. `file` and `file_line` are the
+    place in the caller's own file, if the program is a function or a file.
     """
 
     code = "program"
@@ -105,9 +108,13 @@ class ProgramError(HaloclineError):
         self.line = line
         self.column = column
         self.excerpt = excerpt
+        self.file = ""
+        self.file_line = 0
 
     def __str__(self) -> str:
         place = f"line {self.line}, column {self.column}: " if self.line else ""
+        if self.file:
+            place = f"{self.file}, line {self.file_line}, column {self.column}: "
         text = f"{place}{self.message}"
         if self.excerpt:
             text += f"\n{self.excerpt}"
@@ -144,6 +151,12 @@ class LimitError(ProgramError):
     """The text is larger or more deeply nested than allowed."""
 
     code = "program-limit"
+
+
+class SourceError(ProgramError):
+    """A Python function or a file does not give the text of a program."""
+
+    code = "program-source"
 
 
 class RequestError(HaloclineError):

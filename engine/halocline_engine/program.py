@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from halocline_engine import arguments
@@ -20,6 +21,7 @@ from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
+from halocline_engine.language.python.sources import ProgramLike, program_source, with_place
 from halocline_engine.language.source import locate
 from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.schedule.nodes import Schedule
@@ -46,25 +48,31 @@ class Compiled:
 
 
 def compile_program(
-    text: str,
+    program: ProgramLike,
     *,
     name: str | None = None,
     externals: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     target: str = "auto",
 ) -> Compiled:
-    """Compile a text for a target; raises `ProgramError` with an excerpt of the text."""
-    arguments.text("program", text, "the text of a program or a stencil")
+    """Compile a text, a file or a Python function for a target.
+
+    Raises `ProgramError` with an excerpt of the text.
+    """
+    if not (isinstance(program, Path) or callable(program)):
+        arguments.text("program", program, "the text of a program, a file, a function or a stencil")
+    source = program_source(program)
     if name is not None:
         arguments.text("name", name, "the name of a function of the text")
     arguments.by_name("externals", externals, "{'ORDER': 2}")
     arguments.by_name("dtypes", dtypes, "{'real': 'float32'}")
     chosen = resolve(target)
     try:
-        program = lower(parse(text), name=name, externals=externals, dtypes=dtypes)
-        return compile_lowered(program, chosen)
+        syntax = parse(source.text)
+        meaning = lower(syntax, name=name or source.name, externals=externals, dtypes=dtypes)
+        return compile_lowered(meaning, chosen)
     except ProgramError as error:
-        raise locate(error, text) from None
+        raise with_place(locate(error, source.text), source) from None
 
 
 def compile_lowered(program: Program, target: str) -> Compiled:

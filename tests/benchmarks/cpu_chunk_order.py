@@ -31,7 +31,7 @@ from column_formulas import fetch_bound
 from halocline_engine.distribute.stencils.order import ORDERS, BlockGrid, whole_rows
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 from halocline_engine.schedule.traversal.column_model import Reads, Work, working_set
 
 STAR = """

@@ -14,7 +14,7 @@ from halocline_engine.device.cupy_types import cupy
 from halocline_engine.distribute.pipeline.resources import PipelineResources, open_resources
 from halocline_engine.distribute.tasks.events import Event, Finished, PassFinished
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 FIVE = """
 def five(u: Field[np.float32], v: Field[np.float32], w: np.float32):

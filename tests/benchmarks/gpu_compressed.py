@@ -32,7 +32,7 @@ from halocline_engine.datasets.chunk_files.packed import PackedArray, packed_arr
 from halocline_engine.datasets.stores.chunks import Chunk
 from halocline_engine.distribute.tasks.events import Event, Finished
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 WIDTH, ROWS = 32768, 1024
 CODECS, ZARR = cast(Any, numcodecs), cast(Any, zarr)

@@ -34,7 +34,7 @@ from halocline_engine.device.cupy_types import cupy
 from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 WIDTH, ROWS, CHUNK = 32768, 512, 256
 GIB = 1 << 30

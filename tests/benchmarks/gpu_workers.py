@@ -30,7 +30,7 @@ from gpu_out_of_core import CHUNK, FIVE, GIB, WIDTH, place, raw_store
 from halocline_engine.device.probe import device_count, device_facts
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 HEAD = "| workers | seconds | began | blocks | fetched | foretold | bits |"
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from halocline_engine.stencil import stencil
+from halocline_engine.functions.stencil import stencil
 
 SHAPE = (260, 260, 80)
 COPY = """

@@ -13,7 +13,7 @@ import pytest
 import structlog
 import uvicorn
 
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 from halocline_service.app import create_app
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import claim

@@ -25,7 +25,7 @@ from halocline.errors import (
 )
 from halocline.events import Event
 from halocline.job import Job
-from halocline.program.sources import program_source
+from halocline.program import program_source
 
 PLANNED = {
     "kind": "planned",

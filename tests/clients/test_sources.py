@@ -18,9 +18,10 @@ import pytest
 
 from halocline.errors import NameRuleError, SourceError
 from halocline.gtscript import IJ, PARALLEL, Field, K, computation, function, interval
-from halocline.program.sources import parameters, program_source, with_place
+from halocline.program import program_source, with_place
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
+from halocline_engine.language.python.sources import parameters
 
 F = Field[np.float64]
 F2 = Field[IJ, np.float32]

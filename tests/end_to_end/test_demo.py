@@ -13,8 +13,8 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline.program.sources import program_source
-from halocline_engine.run import run
+from halocline.program import program_source
+from halocline_engine.functions.run import run
 
 DEMO = Path(__file__).parents[2] / "demo"
 BOUNDARY = {"x": "periodic", "y": "edge"}

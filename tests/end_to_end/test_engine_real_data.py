@@ -14,7 +14,7 @@ import xarray as xr
 
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 SAMPLES = Path(iris_sample_data.path)
 

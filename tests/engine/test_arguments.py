@@ -121,10 +121,12 @@ def test_run(dataset: xr.Dataset, argument: str, given: Any, expected: str) -> N
 
 def test_what_is_run_and_on_what(dataset: xr.Dataset) -> None:
     assert said(he.run, 3, dataset) == (
-        "Argument 'program' must be the text of a program or a stencil, got the int 3."
+        "Argument 'program' must be the text of a program, a file, a function or a stencil, got"
+        " the int 3."
     )
     assert said(he.stencil, None) == (
-        "Argument 'program' must be the text of a program or a stencil, got the NoneType None."
+        "Argument 'program' must be the text of a program, a file, a function or a stencil, got"
+        " the NoneType None."
     )
     assert said(he.run, DOUBLED, dataset["inp"]).startswith(
         "A dataset must be an xarray.Dataset or a path, got the DataArray "

@@ -10,7 +10,7 @@ import pytest
 import halocline_engine as he
 from halocline_engine.analysis.scalars import scalar_value
 from halocline_engine.analysis.signature import signature_of
-from halocline_engine.binding import bind
+from halocline_engine.functions.binding import bind
 from halocline_engine.ir.nodes import Scalar
 from halocline_engine.ir.types import DType
 

@@ -34,7 +34,7 @@ def shape(alpha: Field[float64], beta: Field[float32], gamma_: Field[IJ, float64
 PRINT = """
 import sys
 from halocline_engine.program import compile_program
-from halocline_engine.stencil import Stencil
+from halocline_engine.functions.stencil import Stencil
 for target in ("reference", "cpu", "cuda"):
     compiled = compile_program(sys.argv[1], target=target)
     for stage in ("ir", "schedule", "kernel"):

@@ -233,7 +233,7 @@ def test_a_product_is_cancelled(tmp_path: Path) -> None:
         (
             {"mode": "resident"},
             ArgumentError,
-            "The mode of one pass must be 'auto' or 'streamed', got 'resident'. Leave it out.",
+            "Argument 'mode' must be 'auto' or 'streamed', got the str 'resident'. Leave it out.",
         ),
         (
             {"chunks": {"k": 4}},

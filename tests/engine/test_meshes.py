@@ -13,8 +13,8 @@ from counting_plans import CountingPlans
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine import meshes
 from halocline_engine.datasets.untyped import XARRAY, store_dataset
+from halocline_engine.functions import neighbours as meshes
 from halocline_engine.kernels.indirect.mesh.sphere import gradient
 
 MESHES = Path(__file__).parents[3] / "shared/data/meshes"

@@ -13,7 +13,7 @@ import xarray as xr
 import zarr
 
 import halocline_engine as he
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 SHIFT = """
 def shift(inp: Field[float], out: Field[float]):

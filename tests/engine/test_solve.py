@@ -262,7 +262,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "mode": (
         {"mode": "resident"},
-        "The mode of a solve must be 'auto' or 'streamed', got 'resident'. Leave it out.",
+        "Argument 'mode' must be 'auto' or 'streamed', got the str 'resident'. Leave it out.",
     ),
     "chunks": (
         {"chunks": {"y": 2}},

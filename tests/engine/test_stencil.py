@@ -238,20 +238,24 @@ def wrong(a: Field[float64]):
     )
 
 
-def test_the_users_door_is_sorted_and_true() -> None:
+def test_the_public_names_are_sorted_and_exist() -> None:
     assert he.__all__ == sorted(he.__all__)
     assert all(hasattr(he, name) for name in he.__all__)
+    assert {*he.__all__} <= {*dir(he)}
+    with pytest.raises(
+        AttributeError, match=r"^module 'halocline_engine' has no attribute 'runs'$"
+    ):
+        getattr(he, "runs")  # noqa: B009 - what is tested
 
 
-def test_run_is_the_function_also_when_its_module_was_imported_before() -> None:
+def test_functions_are_loaded_on_first_use() -> None:
     script = """
 import sys
 import halocline_engine as he
+assert "run" in dir(he) and "tridiagonal" in dir(he)
 assert not {"xarray", "numba", "dask", "cupy"} & set(sys.modules)
-import halocline_engine.run
-assert callable(he.run) and he.run.__module__ == "halocline_engine.run"
 from halocline_engine import run
-assert run is he.run
+assert run is he.run and callable(run)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

@@ -15,6 +15,7 @@ from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.registry import find
 from halocline_engine.device.probe import device_count
 from halocline_engine.errors import SyntaxRuleError
+from halocline_engine.functions.stencil import Stencil
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.verify import verify
@@ -22,7 +23,6 @@ from halocline_engine.language.gtscript import parse
 from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.program import Compiled, fingerprint
 from halocline_engine.schedule.plan import plan
-from halocline_engine.stencil import Stencil
 
 DATA = Path(__file__).parents[1] / "data" / "gtscript"
 CASES = sorted(path.stem for path in DATA.glob("o*.json"))

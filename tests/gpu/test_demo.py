@@ -14,7 +14,7 @@ from halocline_engine.device.machine import CudaMachine
 from halocline_engine.device.probe import device_count
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 pytestmark = pytest.mark.gpu
 

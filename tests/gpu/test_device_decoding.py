@@ -26,8 +26,8 @@ from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports.base import box_bytes, shape_of
 from halocline_engine.distribute.transports.device_decode import DeviceDecoding
 from halocline_engine.errors import DatasetError
+from halocline_engine.functions.run import run
 from halocline_engine.kernels.machine import Library
-from halocline_engine.run import run
 
 pytestmark = pytest.mark.gpu
 

@@ -18,7 +18,7 @@ from halocline_engine.device.machine import CudaMachine
 from halocline_engine.distribute.tasks.events import Event, Finished
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports import direct_file
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 pytestmark = pytest.mark.gpu
 

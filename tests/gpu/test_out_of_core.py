@@ -15,7 +15,7 @@ from halocline_engine.device.queues import DeviceQueues
 from halocline_engine.distribute.executors.dask import start
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 pytestmark = pytest.mark.gpu
 

@@ -26,7 +26,7 @@ from halocline_engine.errors import (
     InternalError,
     OutputError,
 )
-from halocline_engine.run import run as run_stencil
+from halocline_engine.functions.run import run as run_stencil
 from halocline_service.datasets import links
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.references import Resolver

@@ -24,7 +24,8 @@ with TestClient(app) as client:
     answer = client.post("/processes/stencil/execution", json={"inputs": inputs})
     assert answer.status_code == 201, answer.text
     assert client.get("/readyz").status_code == 503
-heavy = ("cupy", "numba", "dask", "distributed", "xarray", "zarr", "h5py", "halocline_engine.run")
+heavy = ("cupy", "numba", "dask", "distributed", "xarray", "zarr", "h5py")
+heavy += ("halocline_engine.functions",)
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 

@@ -12,7 +12,7 @@ import xarray as xr
 from tests.service.test_dispatcher import tools
 
 from halocline_engine.errors import DatasetError, HaloclineError
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 from halocline_service.datasets.wording import Wording
 from halocline_service.dispatcher.attempts.attempt import attempt
 from halocline_service.dispatcher.attempts.scan import scan_file

@@ -17,8 +17,8 @@ from halocline.client import Client
 
 if TYPE_CHECKING:
     from halocline.job import Job
-    from halocline.program.sources import ProgramLike
     from halocline.transfer.uploads import DatasetLike
+    from halocline_engine.language.python.sources import ProgramLike
 
 __all__ = ["HaloclineAccessor"]
 

@@ -15,9 +15,10 @@ from halocline.config import load
 from halocline.connection import Connection
 from halocline.errors import ProgramError
 from halocline.job import Job
-from halocline.program.sources import ProgramLike, parameters, program_source, with_place
+from halocline.program import program_source, with_place
 from halocline.transfer.submission import execute
 from halocline.transfer.uploads import DatasetLike, Uploads, reference, upload
+from halocline_engine.language.python.sources import ProgramLike, parameters
 
 __all__ = ["Boundary", "Client", "Number"]
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from halocline.config import load
 from halocline.connection import Connection
-from halocline.downloads import download
 from halocline.errors import CancelledError, HaloclineError, JobFailed, ProgramError, from_problem
 from halocline.events import ENDED, Event, Status, follow
-from halocline.program.sources import Source, with_place
+from halocline.program import with_place
+from halocline.transfer.downloads import download
+from halocline_engine.language.python.sources import Source
 
 if TYPE_CHECKING:
     import xarray as xr

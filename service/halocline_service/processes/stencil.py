@@ -100,8 +100,8 @@ class StencilInputs(DatasetInputs):
     ] = None
     target: Target = "auto"
     mode: Annotated[
-        Literal["auto", "streamed", "resident"],
-        Field(title="Mode", description="Whether blocks go through the store or stay in memory."),
+        Literal["auto", "streamed"],
+        Field(title="Mode", description="How blocks pass through memory."),
     ] = "auto"
     chunks: Chunks = None
     order: Annotated[
@@ -128,7 +128,6 @@ def check_program(inputs: StencilInputs) -> None:
         dims_given,
     )
     from halocline_engine.analysis.scalars import scalars_of
-    from halocline_engine.arguments import mode_of_run
     from halocline_engine.datasets.names import check_written
     from halocline_engine.ir.lower.program import lower
     from halocline_engine.language.gtscript import parse
@@ -143,7 +142,6 @@ def check_program(inputs: StencilInputs) -> None:
     given = inputs.arguments()
     axes: dict[str, str] = given.get("axes") or {}
     boundary: dict[str, Any] = given.get("boundary") or {}
-    mode_of_run(inputs.mode)
     check_fields(program, inputs.fields or {})
     scalars_of(program, inputs.scalars or {})
     check_feedback(program, inputs.feedback or {})

@@ -65,7 +65,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "mode": (
         {"mode": "resident"},
-        "The mode of a column program must be 'auto' or 'streamed', got 'resident'. Leave it out.",
+        "Argument 'mode' must be 'auto' or 'streamed', got the str 'resident'. Leave it out.",
     ),
     "chunks-vertical": (
         {"chunks": {"z_f": 3}},

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.device.cupy_types import cupy
-from halocline_engine.stencil import Stencil
+from halocline_engine.functions.stencil import Stencil
 
 __all__ = ["OnDevice"]
 

@@ -26,8 +26,8 @@ from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.partition import Span
 from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.functions.stencil import Stencil
 from halocline_engine.ir.types import DType
-from halocline_engine.stencil import Stencil
 
 #: Both ends of I, J and K, and the types of arrays.
 CASES = {

@@ -26,8 +26,8 @@ from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.errors import ArgumentError, DeviceError
+from halocline_engine.functions.stencil import Stencil
 from halocline_engine.schedule.tune_cost import Chip
-from halocline_engine.stencil import Stencil
 
 
 def test_nothing_known_is_the_usual_way(tmp_path: Path) -> None:

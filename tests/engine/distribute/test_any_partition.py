@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.distribute.stencils.order import ORDERS
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 Offset = tuple[int, int, int]
 Sides = tuple[Any, Any]

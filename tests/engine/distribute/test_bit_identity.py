@@ -14,8 +14,8 @@ import xarray as xr
 
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
-from halocline_engine.stencil import Stencil, stencil
+from halocline_engine.functions.run import run
+from halocline_engine.functions.stencil import Stencil, stencil
 
 DASK: Any = cast(Any, distributed)
 STEPS = 7

@@ -15,7 +15,7 @@ import zarr
 
 from halocline_engine.distribute.tasks.events import Event, Planned
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 SMOOTH = """
 def smooth(inp: Field[float], out: Field[float]):

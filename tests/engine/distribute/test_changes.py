@@ -112,7 +112,7 @@ def test_what_cannot_be_done_leaves_nothing(
 
     out = tmp_path / "out.zarr"
     assert message(ArgumentError, mode="resident") == (
-        "The mode of one pass must be 'auto' or 'streamed', got 'resident'. Leave it out."
+        "Argument 'mode' must be 'auto' or 'streamed', got the str 'resident'. Leave it out."
     )
     assert message(ArgumentError, chunks={"depth": 1}) == (
         "Argument 'chunks' must name dimensions of the source, the index or the result, got"

@@ -35,7 +35,7 @@ from halocline_engine.distribute.tasks.events import (
 )
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError, OutputError
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 SMOOTH = """
 def smooth(inp: Field[float], out: Field[float], coeff: float):
@@ -190,7 +190,7 @@ def test_events_tell_of_progress(ocean: xr.Dataset) -> None:
         "kind": "planned",
         "progress": 0.0,
         "mode": "streamed",
-        "reason": "the only mode that is available yet",
+        "reason": "blocks are read, computed and written pass by pass",
         "target": "reference",
         "workers": 1,
         "blocks": 4,

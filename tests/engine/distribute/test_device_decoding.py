@@ -35,8 +35,8 @@ from halocline_engine.distribute.transports.base import box_bytes, shape_of
 from halocline_engine.distribute.transports.decoder import Decoder
 from halocline_engine.distribute.transports.device_decode import DeviceDecoding
 from halocline_engine.errors import DatasetError
+from halocline_engine.functions.run import run
 from halocline_engine.kernels.machine import Library
-from halocline_engine.run import run
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason=ABSENT)
 

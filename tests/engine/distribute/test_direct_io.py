@@ -23,7 +23,7 @@ from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports import direct_file
 from halocline_engine.errors import CancelledError, DatasetError, OutputError
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 STAR = """
 def star(u: Field[np.float32], m: Field[IJ, bool], v: Field[np.float32]):

@@ -21,7 +21,7 @@ from halocline_engine.distribute.executors import workers as looked_up
 from halocline_engine.distribute.tasks.events import BlockFinished, Event
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ClusterError
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 SPREAD = """
 def spread(inp: Field[float], out: Field[float]):

@@ -36,8 +36,8 @@ from halocline_engine.distribute.stencils.visit import VisitPlan, visit
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError
+from halocline_engine.functions.run import run
 from halocline_engine.program import compile_program
-from halocline_engine.run import run
 from halocline_engine.schedule.traversal.column_model import turning, working_set
 
 STAR = """

@@ -28,7 +28,7 @@ from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports import staged
 from halocline_engine.errors import CancelledError, CapacityError, DatasetError
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 #: The stages that begin and end the use of a slot: of the host, of the device, of the host.
 RINGS = ((Stage.READ, Stage.SEND), (Stage.SEND, Stage.FETCH), (Stage.FETCH, Stage.WRITE))

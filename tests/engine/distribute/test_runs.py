@@ -19,7 +19,7 @@ from halocline_engine.distribute.stencils import passes
 from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
-from halocline_engine.run import run
+from halocline_engine.functions.run import run
 
 STAR = """
 def star(u: Field[np.float32], v: Field[np.float32]):

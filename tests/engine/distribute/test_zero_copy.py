@@ -22,8 +22,8 @@ from halocline_engine.distribute.tasks.events import Event, Finished
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports import zero_copy
 from halocline_engine.errors import CancelledError
+from halocline_engine.functions.run import run
 from halocline_engine.ir.types import Axis
-from halocline_engine.run import run
 
 STAR = """
 def star(u: Field[np.float32], m: Field[IJ, bool], v: Field[np.float32]):

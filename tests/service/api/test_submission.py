@@ -68,11 +68,6 @@ STENCIL: list[tuple[dict[str, Any], str, str]] = [
         "Fields 'out' and 'more' are both written to variable 'r', expected one.",
         "Give each its own name with fields={...}.",
     ),
-    (
-        {"mode": "resident"},
-        "The mode 'resident' is not available yet.",
-        "Use mode='streamed' or 'auto'.",
-    ),
 ]
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,13 +18,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.arguments import check_functions
 from halocline_engine.backends.transfers import transfers_on
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Opened, Source
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.local import LocalPool
-from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.jobs.blocking import (
     LARGE_TASK,
@@ -35,19 +32,17 @@ from halocline_engine.distribute.jobs.blocking import (
     chunks_within,
     region_of,
 )
-from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
+from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.tasks.cancel import CancelToken
-from halocline_engine.distribute.tasks.events import Event, OnEvent
 from halocline_engine.distribute.tasks.model import Report, Task
-from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.indirect.plan import IndexPlan
 from halocline_engine.kernels.indirect.problem import Direction
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
 
 if TYPE_CHECKING:
-    from distributed import Client
+    pass
 
 __all__ = [
     "Change",
@@ -56,12 +51,8 @@ __all__ = [
     "Operation",
     "Request",
     "change_job",
-    "changes_on",
     "check_memory",
-    "check_mode",
     "check_storable",
-    "ignore",
-    "run_changes",
 ]
 
 #: Arrays of a block that a process holds: as read, put in order, and what becomes of it.
@@ -207,46 +198,6 @@ def _ordered(change: Change, array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(turned).reshape(shape)
 
 
-def run_changes(
-    request: Request,
-    mode: str,
-    target: str,
-    cluster: int | str | Client | None,
-    on_event: OnEvent | None,
-    cancelled: Callable[[], bool] | None,
-    options: Options | None,
-) -> xr.Dataset:
-    """Make all changes, and return the result; arguments are those of `run`."""
-    check_mode(mode)
-    check_functions(on_event, cancelled)
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
-        return changes_on(pool, chosen, request, on_event, cancelled)
-
-
-def changes_on(
-    pool: Pool,
-    target: str,
-    request: Request,
-    on_event: OnEvent | None,
-    cancelled: Callable[[], bool] | None,
-) -> xr.Dataset:
-    """Make all changes on a pool, and return the result."""
-    for change in request.changes:
-        check_storable(change.dtype, change.variables[0], request.output)
-    job = change_job(request, pool, target)
-    return run_blockwise(job, pool, on_event or ignore, cancelled, "there is one pass")
-
-
-def check_mode(mode: object) -> None:
-    """Raise `ArgumentError` for a mode that a job of one pass does not have."""
-    if not isinstance(mode, str) or mode not in ("auto", "streamed"):
-        raise ArgumentError(
-            f"The mode of one pass must be 'auto' or 'streamed', got {mode!r}.",
-            hint="Leave it out.",
-        )
-
-
 def check_memory(what: str, needed: int) -> None:
     """Raise `CapacityError` where this process cannot hold what it must have whole."""
     available = LocalPool().memory
@@ -260,7 +211,13 @@ def check_memory(what: str, needed: int) -> None:
 
 
 def change_job(request: Request, pool: Pool, target: str) -> Blockwise:
-    """Return the job, in blocks that fit; raises `CapacityError` where one member does not."""
+    """Return the job, in blocks that fit.
+
+    Raises `CapacityError` where one member does not, and `OutputError` for a type that the output
+    cannot hold.
+    """
+    for change in request.changes:
+        check_storable(change.dtype, change.variables[0], request.output)
     _check_chunks(request)
     blocks: list[Block] = []
     outputs: list[Output] = []
@@ -374,7 +331,3 @@ def _spans(
 def _lengths(request: Request, change: Change) -> dict[str, int]:
     array = request.opened.dataset[change.variables[0]]
     return {str(dim): int(size) for dim, size in array.sizes.items()}
-
-
-def ignore(event: Event) -> None:
-    """Tell nobody."""

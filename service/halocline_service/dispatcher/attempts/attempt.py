@@ -218,7 +218,8 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
         work = tools.layout.work(job.id)
         work.mkdir(mode=0o700, exist_ok=True)
         steps = {"workspace": str(work), "attempt": job.fence}
-        result = tools.runner(inputs.program, dataset, **inputs.arguments(), **told, **steps)
+        # A line break makes it text: what users send never names a file here.
+        result = tools.runner(f"{inputs.program}\n", dataset, **inputs.arguments(), **told, **steps)
     else:
         result = tools.engine(job.process)(dataset=dataset, **places, **inputs.arguments(), **told)
     if hasattr(result, "close"):

@@ -43,7 +43,7 @@ _HEAVY = (
     "numba",
     "xarray",
     "zarr",
-    "halocline_engine.run",
+    "halocline_engine.functions.run",
     "halocline_engine.distribute.executors.dask",
 )
 
@@ -175,7 +175,7 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 def _tools(setup: Setup) -> Tools:
     for name in _HEAVY:
         importlib.import_module(name)
-    from halocline_engine.run import run
+    from halocline_engine.functions.run import run
 
     return Tools(
         layout=Layout(Path(setup.root)),

@@ -17,8 +17,8 @@ from halocline_engine.backends.base import (
     Turning,
     prepare,
 )
-from halocline_engine.binding import Call, Origin, bind
 from halocline_engine.errors import ArgumentError
+from halocline_engine.functions.binding import Call, Origin, bind
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
 from halocline_engine.program import Compiled, compile_program

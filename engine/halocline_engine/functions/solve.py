@@ -49,17 +49,15 @@ a `RequestError` or `CapacityError` before anything is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from halocline_engine.arguments import check_flags, check_functions, place_of, sizes_by_name
+from halocline_engine.arguments import check_flags, place_of, sizes_by_name
 from halocline_engine.datasets.names import result_name, solution_names
 from halocline_engine.datasets.stores.source import open_source
-from halocline_engine.distribute.executors.select import open_pool
-from halocline_engine.distribute.jobs.execute import run_blockwise
 from halocline_engine.distribute.jobs.outputs import open_beside
 from halocline_engine.distribute.solves.factor_request import (
     FactorRequest,
@@ -79,7 +77,7 @@ from halocline_engine.distribute.solves.request import (
 )
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.errors import ArgumentError
+from halocline_engine.functions.execution import Execution
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -113,8 +111,7 @@ def tridiagonal(
     options: Options | None = None,
 ) -> xr.Dataset:
     """Solve tridiagonal systems along a dimension; see the head of the module."""
-    _check_mode(mode)
-    check_functions(on_event, cancelled)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     check_flags(periodic=periodic, pivoting=pivoting, residual=residual)
     request = BandedRequest(
         variables=(lower, diagonal, upper, rhs),
@@ -127,11 +124,10 @@ def tridiagonal(
         output=place_of("output", output),
     )
     checked = check_banded(request, open_source(dataset))
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
+    with execution.pool() as (pool, chosen):
         job = solve_job(checked, pool, chosen)
         reason = _REASON if job.passes == 1 else _PASSES
-        return run_blockwise(job, pool, on_event or _ignore, cancelled, reason)
+        return execution.run(job, pool, reason)
 
 
 def pentadiagonal(
@@ -157,8 +153,7 @@ def pentadiagonal(
     options: Options | None = None,
 ) -> xr.Dataset:
     """Solve pentadiagonal systems along a dimension; see the head of the module."""
-    _check_mode(mode)
-    check_functions(on_event, cancelled)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     check_flags(pivoting=pivoting, residual=residual)
     request = BandedRequest(
         variables=(second_lower, lower, diagonal, upper, second_upper, rhs),
@@ -171,10 +166,7 @@ def pentadiagonal(
         output=place_of("output", output),
     )
     checked = check_banded(request, open_source(dataset))
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
-        job = solve_job(checked, pool, chosen)
-        return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
+    return execution.run_once(partial(solve_job, checked), _REASON)
 
 
 def factor(
@@ -195,8 +187,7 @@ def factor(
     options: Options | None = None,
 ) -> xr.Dataset:
     """Eliminate tridiagonal matrices once, for `solve`; see the head of the module."""
-    _check_mode(mode)
-    check_functions(on_event, cancelled)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     check_flags(periodic=periodic)
     request = FactorRequest(
         variables=(lower, upper, diagonal),
@@ -206,10 +197,7 @@ def factor(
         output=place_of("output", output),
     )
     checked = check_factor(request, open_source(dataset))
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
-        job = factor_job(checked, pool, chosen)
-        return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
+    return execution.run_once(partial(factor_job, checked), _REASON)
 
 
 def solve(
@@ -228,8 +216,7 @@ def solve(
     options: Options | None = None,
 ) -> xr.Dataset:
     """Solve tridiagonal systems whose matrices `factor` eliminated; see the head of the module."""
-    _check_mode(mode)
-    check_functions(on_event, cancelled)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     request = SolveRequest(
         names=solution_names(rhs, name),
         chunks=sizes_by_name("chunks", chunks),
@@ -237,11 +224,10 @@ def solve(
     )
     beside = open_beside(factors, "factors", output)
     checked = check_solve(request, open_source(dataset), beside)
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
+    with execution.pool() as (pool, chosen):
         job = factored_job(checked, pool, chosen)
         reason = _REASON if job.passes == 1 else _EACH
-        return run_blockwise(job, pool, on_event or _ignore, cancelled, reason)
+        return execution.run(job, pool, reason)
 
 
 def tree(
@@ -263,8 +249,7 @@ def tree(
     options: Options | None = None,
 ) -> xr.Dataset:
     """Solve systems on trees; see the head of the module."""
-    _check_mode(mode)
-    check_functions(on_event, cancelled)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     request = TreeRequest(
         variables=(diagonal, upper, rhs),
         parent=parent,
@@ -274,18 +259,4 @@ def tree(
         output=place_of("output", output),
     )
     checked = check_tree(request, open_source(dataset))
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
-        job = tree_job(checked, pool, chosen)
-        return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
-
-
-def _check_mode(mode: object) -> None:
-    if not isinstance(mode, str) or mode not in ("auto", "streamed"):
-        raise ArgumentError(
-            f"The mode of a solve must be 'auto' or 'streamed', got {mode!r}.", hint="Leave it out."
-        )
-
-
-def _ignore(event: Event) -> None:
-    """Tell nobody."""
+    return execution.run_once(partial(tree_job, checked), _REASON)

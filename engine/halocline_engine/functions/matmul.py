@@ -25,7 +25,6 @@ before anything is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,19 +32,18 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import check_functions, place_of, sizes_by_name, text
+from halocline_engine.arguments import place_of, sizes_by_name, text
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import Opened, open_source
 from halocline_engine.datasets.variables import variable_of
-from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.products.job import ProductRequest, run_product
 from halocline_engine.distribute.products.reading import Operand
 from halocline_engine.distribute.products.tiling import Product
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
-from halocline_engine.distribute.transfers.job import check_mode, ignore
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.functions.execution import Execution
 from halocline_engine.kernels.matmul.problem import DTYPES
 
 if TYPE_CHECKING:
@@ -74,8 +72,7 @@ def matmul(
     options: Options | None = None,
 ) -> xr.Dataset:
     """Return a dataset with the product of two variables over `dim`; see the head of the module."""
-    check_mode(mode)
-    check_functions(on_event, cancelled)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     for argument, given in (("left", left), ("right", right)):
         text(argument, given, "the name of a variable")
     text("dim", dim, "the name of a dimension")
@@ -100,9 +97,8 @@ def matmul(
         what=what,
     )
     _check_threads(options_of(options))
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
-        return run_product(request, pool, chosen, on_event or ignore, cancelled, options)
+    with execution.pool() as (pool, chosen):
+        return run_product(request, pool, chosen, execution.tell, cancelled, options)
 
 
 def _check_threads(options: Options) -> None:

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -51,10 +52,11 @@ from halocline_engine.distribute.transfers.job import (
     Change,
     Multiplying,
     Request,
+    change_job,
     check_memory,
-    run_changes,
 )
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.functions.execution import Execution
 from halocline_engine.kernels.indirect.mesh.operators import (
     Location,
     Operator,
@@ -118,6 +120,7 @@ def neighbours(
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset with an operator applied on a mesh; see the head of the module."""
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     operator: Operator = choice(Operator, "operation", operation)
     where = location_of(operator, location)
     variables = several("variables", variables, "['u', 'v']")
@@ -152,7 +155,7 @@ def neighbours(
         output=place_of("output", output),
         what=what,
     )
-    return run_changes(request, mode, target, cluster, on_event, cancelled, options)
+    return execution.run_once(partial(change_job, request), "there is one pass")
 
 
 def _check_kinds(dim: object, radius: object) -> None:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,10 +47,11 @@ from halocline_engine.distribute.transfers.job import (
     Change,
     Multiplying,
     Request,
+    change_job,
     check_memory,
-    run_changes,
 )
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.functions.execution import Execution
 from halocline_engine.kernels.indirect.plan import PlanCache, plans_of
 from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing
@@ -82,6 +84,7 @@ def regrid(
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
     """Return a dataset on the target grid of the weights; see the head of the module."""
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     rule: Missing = choice(Missing, "missing", missing)
     if not 0 <= number("least", least, "a number from 0 to 1") <= 1:
         raise ArgumentError(f"Argument 'least' must be a number from 0 to 1, got {least!r}.")
@@ -112,7 +115,7 @@ def regrid(
         output=place_of("output", output),
         what=what,
     )
-    return run_changes(request, mode, target, cluster, on_event, cancelled, options)
+    return execution.run_once(partial(change_job, request), "there is one pass")
 
 
 def _chosen(

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from halocline.errors import ProgramError, SourceError
-from halocline.program.collect import Piece, collect
+from halocline_engine.errors import ProgramError, SourceError
+from halocline_engine.language.python.collect import Piece, collect
 
 __all__ = ["ProgramLike", "Source", "Span", "parameters", "program_source", "with_place"]
 
@@ -46,6 +46,13 @@ class Source:
     text: str
     name: str | None
     spans: tuple[Span, ...]
+
+    def origin(self, line: int) -> tuple[str, int] | None:
+        """Return the file and the line that a line of the text comes from, if known."""
+        for span in self.spans:
+            if span.first <= line < span.first + span.count:
+                return span.file, span.file_line + line - span.first
+        return None
 
 
 def program_source(program: ProgramLike) -> Source:
@@ -83,11 +90,10 @@ def parameters(source: Source, name: str | None = None) -> tuple[str, ...]:
 
 
 def with_place(error: ProgramError, source: Source) -> ProgramError:
-    """Tell an error where its line stands in the caller's own file, where that is known."""
-    for span in source.spans:
-        if span.first <= error.line < span.first + span.count:
-            error.file = span.file
-            error.file_line = span.file_line + error.line - span.first
+    """Set the file and the line where an error's place is in the caller's own file, if known."""
+    found = source.origin(error.line)
+    if found is not None:
+        error.file, error.file_line = found
     return error
 
 

@@ -13,8 +13,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from halocline.errors import SourceError
-from halocline.gtscript import TableType
+from halocline_engine.errors import SourceError
 
 __all__ = ["LANGUAGE", "Piece", "collect"]
 
@@ -244,19 +243,20 @@ def _number(value: Any) -> str | None:
 def _type_text(value: Any) -> str | None:
     """Print a type of data as the language writes it, or return None for what is no such type.
 
-    Field types are known by their attributes `axes`, `dtype` and `data_dims`, which GT4Py's have.
+    Field types are known by their attributes `axes`, `dtype` and `data_dims`, which GT4Py's have
+    as well, and types of tables by `slots` and `dtype`.
     """
     if value is bool or value is int or value is float:
         return str(value.__name__)
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         name = np.dtype(cast("Any", value)).name
         return f"np.{'bool_' if name == 'bool' else name}" if name in _NUMBERS else None
-    if isinstance(value, TableType):
+    if isinstance(value, type):
+        return None
+    if all(hasattr(value, name) for name in ("slots", "dtype")):
         dtype = _type_text(value.dtype)
-        return f"Table[{value.slots}, {dtype}]" if dtype else None
-    if isinstance(value, type) or not all(
-        hasattr(value, a) for a in ("axes", "dtype", "data_dims")
-    ):
+        return f"Table[{int(value.slots)}, {dtype}]" if dtype else None
+    if not all(hasattr(value, name) for name in ("axes", "dtype", "data_dims")):
         return None
     named = isinstance(value.dtype, str)
     dtype = repr(value.dtype) if named else _type_text(np.dtype(value.dtype))

@@ -53,8 +53,6 @@ import xarray as xr
 
 from halocline_engine.arguments import (
     by_name,
-    check_functions,
-    mode_of_run,
     names_by_name,
     place_of,
     sizes_by_name,
@@ -70,8 +68,9 @@ from halocline_engine.distribute.stencils.run import launch
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError
+from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.stencil import Stencil
 from halocline_engine.program import Compiled, compile_program, fingerprint
-from halocline_engine.stencil import Stencil
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_REASON = "blocks are read, computed and written pass by pass"
 #: What runs the blocks; see `run`.
 _Cluster: TypeAlias = "int | str | Client | None"
 
@@ -110,8 +110,7 @@ def run(
     options: Options | None = None,
 ) -> xr.Dataset:
     """Run a stencil program on a dataset and return the dataset of what it writes."""
-    reason = mode_of_run(mode)
-    check_functions(on_event, cancelled)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
     options = options_of(options)
     check_threads(options, cluster)
     request = Request(
@@ -134,7 +133,7 @@ def run(
         compiled = _compile(program, name, externals, dtypes, chosen)
         checked = check(request, opened, compiled)
         pool = granted(existing or _new_pool(cluster, chosen, stack, options), options)
-        return launch(checked, pool, on_event or _ignore, cancelled, options, reason)
+        return launch(checked, pool, execution.tell, cancelled, options, _REASON)
 
 
 # What users read about `run` is long, and stands at the head of this file.
@@ -193,7 +192,3 @@ def _compile(
 def _axes(given: object) -> Mapping[str, str | None] | None:
     example = "{'I': 'lon', 'J': 'lat'}"
     return None if given is None else names_by_name("axes", given, example, none=True)
-
-
-def _ignore(event: Event) -> None:
-    """Tell nobody."""

@@ -42,7 +42,6 @@ workers on one target. Raises a `ProgramError` with the place in the text, a `Re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,6 @@ import xarray as xr
 
 from halocline_engine.arguments import (
     by_name,
-    check_functions,
     names_by_name,
     place_of,
     sizes_by_name,
@@ -59,11 +57,9 @@ from halocline_engine.arguments import (
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
-from halocline_engine.distribute.executors.select import open_pool
-from halocline_engine.distribute.jobs.execute import run_blockwise
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
-from halocline_engine.errors import ArgumentError
+from halocline_engine.functions.execution import Execution
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -106,7 +102,8 @@ def column(
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
     )
-    return _run(request, dataset, target, mode, cluster, on_event, cancelled, options)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
+    return _run(request, dataset, execution)
 
 
 def column_matrix(
@@ -144,27 +141,17 @@ def column_matrix(
         output=place_of("output", output),
         of=text("of", of, "the name of a variable"),
     )
-    return _run(request, dataset, target, mode, cluster, on_event, cancelled, options)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options)
+    return _run(request, dataset, execution)
 
 
 def _run(
-    request: ColumnRequest,
-    dataset: xr.Dataset | str | Path,
-    target: str,
-    mode: str,
-    cluster: int | str | Client | None,
-    on_event: Callable[[Event], None] | None,
-    cancelled: Callable[[], bool] | None,
-    options: Options | None,
+    request: ColumnRequest, dataset: xr.Dataset | str | Path, execution: Execution
 ) -> xr.Dataset:
-    _check_mode(mode)
-    check_functions(on_event, cancelled)
-    options = options_of(options)
     checked = check_column(request, open_source(dataset))
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
-        job = column_job(checked, pool, chosen, options)
-        return run_blockwise(job, pool, on_event or _ignore, cancelled, _REASON)
+    options = options_of(execution.options)
+    with execution.pool() as (pool, target):
+        return execution.run(column_job(checked, pool, target, options), pool, _REASON)
 
 
 # What users read about them is long, and stands at the head of this file.
@@ -178,17 +165,5 @@ def _axis(axis: str | Mapping[str, str] | None) -> str | Mapping[str, str] | Non
     return names_by_name("axis", axis, "{'centre': 'lev', 'face': 'ilev'}")
 
 
-def _check_mode(mode: object) -> None:
-    if not isinstance(mode, str) or mode not in ("auto", "streamed"):
-        raise ArgumentError(
-            f"The mode of a column program must be 'auto' or 'streamed', got {mode!r}.",
-            hint="Leave it out.",
-        )
-
-
 def _name(argument: str, given: str | None, what: str) -> str | None:
     return None if given is None else text(argument, given, f"the name of a variable of {what}")
-
-
-def _ignore(event: Event) -> None:
-    """Tell nobody."""

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -42,7 +41,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import check_functions, number, place_of, sizes_by_name, text, whole
+from halocline_engine.arguments import number, place_of, sizes_by_name, text, whole
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.provenance import (
     coordinates_of,
@@ -52,7 +51,6 @@ from halocline_engine.datasets.stores.provenance import (
 from halocline_engine.datasets.stores.source import Opened, native, open_source
 from halocline_engine.datasets.variables import variable_of
 from halocline_engine.distribute.executors.local import LocalPool
-from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.reading import chunked
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options
@@ -67,13 +65,12 @@ from halocline_engine.distribute.transfers.job import (
     Change,
     Moving,
     Request,
-    changes_on,
+    change_job,
     check_memory,
-    check_mode,
     check_storable,
-    ignore,
 )
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.functions.execution import Execution
 from halocline_engine.kernels.indirect.apply import check_combinable
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, check_whole, resolve
 from halocline_engine.kernels.indirect.plan import (
@@ -182,7 +179,7 @@ def gather(
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
     kept = None if plans is None else plans_of(plans)
     job = _Job(opened, exchange, found, where, sizes, written, kept)
-    return _run(job, mode, target, cluster, on_event, cancelled, options)
+    return _run(job, Execution(target, mode, cluster, on_event, cancelled, options))
 
 
 def scatter(
@@ -244,23 +241,13 @@ def scatter(
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
     kept = None if plans is None else plans_of(plans)
     job = _Job(opened, exchange, found, where, sizes, written, kept)
-    return _run(job, mode, target, cluster, on_event, cancelled, options)
+    return _run(job, Execution(target, mode, cluster, on_event, cancelled, options))
 
 
-def _run(
-    job: _Job,
-    mode: str,
-    target: str,
-    cluster: int | str | Client | None,
-    on_event: Callable[[Event], None] | None,
-    cancelled: Callable[[], bool] | None,
-    options: Options | None,
-) -> xr.Dataset:
+def _run(job: _Job, execution: Execution) -> xr.Dataset:
     """Do an exchange whole where it fits, else, or where it is asked for, in buckets."""
     exchange = job.exchange
     source, index, name = exchange.names
-    check_mode(mode)
-    check_functions(on_event, cancelled)
     _check_movable(source, job.found.dtype)
     check_combinable(exchange.policy.duplicates, native(job.found.dtype))
     _each_once(exchange.dims, name)
@@ -268,10 +255,10 @@ def _run(
     check_storable(exchange.dtype, source, job.output)
     moved = names_moved(exchange, job.chunks)
     what = f"{exchange.direction.value} of '{source}' by '{index}'"
-    with ExitStack() as stack:
-        pool, chosen = open_pool(cluster, target, stack, options)
+    with execution.pool() as (pool, chosen):
         if not moved and fits_whole(exchange, pool, chosen, LocalPool().memory):
-            return changes_on(pool, chosen, _whole(job, what), on_event, cancelled)
+            whole = change_job(_whole(job, what), pool, chosen)
+            return execution.run(whole, pool, "there is one pass")
         frame = xr.Dataset(coords=_coordinates(job, None))
         request = ExchangeRequest(
             opened=job.opened,
@@ -281,7 +268,7 @@ def _run(
             output=job.output,
             what=what,
         )
-        return run_exchange(request, pool, chosen, on_event or ignore, cancelled)
+        return run_exchange(request, pool, chosen, execution.tell, execution.cancelled)
 
 
 def _whole(job: _Job, what: str) -> Request:

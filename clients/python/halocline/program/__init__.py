@@ -1,1 +1,0 @@
-"""Programs as text, from Python functions and files."""

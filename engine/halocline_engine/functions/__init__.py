@@ -1,0 +1,1 @@
+"""The functions and classes that users call; `halocline_engine` offers them."""

@@ -1,0 +1,1 @@
+"""Program text from Python functions and files."""
