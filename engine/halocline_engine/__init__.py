@@ -130,10 +130,11 @@ def __getattr__(name: str) -> typing.Any:
     try:
         module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith(__name__):
+        package = (error.name or "").partition(".")[0]
+        if package == __name__:
             raise
         raise ModuleNotFoundError(
-            f"halocline_engine.{name} needs the package '{error.name}', which is not installed."
+            f"halocline_engine.{name} needs the package '{package}', which is not installed."
             " Install the extra 'engine': pip install 'halocline[engine]'.",
             name=error.name,
         ) from error

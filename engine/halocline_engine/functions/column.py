@@ -1,43 +1,4 @@
-"""Operators on staggered columns: an expression on a dataset, as one fused program.
-
-`expression` is one expression, or lines `name = expression`, of operators, arithmetic, functions,
-variables and scalars, for example::
-
-    DivergenceF2C(bottom=SetValue(0.0))(f * GradientC2F(top=SetGradient(g))(a * b))
-
-The operators and their boundary conditions are in `ir.columns.table`. Values live on the centres or
-on the faces of the cells, or have no level; a boundary value is a number, a scalar or a variable
-over the horizontal. Names that begin with "_" are no results; the value of a bare expression is
-called `name`. Nothing of the text is executed.
-
-`fields` maps names of the text to variables (default: the same name), `scalars` gives numbers to
-others. The dimensions of centres and faces are found from `vertical_dimensions` of an SGRID
-topology, from xgcm's `c_grid_axis_shift`, and from CF attributes, or given as `axis`: that of the
-centres, or {"centre": ..., "face": ...}. Where the dataset has one of both only, the other is made,
-and results on it have its coordinates. `heights` names a variable with the heights of the faces;
-left out, they follow from a hybrid height with bounds, a coordinate along the faces, or the bounds
-of one along the centres (see `datasets.grids.column_grid`). Derivatives are along height, upwards,
-whatever the order of the levels and the coordinate's `positive`. `boundary` is {dim: "periodic"}
-for periodic columns, which have as many faces as centres.
-
-Everything is computed in `dtype`, by default float32 where all floating-point variables are, else
-float64. Missing values (NaN) stay missing where an operator reads them. Results have the dimensions
-of all variables together, in the order of the largest one, and coordinates and attributes of the
-dataset; a column integral has no vertical dimension.
-
-`column_matrix` gives the bands of the matrix that acts on the variable `of`, where the expression
-is linear in it: band d of row k multiplies element k + d, both counted in the order of the data,
-each along its own dimension (a face comes before the centre with its number). The bands are called
-`name` + "_lower2", "_lower", "_diagonal", "_upper" and so on for d = -2, -1, 0, 1, and have d as
-the attribute `matrix_offset`. Values of boundary conditions are no part of it: the expression is
-the matrix times the variable, plus what it gives for 0. The bands of "a - dt * L(a)" are those that
-`tridiagonal` solves for an implicit step.
-
-`dataset`, `target`, `chunks`, `cluster`, `output`, `on_event`, `cancelled` and `options` are those
-of `run`; columns are never split, and the result is the same, bit for bit, for any blocks and
-workers on one target. Raises a `ProgramError` with the place in the text, a `RequestError` or a
-`CapacityError` before anything is written.
-"""
+"""Operators on staggered columns of datasets."""
 
 from __future__ import annotations
 
@@ -59,6 +20,7 @@ from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
+from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 
 if TYPE_CHECKING:
@@ -69,6 +31,7 @@ __all__ = ["column", "column_matrix"]
 _REASON = "a column program needs one pass"
 
 
+@documented
 def column(
     expression: str,
     dataset: xr.Dataset | str | Path,
@@ -89,7 +52,74 @@ def column(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Evaluate staggered column operators on a dataset; see the head of the module."""
+    """Evaluate operators on staggered columns as one fused program.
+
+    Parameters
+    ----------
+    expression : str
+        One expression, or lines ``name = expression``, of operators, arithmetic, functions,
+        variables and scalars. Names that begin with an underscore are not results. The text is
+        parsed, never executed.
+    %(dataset)s
+    fields : mapping of str to str, optional
+        Variables by name in the text; by default the variable of the same name.
+    scalars : mapping of str to number, optional
+        Numbers by name in the text.
+    axis : str or mapping of str to str, optional
+        Vertical dimension of the centres, or ``{'centre': ..., 'face': ...}``. By default it
+        follows from SGRID's `vertical_dimensions`, from `c_grid_axis_shift`, or from CF attributes.
+        If only one of both exists, the other is created.
+    heights : str, optional
+        Variable with the heights of the faces. By default they follow from a hybrid height with
+        bounds, a coordinate along the faces, or the bounds of one along the centres. Derivatives
+        are along height, upwards, in any order of the levels.
+    boundary : mapping of str to str, optional
+        ``{dim: 'periodic'}`` for periodic columns, which have as many faces as centres.
+    dtype : {'float32', 'float64'}, optional
+        Type of all values; by default float32 if all floating-point variables are, otherwise
+        float64.
+    name : str, default: 'result'
+        Name of the result of a bare expression.
+    %(execution)s
+
+    Returns
+    -------
+    xarray.Dataset
+        One variable for each name, on the dimensions of all variables together in the order of the
+        largest one. A column integral has no vertical dimension.
+
+    Raises
+    ------
+    ProgramError
+        The expression is wrong; the message shows the place.
+    %(errors)s
+
+    See Also
+    --------
+    column_matrix : The matrix of a linear expression.
+
+    Notes
+    -----
+    Values live at the centres or on the faces of cells, or have no level. `docs/columns.md` lists
+    the operators and their boundary conditions. NaN stays where an operator reads it. Columns are
+    never split into blocks. Names and boundary conditions are those of ClimaCore.jl.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> dataset = xr.Dataset(
+    ...     {"t": ("z", [1.0, 2.0, 4.0])},
+    ...     coords={
+    ...         "z": ("z", [0.5, 1.5, 2.5], {"axis": "Z"}),
+    ...         "z_f": ("z_f", [0.0, 1.0, 2.0, 3.0], {"axis": "Z", "c_grid_axis_shift": -0.5}),
+    ...     },
+    ... )
+    >>> flux = "GradientC2F(bottom=SetGradient(0.0), top=SetGradient(0.0))(t)"
+    >>> he.column(flux, dataset)["result"].values.tolist()
+    [0.0, 1.0, 2.0, 0.0]
+
+    """
     request = ColumnRequest(
         text=text("expression", expression, "the text of an expression"),
         fields=names_by_name("fields", fields, "{'T': 'temperature'}"),
@@ -106,6 +136,7 @@ def column(
     return _run(request, dataset, execution)
 
 
+@documented
 def column_matrix(
     expression: str,
     dataset: xr.Dataset | str | Path,
@@ -127,7 +158,74 @@ def column_matrix(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Return the bands of a linear expression of one variable; see the head of the module."""
+    """Return the banded matrix of an expression that is linear in one variable.
+
+    Parameters
+    ----------
+    expression : str
+        One expression, or lines ``name = expression``, of operators, arithmetic, functions,
+        variables and scalars. Names that begin with an underscore are not results. The text is
+        parsed, never executed.
+    %(dataset)s
+    of : str
+        Variable that the matrix acts on.
+    fields : mapping of str to str, optional
+        Variables by name in the text; by default the variable of the same name.
+    scalars : mapping of str to number, optional
+        Numbers by name in the text.
+    axis : str or mapping of str to str, optional
+        Vertical dimension of the centres, or ``{'centre': ..., 'face': ...}``. By default it
+        follows from SGRID's `vertical_dimensions`, from `c_grid_axis_shift`, or from CF attributes.
+        If only one of both exists, the other is created.
+    heights : str, optional
+        Variable with the heights of the faces. By default they follow from a hybrid height with
+        bounds, a coordinate along the faces, or the bounds of one along the centres. Derivatives
+        are along height, upwards, in any order of the levels.
+    boundary : mapping of str to str, optional
+        ``{dim: 'periodic'}`` for periodic columns, which have as many faces as centres.
+    dtype : {'float32', 'float64'}, optional
+        Type of all values; by default float32 if all floating-point variables are, otherwise
+        float64.
+    name : str, default: 'matrix'
+        Prefix of the names of the bands.
+    %(execution)s
+
+    Returns
+    -------
+    xarray.Dataset
+        Bands ``<name>_lower2``, ``_lower``, ``_diagonal``, ``_upper`` and so on. Band d of row k
+        multiplies element k + d, each counted in the order of the data along its own dimension (a
+        face precedes the centre with its number); the attribute `matrix_offset` is d. `tridiagonal`
+        solves with the bands of ``"a - dt * L(a)"`` for an implicit step.
+
+    Raises
+    ------
+    ProgramError
+        The expression is wrong or not linear in the variable; the message shows the place.
+    %(errors)s
+
+    Notes
+    -----
+    Values of boundary conditions are not part of the matrix: the expression is the matrix times the
+    variable, plus the value of the expression for 0.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> dataset = xr.Dataset(
+    ...     {"t": ("z", [1.0, 2.0, 4.0])},
+    ...     coords={
+    ...         "z": ("z", [0.5, 1.5, 2.5], {"axis": "Z"}),
+    ...         "z_f": ("z_f", [0.0, 1.0, 2.0, 3.0], {"axis": "Z", "c_grid_axis_shift": -0.5}),
+    ...     },
+    ... )
+    >>> no_flux = "bottom=SetGradient(0.0), top=SetGradient(0.0)"
+    >>> matrix = he.column_matrix(f"DivergenceF2C()(GradientC2F({no_flux})(t))", dataset, of="t")
+    >>> matrix["matrix_diagonal"].values.tolist()
+    [-1.0, -2.0, -1.0]
+
+    """
     request = ColumnRequest(
         text=text("expression", expression, "the text of an expression"),
         fields=names_by_name("fields", fields, "{'T': 'temperature'}"),
@@ -152,11 +250,6 @@ def _run(
     options = options_of(execution.options)
     with execution.pool() as (pool, target):
         return execution.run(column_job(checked, pool, target, options), pool, _REASON)
-
-
-# What users read about them is long, and stands at the head of this file.
-column.__doc__ = __doc__
-column_matrix.__doc__ = __doc__
 
 
 def _axis(axis: str | Mapping[str, str] | None) -> str | Mapping[str, str] | None:

@@ -1,32 +1,4 @@
-"""Gather and scatter on datasets: elements along a dimension, named by an array of indices.
-
-`gather` takes elements of the variable `source` along `dim`. In the result the dimensions of the
-variable `index` stand where `dim` stood: with source (time, cell, level) and index (point), the
-result is (time, point, level) and holds source[t, index[p], l]. Where source and index share
-another dimension, they are taken pairwise along it: source (time, cell) and index (time, point)
-give source[t, index[t, p]].
-
-`scatter` puts the elements of `source` into a new dimension `dim` of length `size`: all dimensions
-of the index go, and `dim` stands where the first of them stood. Places that no index names hold
-`fill`, by default NaN, or 0 where the type has none.
-
-Indices count from 0. `out_of_range` says what is done with those that name no element: "error"
-(the first is named), "clip" (the nearest element is meant), "wrap" (elements repeat periodically)
-or "mask" (nothing is moved: a gathered element holds `fill`). `negative` is "out_of_range", or
-"from_end" as in Python. `duplicates` says what is done where several elements are scattered to one
-place: "error", "last" (in the order of the indices, as the dimensions of `source` put them), "sum",
-"min" or "max", in that order, so that results are the same bit for bit on every target.
-
-Values are moved as they are, whatever their type, for all other dimensions by one analysis of the
-indices, which `plans` keeps for later calls with the same ones. `target`, `chunks`, `cluster`,
-`output`, `on_event`, `cancelled` and `options` are those of `run`, and the result is the same bit
-for bit whatever they are. A block has all of `dim`, and the indices are held in memory, where that
-fits; where it does not, or `chunks` names `dim` or a dimension of the index, elements are sorted
-into buckets by blocks of `dim` and of the index, and only those that are named are moved, see
-`distribute.transfers.buckets_job`. The result has the coordinates that fit and a line in the
-history; those along `dim` are gathered if the indices fit into memory. Raises a `RequestError` or
-`CapacityError` before anything is written.
-"""
+"""Gather and scatter on datasets, by arrays of indices."""
 
 from __future__ import annotations
 
@@ -70,6 +42,7 @@ from halocline_engine.distribute.transfers.job import (
     check_storable,
 )
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 from halocline_engine.kernels.indirect.apply import check_combinable
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, check_whole, resolve
@@ -123,6 +96,7 @@ class _Job:
     plans: PlanCache | None
 
 
+@documented
 def gather(
     dataset: xr.Dataset | str | Path,
     *,
@@ -143,7 +117,56 @@ def gather(
     options: Options | None = None,
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
-    """Return a dataset with the elements that `index` names; see the head of the module."""
+    """Gather elements of a variable along a dimension by an array of indices.
+
+    Parameters
+    ----------
+    %(dataset)s
+    source : str
+        Variable to take elements of, of any type of fixed size.
+    index : str
+        Variable of indices, from 0. Its dimensions replace `dim`; dimensions that it shares with
+        `source` are taken pairwise.
+    dim : str
+        Dimension of `source` that is indexed.
+    name : str, default: 'gathered'
+        Name of the result.
+    out_of_range : {'error', 'clip', 'wrap', 'mask'}, default: 'error'
+        Rule for indices that name no element: an error that names the first, the nearest element,
+        periodic repetition, or no move.
+    negative : {'out_of_range', 'from_end'}, default: 'out_of_range'
+        Whether -1 is out of range, or the last element as in Python.
+    fill : number, optional
+        Value where nothing is moved; by default NaN, or 0 in types without NaN.
+    %(execution)s
+    %(plans)s
+
+    Returns
+    -------
+    xarray.Dataset
+        The elements: with source (time, cell, level) and index (point), the result is (time, point,
+        level) and holds ``source[t, index[p], l]``. Coordinates along `dim` are gathered if the
+        indices fit into memory.
+
+    Raises
+    ------
+    %(errors)s
+
+    Notes
+    -----
+    A block has all of `dim`, with the indices in memory, if that fits. Otherwise, or if `chunks`
+    names `dim` or a dimension of the index, elements are sorted into buckets by blocks of `dim` and
+    of the index, and only those that are named are moved.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> dataset = xr.Dataset({"t": ("cell", [10.0, 11.0, 12.0]), "at": ("point", [2, 0])})
+    >>> he.gather(dataset, source="t", index="at", dim="cell")["gathered"].values.tolist()
+    [12.0, 10.0]
+
+    """
     policy = Policy(
         choice(OutOfRange, "out_of_range", out_of_range), choice(Negative, "negative", negative)
     )
@@ -182,6 +205,7 @@ def gather(
     return _run(job, Execution(target, mode, cluster, on_event, cancelled, options))
 
 
+@documented
 def scatter(
     dataset: xr.Dataset | str | Path,
     *,
@@ -204,7 +228,52 @@ def scatter(
     options: Options | None = None,
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
-    """Return a dataset with elements put where `index` says; see the head of the module."""
+    """Scatter elements of a variable into a new dimension by an array of indices.
+
+    Parameters
+    ----------
+    %(dataset)s
+    source : str
+        Variable to take elements of, with all dimensions of the index.
+    index : str
+        Variable of indices, from 0. The new dimension replaces its dimensions.
+    dim : str
+        Name of the new dimension.
+    size : int
+        Length of the new dimension.
+    name : str, default: 'scattered'
+        Name of the result.
+    duplicates : {'error', 'last', 'sum', 'min', 'max'}, default: 'error'
+        Rule for several elements with one index, applied in the order of the indices.
+    out_of_range : {'error', 'clip', 'wrap', 'mask'}, default: 'error'
+        Rule for indices that name no element: an error that names the first, the nearest element,
+        periodic repetition, or no move.
+    negative : {'out_of_range', 'from_end'}, default: 'out_of_range'
+        Whether -1 is out of range, or the last element as in Python.
+    fill : number, optional
+        Value that no index names; by default NaN, or 0 in types without NaN.
+    %(execution)s
+    %(plans)s
+
+    Returns
+    -------
+    xarray.Dataset
+        The scattered elements; the result has the same bits on every target.
+
+    Raises
+    ------
+    %(errors)s
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> dataset = xr.Dataset({"t": ("point", [5.0, 7.0]), "to": ("point", [2, 0])})
+    >>> result = he.scatter(dataset, source="t", index="to", dim="cell", size=3)
+    >>> result["scattered"].values.tolist()
+    [7.0, nan, 5.0]
+
+    """
     policy = Policy(
         choice(OutOfRange, "out_of_range", out_of_range),
         choice(Negative, "negative", negative),

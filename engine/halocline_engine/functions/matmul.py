@@ -1,26 +1,4 @@
-"""Matrix products on datasets: two variables multiplied and summed over a dimension.
-
-`matmul` multiplies the variables `left` and `right` and sums over `dim`, which both have. It is
-`xarray.dot`: dimensions that both have besides `dim` are taken pairwise, all others are those of a
-matrix, and the result has them in the order in which they appear in left and then in right. With
-left (time, station, mode) and right (time, mode, cell), `dim="mode"` gives (time, station, cell).
-
-Values are float32 or float64; where one is float64, so is the result. A term that is not a number
-makes the sum not a number. `target` "reference" adds up in wider numbers and rounds once; "cpu" is
-NumPy's BLAS, "cuda" is cuBLAS, both in the precision of the type. Products are cut into tiles, and
-`dim` into pieces that are summed in ascending order; both depend on the sizes and on the target
-only, so the result of a target is the same bit for bit whatever `chunks`, `cluster`, memory and
-store are, on machines of one kind with one release of these libraries.
-
-Neither the operands nor the result need to fit into memory, nor into that of a device: tiles are
-read from the store, and written, while others are multiplied. They are visited in columns, so that
-a column of right stays at hand while left passes by, as wide as the memory allows; see
-`distribute.products.tiling`. `chunks` says how much of the result is done at a time along its
-dimensions, rounded up to tiles. `cluster`, `output`, `on_event`, `cancelled` and `options` are
-those of `run`. A result in a store is not compressed. It has the coordinates that fit, no
-attributes but a line in the history of the dataset. Raises a `RequestError` or `CapacityError`
-before anything is written.
-"""
+"""Matrix products on datasets."""
 
 from __future__ import annotations
 
@@ -43,6 +21,7 @@ from halocline_engine.distribute.products.tiling import Product
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 from halocline_engine.kernels.matmul.problem import DTYPES
 
@@ -55,6 +34,7 @@ __all__ = ["matmul"]
 _CODED = ("scale_factor", "add_offset", "missing_value", "_Unsigned")
 
 
+@documented
 def matmul(
     dataset: xr.Dataset | str | Path,
     *,
@@ -71,7 +51,49 @@ def matmul(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Return a dataset with the product of two variables over `dim`; see the head of the module."""
+    """Multiply two variables and sum over a dimension, as `xarray.dot` does.
+
+    Parameters
+    ----------
+    %(dataset)s
+    left, right : str
+        Variables of the operands, float32 or float64. Dimensions of both besides `dim` are taken
+        pairwise; all others are those of a matrix.
+    dim : str
+        Dimension to sum over, of both operands.
+    name : str, default: 'product'
+        Name of the result.
+    %(execution)s
+
+    Returns
+    -------
+    xarray.Dataset
+        The product, with the dimensions of left and then those of right: left (time, station, mode)
+        and right (time, mode, cell) give (time, station, cell). It is float64 if one operand is.
+
+    Raises
+    ------
+    %(errors)s
+
+    Notes
+    -----
+    Neither the operands nor the result need to fit into memory. Products are cut into tiles and
+    sums into pieces of fixed size, so the result has the same bits for any `chunks`, memory and
+    workers, on machines of one kind with one release of NumPy's BLAS ('cpu') or of cuBLAS ('cuda').
+    'reference' accumulates in wider numbers. A term that is NaN makes its sum NaN. A result in a
+    store is not compressed.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> dataset = xr.Dataset(
+    ...     {"a": (("x", "k"), [[1.0, 2.0], [3.0, 4.0]]), "b": (("k", "y"), [[1.0], [10.0]])}
+    ... )
+    >>> he.matmul(dataset, left="a", right="b", dim="k")["product"].values.tolist()
+    [[21.0], [43.0]]
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     for argument, given in (("left", left), ("right", right)):
         text(argument, given, "the name of a variable")

@@ -1,33 +1,4 @@
-"""Operators on unstructured meshes: what lies around each cell, by the mesh's connectivity.
-
-`mesh` is a dataset or a file in UGRID or MPAS, see `datasets.formats.mesh`; `location` says whether
-values lie on its "face"s (default), "node"s or, on MPAS meshes, "edge"s. `operation` is one of
-
-* "sum" and "mean" of the neighbours (faces that share an edge, nodes that an edge joins, edges that
-  share a node);
-* "gradient": derivatives eastward and northward, named `<variable>_eastward` and `_northward`;
-* "laplacian";
-* "divergence" of a vector, whose eastward and northward components `variables` names;
-* on MPAS meshes, for vectors by their components normal to edges: "normal_gradient" of values on
-  faces, on edges; "normal_divergence" and "normal_curl" of values on edges, on faces and on nodes,
-  see `kernels.indirect.mesh.staggered`. These have their own location.
-
-Derivatives are those of a quadratic that fits the values around each point on the sphere, of
-second order in the distance between points, the Laplacian of first, see
-`kernels.indirect.mesh.sphere`; they are per metre on a sphere of `radius` metres (default: the
-mesh's own, or 6371229). For a constant, the mean is exactly that constant, and gradient and
-Laplacian are exactly 0. Where a value around is NaN, the result is, and so it is where the points
-around do not determine the derivative, as at the edge of a region.
-
-Every variable on the mesh is taken, for all its other dimensions, or those that `variables` names;
-it must have the type float32 or float64. The dimension of the mesh is found by the mesh's own name
-for it, else by its size; `dim` names it where that is not plain. Results are named
-`<variable>_<operation>`, that of vectors "divergence". `target`, `chunks`, `cluster`, `output`,
-`on_event`, `cancelled` and `options` are those of `run`: blocks are cut along the other dimensions,
-and the result is the same bit for bit whatever they are. Calls that share a `PlanCache` as `plans`
-look for neighbours and fit derivatives once for each mesh. Raises a `RequestError` or
-`CapacityError` before anything is written.
-"""
+"""Operators on unstructured meshes."""
 
 from __future__ import annotations
 
@@ -56,6 +27,7 @@ from halocline_engine.distribute.transfers.job import (
     check_memory,
 )
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 from halocline_engine.kernels.indirect.mesh.operators import (
     Location,
@@ -100,6 +72,7 @@ class _Matrices:
         return sum(one.matrix.nbytes for one in self.by_suffix.values())
 
 
+@documented
 def neighbours(
     dataset: xr.Dataset | str | Path,
     mesh: xr.Dataset | str | Path,
@@ -119,7 +92,74 @@ def neighbours(
     options: Options | None = None,
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
-    """Return a dataset with an operator applied on a mesh; see the head of the module."""
+    """Apply an operator on an unstructured mesh of the sphere.
+
+    Parameters
+    ----------
+    %(dataset)s
+    mesh : xarray.Dataset or path
+        Mesh in UGRID or MPAS.
+    operation : str
+        'sum' or 'mean' of the neighbours (faces that share an edge, nodes that an edge joins, edges
+        that share a node), 'gradient' (eastward and northward), 'laplacian', 'divergence' (of the
+        eastward and northward components that `variables` names), or on MPAS meshes for vectors by
+        their components normal to edges 'normal_gradient', 'normal_divergence' and 'normal_curl'.
+    variables : sequence of str, optional
+        Variables to take, float32 or float64; by default all on the mesh.
+    location : {'face', 'node', 'edge'}, optional
+        Location of the values, by default 'face'; 'edge' is for MPAS meshes.
+    dim : str, optional
+        Dimension of the mesh in the dataset; by default the mesh's own name, or the dimension of
+        its size.
+    radius : float, optional
+        Radius of the sphere in metres; by default that of the mesh, or 6371229.
+    %(execution)s
+    %(plans)s
+
+    Returns
+    -------
+    xarray.Dataset
+        Variables ``<variable>_<operation>``; 'gradient' gives ``<variable>_eastward`` and
+        ``<variable>_northward``, 'divergence' gives `divergence`. Derivatives are per metre. NaN
+        where a value nearby is NaN, or where the points nearby do not determine a derivative.
+
+    Raises
+    ------
+    %(errors)s
+
+    Notes
+    -----
+    Derivatives are those of a quadratic fitted to the values around each point, of second order in
+    the distance between points, the Laplacian of first. The operators for normal components are
+    those of the C-grid of Ringler et al. (2010).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> mesh = xr.Dataset(
+    ...     {
+    ...         "mesh": (
+    ...             (),
+    ...             0,
+    ...             {
+    ...                 "cf_role": "mesh_topology",
+    ...                 "topology_dimension": 2,
+    ...                 "node_coordinates": "lon lat",
+    ...                 "face_node_connectivity": "nodes",
+    ...             },
+    ...         ),
+    ...         "nodes": (("face", "corner"), [[0, 1, 2], [1, 3, 2]], {"start_index": 0}),
+    ...         "lon": ("node", [0.0, 1.0, 0.0, 1.0], {"units": "degrees_east"}),
+    ...         "lat": ("node", [0.0, 0.0, 1.0, 1.0], {"units": "degrees_north"}),
+    ...     }
+    ... )
+    >>> dataset = xr.Dataset({"t": ("face", [2.0, 5.0])})
+    >>> he.neighbours(dataset, mesh, "sum")["t_sum"].values.tolist()
+    [5.0, 2.0]
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     operator: Operator = choice(Operator, "operation", operation)
     where = location_of(operator, location)

@@ -1,27 +1,4 @@
-"""Fields from one horizontal grid to another, by weights that were computed before.
-
-`weights` is a file of ESMF or SCRIP, or an open dataset of one: `row`, `col` and `S`, see
-`datasets.formats.weights`. Every variable that lies on the source grid is regridded, for all its
-other dimensions, or those that `variables` names; it must have the type float32 or float64.
-Variables lie on the source grid by the dimensions of their latitude and longitude, as attributes of
-coordinates or names tell, or else where the sizes of successive dimensions are those of the grid;
-`dims` names these dimensions, and has to where several fit. A matrix is applied in double
-precision, its terms in the order of the file, so that every target gives the same bits.
-
-`missing` says what NaN in the source does: with "renormalise" the cells that are there take the
-weight of those that are not, and a target cell is NaN where less than `least` of its weight is
-there, or nothing that could be scaled: where the weights of all its cells, or of those that are
-there, add up to 0, or have different signs. A target cell with nothing missing is the plain sum.
-With "propagate" every cell that uses a NaN is NaN. Cells that the weights do not reach are NaN.
-
-The result has the regridded variables, the centres of the target's cells where the weights hold
-them, the other coordinates of the variables, and a line in the history. `target_dims` names the
-dimensions of the target grid (default: those of the source where there are as many, else "y" and
-"x", or "cell"). `target`, `chunks`, `cluster`, `output`, `on_event`, `cancelled` and `options` are
-those of `run`: blocks are cut along the other dimensions and have the whole grid, and the result is
-the same bit for bit whatever they are. Calls that share a `PlanCache` as `plans` put equal weights
-in order once. Raises a `RequestError` or `CapacityError` before anything is written.
-"""
+"""Regridding by precomputed weights."""
 
 from __future__ import annotations
 
@@ -51,6 +28,7 @@ from halocline_engine.distribute.transfers.job import (
     check_memory,
 )
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 from halocline_engine.kernels.indirect.plan import PlanCache, plans_of
 from halocline_engine.kernels.indirect.problem import choice
@@ -64,6 +42,7 @@ __all__ = ["regrid"]
 _TYPES = ("float32", "float64")
 
 
+@documented
 def regrid(
     dataset: xr.Dataset | str | Path,
     weights: xr.Dataset | str | Path,
@@ -83,7 +62,63 @@ def regrid(
     options: Options | None = None,
     plans: PlanCache | None = None,
 ) -> xr.Dataset:
-    """Return a dataset on the target grid of the weights; see the head of the module."""
+    """Regrid variables to another horizontal grid by precomputed weights.
+
+    Parameters
+    ----------
+    %(dataset)s
+    weights : xarray.Dataset or path
+        Weights as ESMF and SCRIP write them: `row`, `col` and `S`.
+    variables : sequence of str, optional
+        Variables to regrid, float32 or float64; by default all on the source grid.
+    missing : {'renormalise', 'propagate'}, default: 'renormalise'
+        Rule for NaN in the source: the other cells take over their weight, or every cell that uses
+        one is NaN.
+    least : float, default: 0.0
+        With 'renormalise', the share of the weight, from 0 to 1, below which a target cell is NaN.
+    dims : sequence of str, optional
+        Dimensions of the source grid; by default those of latitude and longitude, or successive
+        dimensions of its sizes.
+    target_dims : sequence of str, optional
+        Dimensions of the target grid; by default those of the source if there are as many,
+        otherwise 'y' and 'x', or 'cell'.
+    %(execution)s
+    %(plans)s
+
+    Returns
+    -------
+    xarray.Dataset
+        The regridded variables, with the centres of the target cells if the weights hold them.
+        Cells that the weights do not reach are NaN.
+
+    Raises
+    ------
+    %(errors)s
+
+    Notes
+    -----
+    Terms are added in double precision in the order of the file, so every target gives the same
+    bits. Blocks have the whole grid. With 'renormalise', a target cell is also NaN where the
+    weights, or those of the cells that are not missing, sum to 0 or have different signs.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> weights = xr.Dataset(
+    ...     {
+    ...         "row": ("n_s", [1, 1, 2]),
+    ...         "col": ("n_s", [1, 2, 3]),
+    ...         "S": ("n_s", [0.5, 0.5, 1.0]),
+    ...         "src_grid_dims": ("src_grid_rank", [3]),
+    ...         "dst_grid_dims": ("dst_grid_rank", [2]),
+    ...     }
+    ... )
+    >>> dataset = xr.Dataset({"t": ("cell", [1.0, 3.0, 7.0])})
+    >>> he.regrid(dataset, weights, target_dims=["station"])["t"].values.tolist()
+    [2.0, 7.0]
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     rule: Missing = choice(Missing, "missing", missing)
     if not 0 <= number("least", least, "a number from 0 to 1") <= 1:

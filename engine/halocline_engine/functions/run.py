@@ -1,45 +1,4 @@
-"""Run a stencil program on a dataset and return the dataset of what it writes.
-
-`program` is a text or a `Stencil`; `name`, `externals`, `dtypes` and `target` are those of
-`stencil`. `dataset` is an xarray.Dataset, or the path of a Zarr store or a NetCDF file, whose
-values are decoded as xarray does; types are never cast.
-
-`fields` maps fields of the program to variables (default: the same name). A field that is
-written becomes a variable of the result: with the old values where nothing is written if the
-dataset has that variable, else created, and NaN there (0 where the type has no NaN). A
-variable that lacks an axis of a field that is only read is repeated along it. `axes` maps I,
-J and K to dimensions (None: there is no such axis); left out, it comes from CF attributes or
-from dimensions called x, y and z. Without K the program runs on one level, if it needs no
-more. Dimensions that the program does not use are looped over.
-
-`boundary` maps dimensions of I, J and K to what lies beyond their ends, either for both or as
-{"low": ..., "high": ...}: "edge" (the last cell again), "reflect" (mirrored at the last cell,
-which is not repeated), "extrapolate" (linear), {"constant": value}, "periodic" (both ends), or
-"none", which is the default: cells whose stencil leaves the data are not computed and keep
-their old value, which is NaN in a created variable. It holds for all fields, before each step.
-
-The program is run `steps` times. `feedback` maps an output to the input that gets its values
-before the next step; the output keeps the input's values where nothing is written. Fields that
-are written in place go on by themselves. Any other output holds what the last step wrote.
-
-`chunks` are block sizes by dimension (default: planned from memory; K is never split). `order` is
-how blocks follow each other: in "row"s, down "column"s of them, in columns that turn ("zigzag") or
-in "tiles", while a cache of decoded chunks keeps what they share; "auto" takes columns as wide as
-the memory allows. `options` makes choices otherwise than the plan: `Options(memory=...)` are the
-bytes that the blocks of a process may take, with what this process holds of results and passes,
-`device_memory` those on its device, and `cache` those of decoded chunks, 0 for none. What cannot
-fit is refused. `cluster` is None for this process, a number of worker processes to start on this
-machine, the address of a Dask scheduler, or a `distributed.Client`; workers on other machines must
-see the paths. `output` is where a Zarr store is made: it appears when it is complete, or not at
-all; without it the result is in memory. In `workspace` each finished pass over the data is kept,
-and a run of the same job with the same workspace goes on from the newest one; `attempt` keeps the
-files of two runs apart. `on_event` is called with events of `distribute.tasks.events`, and
-`cancelled` is asked again and again whether to stop, which raises `CancelledError`.
-
-The result has the coordinates and attributes of the dataset and a line in `history`. It is the
-same, bit for bit, for any blocks, steps per pass and workers on one target. Raises a
-`ProgramError`, `RequestError` or `CapacityError` before anything is read or written.
-"""
+"""Stencil programs on datasets."""
 
 from __future__ import annotations
 
@@ -68,8 +27,10 @@ from halocline_engine.distribute.stencils.run import launch
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError
+from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 from halocline_engine.functions.stencil import Stencil
+from halocline_engine.language.python.sources import ProgramLike
 from halocline_engine.program import Compiled, compile_program, fingerprint
 
 if TYPE_CHECKING:
@@ -84,8 +45,9 @@ _REASON = "blocks are read, computed and written pass by pass"
 _Cluster: TypeAlias = "int | str | Client | None"
 
 
+@documented
 def run(
-    program: str | Stencil,
+    program: ProgramLike | Stencil,
     dataset: xr.Dataset | str | Path,
     *,
     fields: Mapping[str, str] | None = None,
@@ -109,7 +71,95 @@ def run(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Run a stencil program on a dataset and return the dataset of what it writes."""
+    """Run a stencil program on a dataset.
+
+    Parameters
+    ----------
+    program : str, path, function or Stencil
+        Program text, the path of a `.py` file, a Python function (taken as its source, with the
+        constants and functions that it refers to; never executed), or a compiled stencil.
+    %(dataset)s
+    fields : mapping of str to str, optional
+        Variables by field of the program; by default the variable of the same name. A field that is
+        written becomes a variable of the result. A variable that lacks an axis of a field that is
+        only read is repeated along it.
+    scalars : mapping of str to number, optional
+        Values of the scalar parameters.
+    externals : mapping of str to number, optional
+        Values of the names that the program imports from `__externals__`.
+    dtypes : mapping of str to dtype, optional
+        Types that the annotations of the program give as names.
+    name : str, optional
+        Name of the stencil, if the text has several.
+    axes : mapping of str to str or None, optional
+        Dimensions that are I, J and K; None if there is no such axis. By default they follow from
+        CF attributes, or from dimensions called x, y and z. Other dimensions are looped over.
+    boundary : mapping of str to str or mapping, optional
+        What lies beyond the ends of a dimension, for both ends or as ``{'low': ..., 'high': ...}``:
+        'edge' (the last cell), 'reflect' (mirrored at the last cell, which is not repeated),
+        'extrapolate' (linear), ``{'constant': value}``, 'periodic' (both ends), or 'none', the
+        default: cells whose stencil leaves the data are not computed. It applies to all fields,
+        before each step.
+    steps : int, default: 1
+        Number of times the program is run.
+    feedback : mapping of str to str, optional
+        Inputs by the output that becomes them in the next step. The output keeps the values of the
+        input where nothing is written. Fields that are updated in place need none.
+    order : {'auto', 'row', 'column', 'zigzag', 'tiles'}, default: 'auto'
+        Order of the blocks, which share decoded chunks through a cache. 'auto' takes columns as
+        wide as the memory allows.
+    %(execution)s
+    workspace : path, optional
+        Folder that keeps each finished pass. The same job with the same workspace resumes from the
+        last one.
+    attempt : int, default: 0
+        Number that keeps apart the files of several runs in one workspace.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variables of all fields that are written, with the coordinates and attributes of the dataset
+        and a line in `history`. Cells that are not computed keep the values of the dataset's
+        variable, or are NaN (0 in types without NaN) if it has none.
+
+    Raises
+    ------
+    ProgramError
+        The program is wrong; the message shows the line.
+    %(errors)s
+
+    See Also
+    --------
+    stencil : The same programs on arrays.
+
+    Notes
+    -----
+    The result has the same bits for any blocks, steps per pass and workers on one target. K is
+    never split into blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> program = '''
+    ... def smooth(t: Field[float], s: Field[float], *, weight: float):
+    ...     with computation(PARALLEL), interval(...):
+    ...         s = t + weight * (t[-1, 0, 0] - 2.0 * t + t[1, 0, 0])
+    ... '''
+    >>> dataset = xr.Dataset({"t": (("y", "x"), [[0.0, 0.0, 4.0, 0.0]])})
+    >>> result = he.run(
+    ...     program,
+    ...     dataset,
+    ...     scalars={"weight": 0.25},
+    ...     boundary={"x": "periodic"},
+    ...     steps=2,
+    ...     feedback={"s": "t"},
+    ... )
+    >>> result["s"].values.tolist()
+    [[0.5, 1.0, 1.5, 1.0]]
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     options = options_of(options)
     check_threads(options, cluster)
@@ -136,10 +186,6 @@ def run(
         return launch(checked, pool, execution.tell, cancelled, options, _REASON)
 
 
-# What users read about `run` is long, and stands at the head of this file.
-run.__doc__ = __doc__
-
-
 def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
     """Return the pool of a scheduler that runs already; None where none was named."""
     if cluster is None or isinstance(cluster, Integral):
@@ -159,7 +205,7 @@ def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options
 
 
 def _compile(
-    program: str | Stencil,
+    program: ProgramLike | Stencil,
     name: str | None,
     externals: Mapping[str, Any] | None,
     dtypes: Mapping[str, Any] | None,

@@ -1,50 +1,4 @@
-"""Solve systems of equations that a dataset holds: banded ones along a dimension, and trees.
-
-`tridiagonal` solves, for each row i along `dim` and every point of the other dimensions of `rhs`::
-
-    lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = rhs[i]
-
-`lower`, `diagonal`, `upper` and `rhs` name variables of one type, float32 or float64, which have
-`dim`; the bands may lack other dimensions of `rhs`, and are repeated along them. Bands that have no
-other dimension are eliminated once. lower at the first row and upper at the last are not looked at,
-unless the system is `periodic`, where they couple both ends. `dim` may stand anywhere among the
-dimensions and may be chunked in the store. Systems of 2048 rows and more are solved by the
-partition method, and their rows may be spread over blocks: `chunks` along `dim` are rounded up to
-whole pieces of 1024 rows. Shorter systems are solved whole.
-
-`pentadiagonal` has `second_lower`, which multiplies x[i-2], and `second_upper`, which multiplies
-x[i+2], besides. Elements that would lie outside of the matrix are not looked at.
-
-`factor` eliminates tridiagonal matrices once, and `solve` solves for right-hand sides with what it
-returned: for one, or for several in a sequence, whose solutions are called `<rhs>_<name>`. The
-right-hand sides may have more dimensions than the matrices. The result of `factor` has the
-variables "factor_lower", "factor_reciprocal", "factor_upper" and "factor_status", and for
-`periodic` matrices "factor_column" and "factor_share"; it may be stored. The bits are those of
-`tridiagonal` on the targets 'reference' and 'cpu', but for systems that are long.
-
-`tree` solves symmetric systems on trees, which lie one behind the other as a CF contiguous ragged
-array: `row_size` names the count variable, with the attribute `sample_dimension`. For each node i
-with the parent p::
-
-    diagonal[i] x[i] + upper[i] x[p] + sum over children k: upper[k] x[k] = rhs[i]
-
-`parent` counts from 0 in each cell, and is -1 (or the node itself) at the root, whose `upper` is
-not looked at. Nodes may stand in any order. `diagonal`, `upper` and `rhs` may have more dimensions.
-Raises `FieldError` where a cell is not one tree. A cell whose root has a zero diagonal is skipped:
-its solution is its right-hand side.
-
-Systems should be diagonally dominant, or be solved with `pivoting` (banded ones, each of them whole
-in a block), which exchanges rows where an element below the pivot is larger. The result has
-the solution under `name`, on the dimensions of `rhs`, and under `name` + "_status" a byte for each
-system, which says what is wrong with it (see `flag_meanings`; 0 is well); a bad system spoils no
-other. With `residual`, `name` + "_residual" holds the largest |A x - rhs| over the largest
-|A| |x| + |rhs| of each system, which is about the rounding unit where all is well.
-
-`dataset`, `target`, `chunks`, `cluster`, `output`, `on_event`, `cancelled` and `options` are those
-of `run`; `chunks` of a tree's cells count cells. A system is solved in the same way in whatever
-block it is, so the result does not depend on blocks and workers, bit for bit, on one target. Raises
-a `RequestError` or `CapacityError` before anything is written.
-"""
+"""Systems of equations in datasets: banded ones along a dimension, and trees."""
 
 from __future__ import annotations
 
@@ -77,6 +31,7 @@ from halocline_engine.distribute.solves.request import (
 )
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 
 if TYPE_CHECKING:
@@ -89,6 +44,7 @@ _EACH = "each right-hand side has a pass"
 _PASSES = "the rows are spread over blocks, whose ends are solved for in between"
 
 
+@documented
 def tridiagonal(
     dataset: xr.Dataset | str | Path,
     *,
@@ -110,7 +66,68 @@ def tridiagonal(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Solve tridiagonal systems along a dimension; see the head of the module."""
+    """Solve tridiagonal systems along a dimension.
+
+    For each row i along `dim` and every point of the other dimensions of `rhs`::
+
+        lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = rhs[i]
+
+    Parameters
+    ----------
+    %(dataset)s
+    lower, diagonal, upper : str
+        Variables of the bands, float32 or float64, along `dim`. They are repeated along dimensions
+        of `rhs` that they lack. `lower` of the first row and `upper` of the last are ignored unless
+        the system is periodic.
+    rhs : str
+        Variable of the right-hand sides, of the same type.
+    dim : str
+        Dimension of the rows, anywhere among the dimensions; it may be chunked in the store.
+    periodic : bool, default: False
+        Whether `lower` of the first row and `upper` of the last couple both ends.
+    pivoting : bool, default: False
+        Whether to exchange rows where an element below the pivot is larger, for systems that are
+        not diagonally dominant. Such systems are solved whole in a block.
+    residual : bool, default: False
+        Whether to return the residual of each system.
+    name : str, default: 'solution'
+        Name of the solution.
+    %(execution)s
+
+    Returns
+    -------
+    xarray.Dataset
+        Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
+        system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
+        With `residual`, ``<name>_residual`` holds the largest |A x - rhs| over the largest
+        |A| |x| + |rhs| of each system.
+
+    Raises
+    ------
+    %(errors)s
+
+    See Also
+    --------
+    factor, solve : Systems whose matrix stays the same.
+
+    Notes
+    -----
+    Systems of up to 2047 rows are solved by the algorithm of Thomas, longer ones by the partition
+    method of Wang (1981) in fixed pieces of 1024 rows, which blocks and workers may share. The
+    result has the same bits for any blocks and workers on one target.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> bands = {"a": [0.0, 1.0, 1.0], "b": [4.0, 4.0, 4.0], "c": [1.0, 1.0, 0.0]}
+    >>> dataset = xr.Dataset({name: ("z", values) for name, values in bands.items()})
+    >>> dataset["d"] = ("z", [5.0, 6.0, 5.0])
+    >>> result = he.tridiagonal(dataset, lower="a", diagonal="b", upper="c", rhs="d", dim="z")
+    >>> result["solution"].values.round(12).tolist()
+    [1.0, 1.0, 1.0]
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     check_flags(periodic=periodic, pivoting=pivoting, residual=residual)
     request = BandedRequest(
@@ -130,6 +147,7 @@ def tridiagonal(
         return execution.run(job, pool, reason)
 
 
+@documented
 def pentadiagonal(
     dataset: xr.Dataset | str | Path,
     *,
@@ -152,7 +170,57 @@ def pentadiagonal(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Solve pentadiagonal systems along a dimension; see the head of the module."""
+    """Solve pentadiagonal systems along a dimension.
+
+    For each row i along `dim` and every point of the other dimensions of `rhs`::
+
+        second_lower[i] x[i-2] + lower[i] x[i-1] + diagonal[i] x[i]
+            + upper[i] x[i+1] + second_upper[i] x[i+2] = rhs[i]
+
+    Parameters
+    ----------
+    %(dataset)s
+    second_lower, lower, diagonal, upper, second_upper : str
+        Variables of the bands, float32 or float64, along `dim`. They are repeated along dimensions
+        of `rhs` that they lack. Elements outside the matrix are ignored.
+    rhs : str
+        Variable of the right-hand sides, of the same type.
+    dim : str
+        Dimension of the rows, anywhere among the dimensions; it may be chunked in the store.
+    pivoting : bool, default: False
+        Whether to exchange rows where an element below the pivot is larger, for systems that are
+        not diagonally dominant.
+    residual : bool, default: False
+        Whether to return the residual of each system.
+    name : str, default: 'solution'
+        Name of the solution.
+    %(execution)s
+
+    Returns
+    -------
+    xarray.Dataset
+        Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
+        system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
+        With `residual`, ``<name>_residual`` holds the largest |A x - rhs| over the largest
+        |A| |x| + |rhs| of each system.
+
+    Raises
+    ------
+    %(errors)s
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> bands = {name: ("z", [1.0] * 5) for name in ("a2", "a1", "c1", "c2")}
+    >>> dataset = xr.Dataset(bands | {"b": ("z", [6.0] * 5)})
+    >>> dataset["d"] = ("z", [8.0, 9.0, 10.0, 9.0, 8.0])
+    >>> names = {"second_lower": "a2", "lower": "a1", "upper": "c1", "second_upper": "c2"}
+    >>> result = he.pentadiagonal(dataset, diagonal="b", rhs="d", dim="z", **names)
+    >>> result["solution"].values.round(12).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0]
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     check_flags(pivoting=pivoting, residual=residual)
     request = BandedRequest(
@@ -169,6 +237,7 @@ def pentadiagonal(
     return execution.run_once(partial(solve_job, checked), _REASON)
 
 
+@documented
 def factor(
     dataset: xr.Dataset | str | Path,
     *,
@@ -186,7 +255,41 @@ def factor(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Eliminate tridiagonal matrices once, for `solve`; see the head of the module."""
+    """Factor tridiagonal matrices, for `solve`.
+
+    Parameters
+    ----------
+    %(dataset)s
+    lower, diagonal, upper : str
+        Variables of the bands, float32 or float64, along `dim`.
+    dim : str
+        Dimension of the rows, anywhere among the dimensions; it may be chunked in the store.
+    periodic : bool, default: False
+        Whether `lower` of the first row and `upper` of the last couple both ends.
+    %(execution)s
+
+    Returns
+    -------
+    xarray.Dataset
+        `factor_lower`, `factor_reciprocal`, `factor_upper` and `factor_status`, and for periodic
+        matrices `factor_column` and `factor_share`. It may be stored.
+
+    Raises
+    ------
+    %(errors)s
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> bands = {"a": [0.0, 1.0, 1.0], "b": [4.0, 4.0, 4.0], "c": [1.0, 1.0, 0.0]}
+    >>> dataset = xr.Dataset({name: ("z", values) for name, values in bands.items()})
+    >>> factors = he.factor(dataset, lower="a", diagonal="b", upper="c", dim="z")
+    >>> sides = xr.Dataset({"d": (("x", "z"), [[5.0, 6.0, 5.0], [10.0, 12.0, 10.0]])})
+    >>> he.solve(sides, factors, rhs="d")["solution"].values.round(12).tolist()
+    [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     check_flags(periodic=periodic)
     request = FactorRequest(
@@ -200,6 +303,7 @@ def factor(
     return execution.run_once(partial(factor_job, checked), _REASON)
 
 
+@documented
 def solve(
     dataset: xr.Dataset | str | Path,
     factors: xr.Dataset | str | Path,
@@ -215,7 +319,39 @@ def solve(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Solve tridiagonal systems whose matrices `factor` eliminated; see the head of the module."""
+    """Solve tridiagonal systems whose matrices `factor` has factored.
+
+    Parameters
+    ----------
+    %(dataset)s
+    factors : xarray.Dataset or path
+        Result of `factor`.
+    rhs : str or sequence of str
+        Variables of the right-hand sides, which may have more dimensions than the matrices.
+    name : str, default: 'solution'
+        Name of the solution of one right-hand side, or suffix of several: ``<rhs>_<name>``.
+    %(execution)s
+
+    Returns
+    -------
+    xarray.Dataset
+        Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
+        system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
+
+    Raises
+    ------
+    %(errors)s
+
+    Notes
+    -----
+    On the targets 'cpu' and 'reference' the bits are those of `tridiagonal` for systems of up to
+    2047 rows.
+
+    Examples
+    --------
+    See `factor`.
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     request = SolveRequest(
         names=solution_names(rhs, name),
@@ -230,6 +366,7 @@ def solve(
         return execution.run(job, pool, reason)
 
 
+@documented
 def tree(
     dataset: xr.Dataset | str | Path,
     *,
@@ -248,7 +385,61 @@ def tree(
     cancelled: Callable[[], bool] | None = None,
     options: Options | None = None,
 ) -> xr.Dataset:
-    """Solve systems on trees; see the head of the module."""
+    """Solve symmetric systems on trees in a contiguous ragged array.
+
+    For each node i with parent p::
+
+        diagonal[i] x[i] + upper[i] x[p] + sum over children k: upper[k] x[k] = rhs[i]
+
+    Parameters
+    ----------
+    %(dataset)s
+    diagonal, upper, rhs : str
+        Variables along the nodes, float32 or float64, possibly with further dimensions.
+    parent : str
+        Variable of the parents: indices within the cell, from 0; -1, or the node itself, at the
+        root, whose `upper` is ignored. Nodes may be in any order.
+    row_size : str
+        Count variable of the ragged array, with the attribute `sample_dimension`.
+    name : str, default: 'solution'
+        Name of the solution.
+    %(execution)s
+
+    Returns
+    -------
+    xarray.Dataset
+        Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
+        system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
+        A cell whose root has a zero diagonal is skipped: its solution is its right-hand side.
+
+    Raises
+    ------
+    FieldError
+        A cell is not one tree.
+    %(errors)s
+
+    Notes
+    -----
+    The method is that of Hines (1984). `chunks` of the cells count cells.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> dataset = xr.Dataset(
+    ...     {
+    ...         "d": ("node", [3.0, 2.0, 2.0]),
+    ...         "u": ("node", [0.0, -1.0, -1.0]),
+    ...         "parent": ("node", [-1, 0, 0]),
+    ...         "b": ("node", [1.0, 1.0, 1.0]),
+    ...         "count": ("cell", [3], {"sample_dimension": "node"}),
+    ...     }
+    ... )
+    >>> names = {"diagonal": "d", "upper": "u", "parent": "parent", "rhs": "b"}
+    >>> he.tree(dataset, row_size="count", **names)["solution"].values.tolist()
+    [1.0, 1.0, 1.0]
+
+    """
     execution = Execution(target, mode, cluster, on_event, cancelled, options)
     request = TreeRequest(
         variables=(diagonal, upper, rhs),

@@ -1,4 +1,4 @@
-"""Stencils on arrays, with GT4Py's calling convention."""
+"""Stencil programs on arrays, called as GT4Py's are."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.binding import Call, Origin, bind
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
+from halocline_engine.language.python.sources import ProgramLike
 from halocline_engine.program import Compiled, compile_program
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.tune import Tuning
@@ -32,7 +33,7 @@ _LONGEST = 3600.0
 
 
 def stencil(
-    text: str,
+    program: ProgramLike,
     *,
     name: str | None = None,
     externals: Mapping[str, Any] | None = None,
@@ -41,19 +42,65 @@ def stencil(
     tune: TuneMode = "cached",
     tune_seconds: float = 20.0,
 ) -> Stencil:
-    """Compile the text of a stencil program.
+    """Compile a stencil program for calls on arrays.
 
-    `name` chooses among several stencils in the text, `externals` gives values to the names that
-    are imported from `__externals__`, `dtypes` to dtypes that are written as names, and `target` is
-    "auto", "cuda", "cpu" or "reference". Raises `ProgramError` with the place in the text.
+    Parameters
+    ----------
+    program : str, path or function
+        Program text, the path of a `.py` file, or a Python function (taken as its source, with the
+        constants and functions that it refers to; never executed).
+    name : str, optional
+        Name of the stencil, if the text has several.
+    externals : mapping of str to number, optional
+        Values of the names that the program imports from `__externals__`.
+    dtypes : mapping of str to dtype, optional
+        Types that the annotations of the program give as names.
+    target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
+        What computes: generated CUDA, compiled loops on the processor, or NumPy. 'auto' is 'cuda'
+        where there is a GPU, otherwise 'cpu'.
+    tune : {'cached', 'measure', 'off'}, default: 'cached'
+        Choice of tiles on 'cuda', which changes no bit of a result: the fastest known for such a
+        call on such a device if it was measured before, a measurement during the first calls, or
+        those of the cost model.
+    tune_seconds : float, default: 20.0
+        Limit of 'measure' for each kind of call.
 
-    `tune` is for "cuda", and changes no bit of a result: with "cached", code runs in the shape that
-    was measured as the best for such a call on such a device, if it was measured before; "off" is
-    for the usual shape always; with "measure", what is not known is found out beside the first
-    calls, in `tune_seconds` at most for each kind of call. `Stencil.tune` does it at once.
+    Returns
+    -------
+    Stencil
+        The compiled stencil, which is called on arrays.
+
+    Raises
+    ------
+    ProgramError
+        The program is wrong; the message shows the line.
+    ArgumentError
+        Another argument is wrong.
+
+    See Also
+    --------
+    run : The same programs on datasets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halocline_engine as he
+    >>> program = '''
+    ... def difference(a: Field[float], b: Field[float]):
+    ...     with computation(PARALLEL), interval(...):
+    ...         b = a[1, 0, 0] - a[-1, 0, 0]
+    ... '''
+    >>> difference = he.stencil(program, target="reference")
+    >>> a, b = np.arange(5.0).reshape(5, 1, 1) ** 2, np.zeros((5, 1, 1))
+    >>> difference(a, b, origin=(1, 0, 0), domain=(3, 1, 1))
+    >>> b.ravel().tolist()
+    [0.0, 4.0, 8.0, 12.0, 0.0]
+
     """
     _check_tuning(tune, tune_seconds)
-    compiled = compile_program(text, name=name, externals=externals, dtypes=dtypes, target=target)
+    compiled = compile_program(
+        program, name=name, externals=externals, dtypes=dtypes, target=target
+    )
     artifact = compiled.artifact
     if isinstance(artifact, Adjustable):
         compiled = replace(compiled, artifact=artifact.tuned(tune, tune_seconds))
@@ -61,16 +108,15 @@ def stencil(
 
 
 class Stencil:
-    """A compiled stencil that is called on arrays.
+    """A compiled stencil, as `stencil` returns it.
 
-    It is called as GT4Py's stencils are: fields and scalars by position in the order of the text
-    or by name; `origin` is the index of the domain's first point, as a triple for all fields, as
-    the K part alone, or as a mapping from field names (and "_all_" for the rest); an array may
-    bring its own as `__gt_origin__`. `domain` is the number of points along I, J and K; left out,
-    it is the largest one for which the arrays hold what is read. Points outside the domain are
-    never written. All checks are made on every call.
+    It can be pickled, and is loaded again where it arrives.
 
-    A stencil is picklable, and then loads again where it arrives.
+    Attributes
+    ----------
+    compiled : Compiled
+        Program, schedule and generated code.
+
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -87,7 +133,27 @@ class Stencil:
     ) -> None:
         """Run once on arrays; written fields are changed in place.
 
-        Raises `ArgumentError` and `FieldError` before anything is changed.
+        Parameters
+        ----------
+        *args, **kwargs : array or number
+            Fields and scalars, by position in the order of the program or by name. Arrays are NumPy
+            or CuPy arrays (on 'cuda') of any strides.
+        origin : tuple of int or mapping of str to tuple, optional
+            Index of the first point of the domain, for all fields or by field, with '_all_' for the
+            others. An array may have its own as `__gt_origin__`.
+        domain : tuple of int, optional
+            Number of points along I, J and K; by default the most for which the arrays hold what is
+            read.
+
+        Raises
+        ------
+        ArgumentError, FieldError
+            An argument is wrong. Nothing has been changed. Every call is checked.
+
+        Examples
+        --------
+        See `stencil`.
+
         """
         compiled = self.compiled
         call = bind(
@@ -110,13 +176,54 @@ class Stencil:
         domain: Sequence[int] | None = None,
         **kwargs: object,
     ) -> dict[str, object]:
-        """Make steps on arrays, each from what the last one wrote; return each field's array.
+        """Run several steps on arrays, each on the result of the previous one.
 
-        `feedback` says which field is the next step's input: {"v": "u"}. The two exchange their
-        arrays after every step, but not after the last one. Boundaries stay as they are in each
-        array. The other arguments are those of a call. A device is asked once for many steps.
+        Parameters
+        ----------
+        steps : int
+            Number of steps.
+        *args, **kwargs : array or number
+            Fields and scalars, by position in the order of the program or by name. Arrays are NumPy
+            or CuPy arrays (on 'cuda') of any strides.
+        feedback : mapping of str to str
+            Inputs by the output that becomes them in the next step: ``{'v': 'u'}``. The two
+            exchange arrays after every step but the last. Points outside the domain stay as they
+            are in each array.
+        origin : tuple of int or mapping of str to tuple, optional
+            Index of the first point of the domain, for all fields or by field, with '_all_' for the
+            others. An array may have its own as `__gt_origin__`.
+        domain : tuple of int, optional
+            Number of points along I, J and K; by default the most for which the arrays hold what is
+            read.
 
-        Raises `ArgumentError` and `FieldError` before anything is changed.
+        Returns
+        -------
+        dict of str to array
+            The array of each field after the last step.
+
+        Raises
+        ------
+        ArgumentError, FieldError
+            An argument is wrong. Nothing has been changed.
+
+        Notes
+        -----
+        On 'cuda' many steps are one launch of a CUDA graph.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import halocline_engine as he
+        >>> program = '''
+        ... def double(u: Field[float], v: Field[float]):
+        ...     with computation(PARALLEL), interval(...):
+        ...         v = 2.0 * u
+        ... '''
+        >>> double = he.stencil(program, target="reference")
+        >>> u, v = np.ones((2, 1, 1)), np.zeros((2, 1, 1))
+        >>> float(double.repeat(5, u, v, feedback={"v": "u"})["v"][0, 0, 0])
+        32.0
+
         """
         program = self.compiled.program
         _check_steps(steps, feedback, {field.name for field in program.fields})
@@ -160,12 +267,33 @@ class Stencil:
         domain: Sequence[int] | None = None,
         **kwargs: object,
     ) -> Tuning | None:
-        """Find out which code is the fastest for calls like this one, and use and keep it.
+        """Measure which tiles are fastest for calls like this one, and use and store them.
 
-        It takes `seconds` at most; no array is changed. The other arguments are those of a call.
-        None where there is nothing to find out: no points, or arrays that share memory.
+        Parameters
+        ----------
+        *args, **kwargs : array or number
+            Fields and scalars, by position in the order of the program or by name. Arrays are NumPy
+            or CuPy arrays (on 'cuda') of any strides.
+        seconds : float, default: 20.0
+            Limit of the measurement.
+        origin : tuple of int or mapping of str to tuple, optional
+            Index of the first point of the domain, for all fields or by field, with '_all_' for the
+            others. An array may have its own as `__gt_origin__`.
+        domain : tuple of int, optional
+            Number of points along I, J and K; by default the most for which the arrays hold what is
+            read.
 
-        Raises `ArgumentError` where the target is not "cuda", and what a call raises.
+        Returns
+        -------
+        Tuning or None
+            What was measured; None if there is nothing to measure: no points, or arrays that share
+            memory. No array is changed.
+
+        Raises
+        ------
+        ArgumentError, FieldError
+            The target is not 'cuda', or an argument is wrong.
+
         """
         _check_tuning("measure", seconds)
         executable = self._load()
@@ -185,35 +313,47 @@ class Stencil:
 
     @property
     def name(self) -> str:
-        """The name of the stencil in its text."""
+        """Name of the stencil in the program."""
         return self.compiled.program.name
 
     @property
     def target(self) -> str:
-        """The target that it was compiled for: "cuda", "cpu" or "reference"."""
+        """Target that it is compiled for: 'cuda', 'cpu' or 'reference'."""
         return self.compiled.target
 
     @property
     def extents(self) -> dict[str, Extent]:
-        """What each field must hold around the domain: ((i-, i+), (j-, j+), (k-, k+)).
+        """Extents of each field around the domain: ((i-, i+), (j-, j+), (k-, k+)).
 
-        Negative numbers lie before the domain, positive ones after; along K they are relative to
-        the first and the last level, and (1, 0) says that the first level is never touched.
+        Negative numbers are points before the domain, positive ones after. Along K they are
+        relative to the first and the last level; (1, 0) means that the first level is not read.
         """
         return dict(self.compiled.facts.fields)
 
     @property
     def source(self) -> str:
-        """The generated code."""
+        """Generated code."""
         return self.compiled.artifact.source
 
     def show(self, stage: Literal["ir", "schedule", "kernel"]) -> str:
-        """Return the program as it is after one stage of the compiler, as text.
+        """Return the program after a stage of the compiler, as text.
 
-        On "cuda" the schedule says how kernels are cut, for each kind of call that was made, and
-        whether that is as usual or as it was measured, with the gain. On both it draws in which
-        order loops or blocks go through points that others read again, where there is more of them
-        than caches hold, and what a cache holds on the way.
+        Parameters
+        ----------
+        stage : {'ir', 'schedule', 'kernel'}
+            The intermediate representation; the kernels with their temporaries, tiles and order of
+            loops or blocks; or the generated code.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        ArgumentError
+            The stage is unknown.
+
         """
         if text("stage", stage, "the name of a stage") == "ir":
             return show(self.compiled.program)

@@ -1,4 +1,4 @@
-"""Choices that a run makes by itself, and its caller may make otherwise."""
+"""Options of a job: limits, and choices that otherwise follow from the plan."""
 
 from __future__ import annotations
 
@@ -40,23 +40,22 @@ class Options:
     device_memory : int, optional
         Bytes that the blocks of one process may take on its device.
     share : float, default: 1.0
-        Part of the memory that is free which the run may take, for runs that share it with others.
+        Share of the free memory that the job may take.
     cache : int, optional
         Bytes of decoded chunks that a process keeps; 0 keeps none.
     threads : int, optional
-        Blocks that this process has at hand. Products and clusters refuse it.
+        Blocks that this process works on at a time. Products and clusters refuse it.
     pipeline_depth : int, optional
         Blocks that overlap in a pipeline through the device of a process; 0 for no pipeline.
     compressed : bool, default: True
         Whether results are compressed.
     direct_io : bool, optional
-        Whether plain files go straight between a store and a device. By default those of a gigabyte
-        and more do where there is room.
+        Whether plain files move directly between a store and a device. By default those of a
+        gigabyte and more do, if there is room.
     device_decoding : bool, optional
         Whether compressed chunks are decoded on a device, which needs nvCOMP. By default LZ4 is,
-        whose streams are checked there before. With True Zstandard is as well: its chunks must be
-        known to be whole, as a damaged one may be read as anything, or stop the device for this
-        process.
+        whose streams are checked there first. True adds Zstandard, for chunks known to be intact: a
+        corrupt one may decode to anything, or make the device unusable for this process.
     program_size : int, optional
         Largest program that is compiled, in terms: nodes of expressions and assignments, and 40 for
         a branch, 100 for a loop over an interval, 10 for each array in it.
@@ -65,6 +64,12 @@ class Options:
     ------
     ArgumentError
         A number is out of range, or a switch neither True nor False.
+
+    Examples
+    --------
+    >>> import halocline_engine as he
+    >>> he.Options(memory=2**30, compressed=False).memory
+    1073741824
 
     """
 

@@ -280,10 +280,29 @@ def plans_of(given: object) -> PlanCache:
 
 
 class PlanCache:
-    """Plans by `plan_key`, and other things by `content_key`.
+    """A cache of analysed indices, weights and meshes, for calls that share them.
 
-    Those used longest ago go first when all hold more than `most` bytes. Raises `ArgumentError`
-    where that is no whole number.
+    Parameters
+    ----------
+    most : int, default: 2**30
+        Bytes that it holds at most; what was used longest ago goes first.
+
+    Raises
+    ------
+    ArgumentError
+        `most` is not a whole number.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline_engine as he
+    >>> plans = he.PlanCache()
+    >>> dataset = xr.Dataset({"t": ("cell", [1.0, 2.0]), "at": ("point", [1])})
+    >>> for _ in range(2):
+    ...     result = he.gather(dataset, source="t", index="at", dim="cell", plans=plans)
+    >>> result["gathered"].values.tolist()
+    [2.0]
+
     """
 
     def __init__(self, most: int = 2**30) -> None:
