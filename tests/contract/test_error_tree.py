@@ -26,6 +26,7 @@ CODES = {
     "TypeRuleError": "program-type",
     "DependenceError": "program-dependence",
     "LimitError": "program-limit",
+    "SourceError": "program-source",
     "RequestError": "request",
     "ArgumentError": "argument",
     "FieldError": "field",
@@ -93,7 +94,9 @@ def badly_worded(text: str) -> bool:
 def full(kind: type[HaloclineError]) -> HaloclineError:
     """Make an error with every field set."""
     if issubclass(kind, ProgramError):
-        return kind("No.", hint="Yes.", rule="r", line=3, column=4, excerpt="a = b\n    ^")
+        error = kind("No.", hint="Yes.", rule="r", line=3, column=4, excerpt="a = b\n    ^")
+        error.file, error.file_line = "program.py", 7
+        return error
     if issubclass(kind, CapacityError):
         return kind("No.", hint="Yes.", needed=5, available=4)
     return kind("No.", hint="Yes.")
@@ -154,4 +157,6 @@ def test_bad_wording_is_found() -> None:
 
 
 def test_a_printed_program_error_names_the_place_and_the_way_out() -> None:
-    assert str(full(ProgramError)) == "line 3, column 4: No.\na = b\n    ^\nYes."
+    assert str(full(ProgramError)) == (
+        "program.py, line 7, column 4: No.\na = b\n    ^\nYes."
+    )

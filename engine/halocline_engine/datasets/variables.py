@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from halocline_engine.analysis.named import near
 from halocline_engine.errors import FieldError
 
-__all__ = ["check_distinct", "is_distinct", "real_values", "variable_of"]
+__all__ = ["check_distinct", "is_distinct", "named_variable", "real_values", "variable_of"]
 
 
 def is_distinct(dataset: xr.Dataset, name: str) -> bool:
@@ -38,6 +39,16 @@ def variable_of(dataset: xr.Dataset, name: str) -> xr.DataArray:
     """Return a variable that is there; raises `FieldError` where it has a dimension twice."""
     check_distinct(dataset, name)
     return dataset[name]
+
+
+def named_variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
+    """Return a variable; raises `FieldError` where there is none, or it has a dimension twice."""
+    names = [str(one) for one in dataset.variables]
+    if name not in names:
+        raise FieldError(
+            f"The dataset has no variable '{name}'.", hint=near(name, names) or "Check the name."
+        )
+    return variable_of(dataset, name)
 
 
 def real_values(array: xr.DataArray) -> NDArray[np.float64]:

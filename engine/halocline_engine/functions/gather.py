@@ -2,61 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from halocline_engine.analysis.named import near
 from halocline_engine.arguments import number, place_of, sizes_by_name, text, whole
 from halocline_engine.datasets.names import result_name
-from halocline_engine.datasets.stores.provenance import (
-    coordinates_of,
-    coordinates_within,
-    with_history,
-)
-from halocline_engine.datasets.stores.source import Opened, native, open_source
-from halocline_engine.datasets.variables import variable_of
-from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.datasets.stores.source import native, open_source
+from halocline_engine.datasets.variables import named_variable
 from halocline_engine.distribute.jobs.reading import chunked
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options
-from halocline_engine.distribute.transfers.buckets_job import (
-    ExchangeRequest,
-    fits_whole,
-    names_moved,
-    run_exchange,
-)
 from halocline_engine.distribute.transfers.buckets_plan import Exchange
-from halocline_engine.distribute.transfers.job import (
-    Change,
-    Moving,
-    Request,
-    change_job,
-    check_memory,
-    check_storable,
-)
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
-from halocline_engine.kernels.indirect.apply import check_combinable
-from halocline_engine.kernels.indirect.indices import LEFT_OUT, check_whole, resolve
+from halocline_engine.functions.index_job import IndexJob, run_index_job
 from halocline_engine.kernels.indirect.plan import (
-    IndexPlan,
     PlanCache,
-    plan_key,
-    plan_transfer,
     plans_of,
 )
 from halocline_engine.kernels.indirect.problem import (
     Direction,
     Duplicates,
-    Index,
     Negative,
     OutOfRange,
     Policy,
@@ -68,11 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["gather", "scatter"]
 
-#: Bytes that an index takes while it is checked and analysed; an element that is named takes one.
-_BYTES_AN_INDEX = 48
-#: Indices that were made sure of before.
-_SURE = Policy(OutOfRange.MASK, duplicates=Duplicates.LAST)
-
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
@@ -81,19 +48,6 @@ class _Axes:
     batch: tuple[str, ...]
     elements: tuple[str, ...]
     values: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Job:
-    """An exchange of the variable `found` by `where`, and how it is to be done."""
-
-    opened: Opened
-    exchange: Exchange
-    found: xr.DataArray
-    where: xr.DataArray
-    chunks: Mapping[str, int]
-    output: Path | None
-    plans: PlanCache | None
 
 
 @documented
@@ -172,7 +126,7 @@ def gather(
     )
     _check_names(source, index, dim)
     opened = open_source(dataset)
-    found, where = _variable(opened, source), _variable(opened, index)
+    found, where = named_variable(opened.dataset, source), named_variable(opened.dataset, index)
     dims, named = _dims(found), _dims(where)
     if dim not in dims:
         raise _no_dimension(dim, source, dims)
@@ -201,8 +155,8 @@ def gather(
     )
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
     kept = None if plans is None else plans_of(plans)
-    job = _Job(opened, exchange, found, where, sizes, written, kept)
-    return _run(job, Execution(target, mode, cluster, on_event, cancelled, options))
+    job = IndexJob(opened, exchange, found, where, sizes, written, kept)
+    return run_index_job(job, Execution(target, mode, cluster, on_event, cancelled, options))
 
 
 @documented
@@ -281,7 +235,7 @@ def scatter(
     )
     _check_names(source, index, dim)
     opened = open_source(dataset)
-    found, where = _variable(opened, source), _variable(opened, index)
+    found, where = named_variable(opened.dataset, source), named_variable(opened.dataset, index)
     dims, named = _dims(found), _dims(where)
     for d in named:
         if d not in dims:
@@ -309,116 +263,8 @@ def scatter(
     )
     sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
     kept = None if plans is None else plans_of(plans)
-    job = _Job(opened, exchange, found, where, sizes, written, kept)
-    return _run(job, Execution(target, mode, cluster, on_event, cancelled, options))
-
-
-def _run(job: _Job, execution: Execution) -> xr.Dataset:
-    """Do an exchange whole where it fits, else, or where it is asked for, in buckets."""
-    exchange = job.exchange
-    source, index, name = exchange.names
-    _check_movable(source, job.found.dtype)
-    check_combinable(exchange.policy.duplicates, native(job.found.dtype))
-    _each_once(exchange.dims, name)
-    check_whole(job.where.dtype, index)
-    check_storable(exchange.dtype, source, job.output)
-    moved = names_moved(exchange, job.chunks)
-    what = f"{exchange.direction.value} of '{source}' by '{index}'"
-    with execution.pool() as (pool, chosen):
-        if not moved and fits_whole(exchange, pool, chosen, LocalPool().memory):
-            whole = change_job(_whole(job, what), pool, chosen)
-            return execution.run(whole, pool, "there is one pass")
-        frame = xr.Dataset(coords=_coordinates(job, None))
-        request = ExchangeRequest(
-            opened=job.opened,
-            exchange=exchange,
-            frame=with_history(frame, job.opened.dataset, what),
-            chunks=job.chunks,
-            output=job.output,
-            what=what,
-        )
-        return run_exchange(request, pool, chosen, execution.tell, execution.cancelled)
-
-
-def _whole(job: _Job, what: str) -> Request:
-    """Return the exchange as one change, with all indices resolved and analysed."""
-    exchange, found = job.exchange, job.found
-    sizes, (source, _, name) = exchange.sizes, exchange.names
-    places = _places(job)
-    taken = (*exchange.shared, exchange.dim) if exchange.gather else exchange.indexed
-    made = (*exchange.shared, *exchange.indexed) if exchange.gather else (exchange.dim,)
-    index, size, policy = places, exchange.size, exchange.policy
-    plain = None
-    if exchange.gather:
-        index = plain = resolve(places, size, policy, name=exchange.names[1])
-        outer = math.prod(sizes[d] for d in exchange.shared)
-        index, size, policy = _offset(plain, outer, size), outer * size, _SURE
-    coordinates = _coordinates(job, plain)
-    plan = _planned(job, index, size, policy)
-    change = Change(
-        variables=(source,),
-        result=name,
-        dtype=exchange.dtype,
-        own=exchange.own,
-        batch=exchange.batch,
-        taken=taken,
-        values=exchange.values,
-        made=made,
-        dims=exchange.dims,
-        operation=Moving(plan, exchange.fill),
-        attributes=found.attrs,
-    )
-    return Request(
-        opened=job.opened,
-        changes=(change,),
-        sizes=dict(sizes) if exchange.gather else {**sizes, exchange.dim: exchange.size},
-        frame=with_history(xr.Dataset(coords=coordinates), job.opened.dataset, what),
-        chunks=job.chunks,
-        output=job.output,
-        what=what,
-    )
-
-
-def _planned(job: _Job, index: NDArray[Any], size: int, policy: Policy) -> IndexPlan:
-    """Return the plan of these indices, from the cache where there is one."""
-    exchange = job.exchange
-    element = math.prod(exchange.sizes[d] for d in exchange.values) * job.found.dtype.itemsize
-    element, uses = max(1, element), math.prod(exchange.sizes[d] for d in exchange.batch)
-
-    def make() -> IndexPlan:
-        return plan_transfer(
-            exchange.direction, index, size, element, policy, uses=uses, name=exchange.names[1]
-        )
-
-    if job.plans is None:
-        return make()
-    key = plan_key(exchange.direction, index, size, element, policy, uses)
-    return job.plans.get(key, make)
-
-
-def _coordinates(job: _Job, plain: Index | None) -> dict[str, xr.DataArray]:
-    """Return the coordinates of a result, `plain` being the resolved indices of a gather.
-
-    Where they are not given, they are read if there is something to take by them and they fit.
-    """
-    exchange, found = job.exchange, job.found
-    if not exchange.gather:
-        return coordinates_within(found, [d for d in exchange.dims if d != exchange.dim])
-    dim, size = exchange.dim, int(job.where.size)
-    along = any(dim in item.dims for item in coordinates_of(found).values())
-    room = _BYTES_AN_INDEX * size <= LocalPool().memory
-    if plain is None and along and not exchange.shared and room:
-        plain = resolve(_places(job), exchange.size, exchange.policy, name=exchange.names[1])
-    return _gathered(found, job.where, dim, plain, exchange.shared)
-
-
-def _variable(opened: Opened, name: str) -> xr.DataArray:
-    names = [str(one) for one in opened.dataset.variables]
-    if name not in names:
-        raise FieldError(
-            f"The dataset has no variable '{name}'.", hint=near(name, names) or "Check the name."
-        )
-    return variable_of(opened.dataset, name)
+    job = IndexJob(opened, exchange, found, where, sizes, written, kept)
+    return run_index_job(job, Execution(target, mode, cluster, on_event, cancelled, options))
 
 
 def _dims(array: xr.DataArray) -> tuple[str, ...]:
@@ -436,27 +282,9 @@ def _check_names(source: object, index: object, dim: object) -> None:
         raise ArgumentError("Argument 'dim' must be the name of a dimension, got ''.")
 
 
-def _check_movable(name: str, dtype: np.dtype[Any]) -> None:
-    """Raise `FieldError` for values that are not equal numbers of bytes."""
-    if dtype.hasobject or dtype.kind == "T":
-        raise FieldError(
-            f"Variable '{name}' has values of type '{dtype}', which differ in size.",
-            hint="Convert texts with astype('U'), or other objects to numbers.",
-        )
-
-
 def _no_dimension(dim: str, name: str, dims: Sequence[str]) -> FieldError:
     has = ", ".join(f"'{one}'" for one in dims) or "none"
     return FieldError(f"Variable '{name}' has no dimension '{dim}'; it has {has}.")
-
-
-def _each_once(dims: Sequence[str], name: str) -> None:
-    twice = [dim for n, dim in enumerate(dims) if dim in dims[:n]]
-    if twice:
-        raise FieldError(
-            f"The result '{name}' would have the dimension '{twice[0]}' twice.",
-            hint="Rename a dimension of the index.",
-        )
 
 
 def _around(dims: tuple[str, ...], elements: tuple[str, ...]) -> _Axes:
@@ -485,41 +313,3 @@ def _filling(dtype: np.dtype[Any], fill: float | None) -> Any:
         if limits[0] <= fill <= limits[1]:
             return dtype.type(fill)
     raise ArgumentError(f"Argument 'fill' must be a value of type '{dtype}', got {fill!r}.")
-
-
-def _places(job: _Job) -> NDArray[Any]:
-    """Return all indices in the order of the work."""
-    exchange = job.exchange
-    taken = (*exchange.shared, *exchange.indexed)
-    what = f"indices '{exchange.names[1]}'"
-    check_memory(what, _BYTES_AN_INDEX * int(job.where.size) + exchange.size)
-    whole = cast("Any", job.where).transpose(*taken).values
-    return np.ascontiguousarray(whole, native(whole.dtype)).reshape(-1)
-
-
-def _offset(index: Index, outer: int, size: int) -> NDArray[Any]:
-    """Return indices into all elements of the shared dimensions together."""
-    if outer == 1 or not index.size:
-        return index
-    whole = index.astype(np.int64).reshape(outer, -1)
-    shifted = whole + size * np.arange(outer)[:, np.newaxis]
-    return np.where(whole == LEFT_OUT, LEFT_OUT, shifted).reshape(-1)
-
-
-def _gathered(
-    found: xr.DataArray, where: xr.DataArray, dim: str, plain: Index | None, shared: tuple[str, ...]
-) -> dict[str, xr.DataArray]:
-    """Return the coordinates of a gather.
-
-    These are the ones that do not have `dim`, those of the index, and those along `dim` at the
-    places that were taken, if all were and they are the same for all elements of an index.
-    """
-    kept = coordinates_within(found, [d for d in _dims(found) if d != dim])
-    kept |= coordinates_within(where, _dims(where))
-    if plain is None or shared or (plain == LEFT_OUT).any():
-        return kept
-    taken = xr.Variable(where.dims, plain.reshape(where.shape))
-    for name, item in coordinates_of(found).items():
-        if dim in item.dims and (name not in kept or name == dim):
-            kept[name] = cast("Any", item).reset_coords(drop=True).isel({dim: taken})
-    return kept

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
-from halocline_engine.analysis.named import near
 from halocline_engine.arguments import place_of, sizes_by_name, text
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
-from halocline_engine.datasets.stores.source import Opened, open_source
-from halocline_engine.datasets.variables import variable_of
+from halocline_engine.datasets.stores.source import open_source
+from halocline_engine.datasets.variables import named_variable
 from halocline_engine.distribute.products.job import ProductRequest, run_product
 from halocline_engine.distribute.products.reading import Operand
 from halocline_engine.distribute.products.tiling import Product
@@ -100,7 +99,7 @@ def matmul(
     text("dim", dim, "the name of a dimension")
     name = result_name(name)
     opened = open_source(dataset)
-    found = (_variable(opened, left), _variable(opened, right))
+    found = (named_variable(opened.dataset, left), named_variable(opened.dataset, right))
     product = _product(found, dim)
     dtype = np.result_type(*(_type(one) for one in found)).name
     what = f"product of '{left}' and '{right}' over '{dim}'"
@@ -131,15 +130,6 @@ def _check_threads(options: Options) -> None:
             " but a product is one stream of tiles.",
             hint="Leave it out.",
         )
-
-
-def _variable(opened: Opened, name: str) -> xr.DataArray:
-    names = [str(one) for one in opened.dataset.variables]
-    if name not in names:
-        raise FieldError(
-            f"The dataset has no variable '{name}'.", hint=near(name, names) or "Check the name."
-        )
-    return variable_of(opened.dataset, name)
 
 
 def _product(found: tuple[xr.DataArray, xr.DataArray], dim: str) -> Product:

@@ -1,0 +1,230 @@
+"""A gather or scatter as a job: whole if it fits, otherwise in buckets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from halocline_engine.datasets.stores.provenance import (
+    coordinates_of,
+    coordinates_within,
+    with_history,
+)
+from halocline_engine.datasets.stores.source import Opened, native
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.transfers.buckets_job import (
+    ExchangeRequest,
+    fits_whole,
+    names_moved,
+    run_exchange,
+)
+from halocline_engine.distribute.transfers.buckets_plan import Exchange
+from halocline_engine.distribute.transfers.job import (
+    Change,
+    Moving,
+    Request,
+    change_job,
+    check_memory,
+    check_storable,
+)
+from halocline_engine.errors import FieldError
+from halocline_engine.functions.execution import Execution
+from halocline_engine.kernels.indirect.apply import check_combinable
+from halocline_engine.kernels.indirect.indices import LEFT_OUT, check_whole, resolve
+from halocline_engine.kernels.indirect.plan import (
+    IndexPlan,
+    PlanCache,
+    plan_key,
+    plan_transfer,
+)
+from halocline_engine.kernels.indirect.problem import (
+    Duplicates,
+    Index,
+    OutOfRange,
+    Policy,
+)
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["IndexJob", "run_index_job"]
+
+#: Bytes that an index takes while it is checked and analysed; an element that is named takes one.
+_BYTES_AN_INDEX = 48
+#: Indices that were made sure of before.
+_SURE = Policy(OutOfRange.MASK, duplicates=Duplicates.LAST)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexJob:
+    """An exchange of the variable `found` by `where`, and how it is to be done."""
+
+    opened: Opened
+    exchange: Exchange
+    found: xr.DataArray
+    where: xr.DataArray
+    chunks: Mapping[str, int]
+    output: Path | None
+    plans: PlanCache | None
+
+
+def run_index_job(job: IndexJob, execution: Execution) -> xr.Dataset:
+    """Do an exchange whole where it fits, else, or where it is asked for, in buckets."""
+    exchange = job.exchange
+    source, index, name = exchange.names
+    _check_movable(source, job.found.dtype)
+    check_combinable(exchange.policy.duplicates, native(job.found.dtype))
+    _each_once(exchange.dims, name)
+    check_whole(job.where.dtype, index)
+    check_storable(exchange.dtype, source, job.output)
+    moved = names_moved(exchange, job.chunks)
+    what = f"{exchange.direction.value} of '{source}' by '{index}'"
+    with execution.pool() as (pool, chosen):
+        if not moved and fits_whole(exchange, pool, chosen, LocalPool().memory):
+            whole = change_job(_whole(job, what), pool, chosen)
+            return execution.run(whole, pool, "there is one pass")
+        frame = xr.Dataset(coords=_coordinates(job, None))
+        request = ExchangeRequest(
+            opened=job.opened,
+            exchange=exchange,
+            frame=with_history(frame, job.opened.dataset, what),
+            chunks=job.chunks,
+            output=job.output,
+            what=what,
+        )
+        return run_exchange(request, pool, chosen, execution.tell, execution.cancelled)
+
+
+def _whole(job: IndexJob, what: str) -> Request:
+    """Return the exchange as one change, with all indices resolved and analysed."""
+    exchange, found = job.exchange, job.found
+    sizes, (source, _, name) = exchange.sizes, exchange.names
+    places = _places(job)
+    taken = (*exchange.shared, exchange.dim) if exchange.gather else exchange.indexed
+    made = (*exchange.shared, *exchange.indexed) if exchange.gather else (exchange.dim,)
+    index, size, policy = places, exchange.size, exchange.policy
+    plain = None
+    if exchange.gather:
+        index = plain = resolve(places, size, policy, name=exchange.names[1])
+        outer = math.prod(sizes[d] for d in exchange.shared)
+        index, size, policy = _offset(plain, outer, size), outer * size, _SURE
+    coordinates = _coordinates(job, plain)
+    plan = _planned(job, index, size, policy)
+    change = Change(
+        variables=(source,),
+        result=name,
+        dtype=exchange.dtype,
+        own=exchange.own,
+        batch=exchange.batch,
+        taken=taken,
+        values=exchange.values,
+        made=made,
+        dims=exchange.dims,
+        operation=Moving(plan, exchange.fill),
+        attributes=found.attrs,
+    )
+    return Request(
+        opened=job.opened,
+        changes=(change,),
+        sizes=dict(sizes) if exchange.gather else {**sizes, exchange.dim: exchange.size},
+        frame=with_history(xr.Dataset(coords=coordinates), job.opened.dataset, what),
+        chunks=job.chunks,
+        output=job.output,
+        what=what,
+    )
+
+
+def _planned(job: IndexJob, index: NDArray[Any], size: int, policy: Policy) -> IndexPlan:
+    """Return the plan of these indices, from the cache where there is one."""
+    exchange = job.exchange
+    element = math.prod(exchange.sizes[d] for d in exchange.values) * job.found.dtype.itemsize
+    element, uses = max(1, element), math.prod(exchange.sizes[d] for d in exchange.batch)
+
+    def make() -> IndexPlan:
+        return plan_transfer(
+            exchange.direction, index, size, element, policy, uses=uses, name=exchange.names[1]
+        )
+
+    if job.plans is None:
+        return make()
+    key = plan_key(exchange.direction, index, size, element, policy, uses)
+    return job.plans.get(key, make)
+
+
+def _coordinates(job: IndexJob, plain: Index | None) -> dict[str, xr.DataArray]:
+    """Return the coordinates of a result, `plain` being the resolved indices of a gather.
+
+    Where they are not given, they are read if there is something to take by them and they fit.
+    """
+    exchange, found = job.exchange, job.found
+    if not exchange.gather:
+        return coordinates_within(found, [d for d in exchange.dims if d != exchange.dim])
+    dim, size = exchange.dim, int(job.where.size)
+    along = any(dim in item.dims for item in coordinates_of(found).values())
+    room = _BYTES_AN_INDEX * size <= LocalPool().memory
+    if plain is None and along and not exchange.shared and room:
+        plain = resolve(_places(job), exchange.size, exchange.policy, name=exchange.names[1])
+    return _gathered(found, job.where, dim, plain, exchange.shared)
+
+
+def _check_movable(name: str, dtype: np.dtype[Any]) -> None:
+    """Raise `FieldError` for values that are not equal numbers of bytes."""
+    if dtype.hasobject or dtype.kind == "T":
+        raise FieldError(
+            f"Variable '{name}' has values of type '{dtype}', which differ in size.",
+            hint="Convert texts with astype('U'), or other objects to numbers.",
+        )
+
+
+def _each_once(dims: Sequence[str], name: str) -> None:
+    twice = [dim for n, dim in enumerate(dims) if dim in dims[:n]]
+    if twice:
+        raise FieldError(
+            f"The result '{name}' would have the dimension '{twice[0]}' twice.",
+            hint="Rename a dimension of the index.",
+        )
+
+
+def _places(job: IndexJob) -> NDArray[Any]:
+    """Return all indices in the order of the work."""
+    exchange = job.exchange
+    taken = (*exchange.shared, *exchange.indexed)
+    what = f"indices '{exchange.names[1]}'"
+    check_memory(what, _BYTES_AN_INDEX * int(job.where.size) + exchange.size)
+    whole = cast("Any", job.where).transpose(*taken).values
+    return np.ascontiguousarray(whole, native(whole.dtype)).reshape(-1)
+
+
+def _offset(index: Index, outer: int, size: int) -> NDArray[Any]:
+    """Return indices into all elements of the shared dimensions together."""
+    if outer == 1 or not index.size:
+        return index
+    whole = index.astype(np.int64).reshape(outer, -1)
+    shifted = whole + size * np.arange(outer)[:, np.newaxis]
+    return np.where(whole == LEFT_OUT, LEFT_OUT, shifted).reshape(-1)
+
+
+def _gathered(
+    found: xr.DataArray, where: xr.DataArray, dim: str, plain: Index | None, shared: tuple[str, ...]
+) -> dict[str, xr.DataArray]:
+    """Return the coordinates of a gather.
+
+    These are the ones that do not have `dim`, those of the index, and those along `dim` at the
+    places that were taken, if all were and they are the same for all elements of an index.
+    """
+    kept = coordinates_within(found, [d for d in tuple(str(one) for one in found.dims) if d != dim])
+    kept |= coordinates_within(where, tuple(str(one) for one in where.dims))
+    if plain is None or shared or (plain == LEFT_OUT).any():
+        return kept
+    taken = xr.Variable(where.dims, plain.reshape(where.shape))
+    for name, item in coordinates_of(found).items():
+        if dim in item.dims and (name not in kept or name == dim):
+            kept[name] = cast("Any", item).reset_coords(drop=True).isel({dim: taken})
+    return kept
