@@ -349,6 +349,7 @@ CODES: Mapping[str, type[HaloclineError]] = {
     "program-type": TypeRuleError,
     "program-dependence": DependenceError,
     "program-limit": LimitError,
+    "program-source": SourceError,
     "request": RequestError,
     "argument": ArgumentError,
     "field": FieldError,
