@@ -157,6 +157,4 @@ def test_bad_wording_is_found() -> None:
 
 
 def test_a_printed_program_error_names_the_place_and_the_way_out() -> None:
-    assert str(full(ProgramError)) == (
-        "program.py, line 7, column 4: No.\na = b\n    ^\nYes."
-    )
+    assert str(full(ProgramError)) == ("program.py, line 7, column 4: No.\na = b\n    ^\nYes.")

@@ -182,3 +182,16 @@ def test_an_error_that_came_of_a_disk_is_one_of_the_disk() -> None:
         error = kind("It cannot be read.")
         error.__cause__ = OSError(errno.EIO, "Input/output error")
         assert isinstance(outcome_of(error), Lost)
+
+
+def test_an_attempt_that_a_database_forgot_is_made_again(idle: Running) -> None:
+    """As when it confirmed too early what it lost in a crash, or was restored from a backup."""
+    job = idle.submit()
+    forgotten = Path(idle.settings.data_dir) / "jobs" / job / "attempt-1"
+    forgotten.mkdir(parents=True)
+    (forgotten / "result.zarr").mkdir()
+    with dispatching(idle):
+        until(lambda: told(idle, job)[0] == "successful")
+    done = idle.store.jobs.get(job, owner="local")
+    assert done is not None
+    assert done.fence == 2

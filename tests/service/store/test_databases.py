@@ -15,7 +15,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from postgres import Server
-from sqlalchemy import inspect, text
+from sqlalchemy import create_engine, inspect, make_url, text
 
 from halocline_service.jobs.job import JobRequest
 from halocline_service.jobs.states import State
@@ -209,6 +209,22 @@ def test_events_are_counted_beyond_32_bits(store: Store, url: str) -> None:
     (after,) = store.jobs.events(second.id, after=before.seq)
     assert after.seq == 2**40 + 1
     assert store.jobs.events(second.id, after=2**63 - 1) == []
+
+
+def test_what_was_accepted_outlives_a_crash_of_a_server_that_confirms_early(postgres: str) -> None:
+    def confirmed() -> str:
+        engine = connect(postgres)
+        with engine.connect() as db:
+            db.rollback()
+            mode = str(db.exec_driver_sql("SHOW synchronous_commit").scalar())
+        engine.dispose()
+        return mode
+
+    assert confirmed() == "on"
+    plain = create_engine(make_url(postgres).set(drivername="postgresql+psycopg"))
+    with plain.connect() as db:
+        assert db.exec_driver_sql("SHOW synchronous_commit").scalar() == "off"
+    plain.dispose()
 
 
 @pytest.mark.parametrize("text", ["\0", "a\0b", "\ud800"])

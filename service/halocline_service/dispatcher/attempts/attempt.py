@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 
 from halocline_engine.errors import (
     CancelledError,
+    ClusterError,
     DatasetError,
     HaloclineError,
     InternalError,
@@ -198,6 +199,14 @@ def _inputs(job: Job) -> DatasetInputs:
     return inputs
 
 
+def _claimed_before() -> ClusterError:
+    """Return the error for an attempt whose files are there: a restored database forgot it."""
+    return ClusterError(
+        "The database has lost that this attempt was begun, and the job is attempted again.",
+        hint="Restore databases together with the data folder; see the runbook.",
+    )
+
+
 def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, Any]) -> JsonObject:
     places: dict[str, str] = {}
     links: list[Links] = []
@@ -210,7 +219,10 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
         places[name] = str(place)
     dataset = places.pop("dataset")
     folder = tools.layout.attempt(job.lease)
-    folder.mkdir(mode=0o700, parents=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise _claimed_before() from None
     output = folder / "result.zarr"
     told = {**told, **_granted(tools), "cluster": tools.cluster, "output": str(output)}
     result: Any

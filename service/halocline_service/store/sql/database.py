@@ -72,7 +72,7 @@ def name_of(url: str) -> str:
 def _postgres(parsed: URL, wait: float) -> Engine:
     chosen = _POSTGRES | {"options": f"-c lock_timeout={1000 * wait:.0f}"}
     wishes = {name: value for name, value in chosen.items() if name not in parsed.query}
-    return create_engine(
+    engine = create_engine(
         parsed,
         connect_args=wishes,
         json_serializer=_json,
@@ -81,6 +81,19 @@ def _postgres(parsed: URL, wait: float) -> Engine:
         max_overflow=_CONNECTIONS - 5,
         pool_pre_ping=True,  # a connection from before a restart is replaced without a word
     )
+    event.listen(engine, "connect", _keep_commits)
+    return engine
+
+
+def _keep_commits(connection: Any, _record: object) -> None:
+    """Make what was accepted outlive a crash of a server that confirms commits too early."""
+    cursor = connection.cursor()
+    cursor.execute(
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') = 'off'"
+    )
+    cursor.close()
+    connection.commit()
 
 
 def _sqlite(parsed: URL, wait: float) -> Engine:
