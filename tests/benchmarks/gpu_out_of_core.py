@@ -53,7 +53,7 @@ import numpy as np
 import zarr
 from gpu_arrays import CHUNK, FIVE, GIB, WIDTH, in_memory, pinned_rate
 from memory_watch import Watch
-from out_of_core_cases import BUFFERS, CASES, CREW, KVIKIO, Case, cases
+from out_of_core_cases import BUFFERS, CASES, KVIKIO, THREADED, Case, cases
 from out_of_core_figures import HEAD, Figure, line, summaries, table
 from pipeline_timeline import Timeline, watched
 
@@ -203,10 +203,10 @@ TIMELINES: list[Timeline] = []
 #: Those of results, by their steps.
 CHECKSUMS: dict[int, int] = {}
 #: How each way is made, with so many threads that read, and that write.
-WAYS: dict[str, Any] = {CREW: ThreadedFiles, KVIKIO: partial(kvikio_files, direct=False)}
+WAYS: dict[str, Any] = {THREADED: ThreadedFiles, KVIKIO: partial(kvikio_files, direct=False)}
 #: The same for so many threads that do one of both: those of a crew help each other.
 ONE_WAY: dict[str, Callable[[int], tuple[int, int]]] = {
-    CREW: lambda count: (max(1, count - 1), 1),
+    THREADED: lambda count: (max(1, count - 1), 1),
     KVIKIO: lambda count: (count, count),
 }
 #: Stages of the host, in the order in which threads are told of.

@@ -16,22 +16,22 @@ from halocline_engine.distribute.pipeline import resources as belts
 from halocline_engine.distribute.pipeline import schedule
 
 #: What brings values from files to the device, and back.
-CREW, KVIKIO, BUFFERS = "crew", "kvikio", "buffers"
+THREADED, KVIKIO, BUFFERS = "copy threads", "kvikio", "buffers"
 #: Rows of a block, where nothing else is asked for.
 ROWS = 1024
 #: (Steps of a residency, rows of a block, slots, way) that are measured, the slots that plans take.
 Case: TypeAlias = tuple[int, int, int, str]
 CASES: tuple[Case, ...] = (
-    (1, 1024, 3, CREW),
-    (16, 1024, 3, CREW),
-    (64, 1024, 3, CREW),
-    (128, 1024, 2, CREW),
-    (256, 1024, 2, CREW),
+    (1, 1024, 3, THREADED),
+    (16, 1024, 3, THREADED),
+    (64, 1024, 3, THREADED),
+    (128, 1024, 2, THREADED),
+    (256, 1024, 2, THREADED),
     (128, 1024, 3, BUFFERS),
     (1, 1024, 3, BUFFERS),
     (64, 1024, 3, BUFFERS),
     (64, 1024, 3, KVIKIO),
-    (1, 512, 3, CREW),
+    (1, 512, 3, THREADED),
     (1, 1024, 3, KVIKIO),
 )
 
@@ -81,7 +81,7 @@ def cases(
         range(arguments.rounds), [(steps, said) for steps in lengths for said in wanted]
     ):
         one = Variant.of(said)
-        yield (steps, one.rows, one.slots, CREW), one
+        yield (steps, one.rows, one.slots, THREADED), one
     best = fastest(figures)
     for _, case in itertools.product(range(arguments.repeats), CASES):
         steps, rows, _, way = case
@@ -93,7 +93,7 @@ def cases(
 def fastest(figures: Sequence[Figure]) -> Variant:
     """Return the division of the threads with the least median, of blocks of usual size."""
     usual = Variant()
-    alike = (CREW, ROWS, usual.slots, usual.at_once)
+    alike = (THREADED, ROWS, usual.slots, usual.at_once)
     some = [f for f in figures if (f.way, f.rows, f.slots, f.at_once) == alike]
     if not some:
         return usual
