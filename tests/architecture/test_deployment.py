@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from halocline_service.cli import app
+from halocline_service.commands import app
 from halocline_service.settings import Settings
 
 ROOT = Path(__file__).parents[2]

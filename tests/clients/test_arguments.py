@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from halocline import arguments
 from halocline.client import Client
 from halocline.errors import ArgumentError
+from halocline.inputs import arguments
 
 PROGRAM = """
 def f(a: Field[np.float64], b: Field[np.float64], s: float):

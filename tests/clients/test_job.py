@@ -24,8 +24,8 @@ from halocline.errors import (
     WaitTimeout,
 )
 from halocline.events import Event
+from halocline.inputs.program import program_source
 from halocline.job import Job
-from halocline.program import program_source
 
 PLANNED = {
     "kind": "planned",

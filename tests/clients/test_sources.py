@@ -18,7 +18,7 @@ import pytest
 
 from halocline.errors import NameRuleError, SourceError
 from halocline.gtscript import IJ, PARALLEL, Field, K, computation, function, interval
-from halocline.program import program_source, with_place
+from halocline.inputs.program import program_source, with_place
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.python.sources import parameters

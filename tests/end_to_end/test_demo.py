@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline.program import program_source
+from halocline.inputs.program import program_source
 from halocline_engine.functions.run import run
 
 DEMO = Path(__file__).parents[2] / "demo"

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from halocline_service import machine
 from halocline_service.auth.keys import verify
-from halocline_service.cli import app
+from halocline_service.commands import app
 from halocline_service.store.sql.store import open_store
 from halocline_service.supervisor import Child, Gone, Supervisor
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from halocline_service import identity as identities
 from halocline_service import machine
-from halocline_service.cli import app
+from halocline_service.commands import app
 from halocline_service.identity import Identity, IdentityError, make_identity, read_identity
 
 

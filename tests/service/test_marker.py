@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from halocline_service.cli import app
+from halocline_service.commands import app
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import MARKER, ForeignFolder, adopt, claim, is_ours
 from halocline_service.jobs.job import JobRequest

@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from halocline_service.app import create_app
-from halocline_service.cli import main
+from halocline_service.commands import main
 from halocline_service.settings import Settings
 from halocline_service.store.base import StoreAway, StoreOutdated
 from halocline_service.store.sql.database import connect, name_of, writing

@@ -1,4 +1,4 @@
-"""Halocline's Python client: stencils on xarray datasets, computed by a service.
+"""Client of Halocline: stencils and solves on xarray datasets, computed by a service.
 
 import halocline as hc
 
@@ -6,6 +6,9 @@ with hc.Client("http://127.0.0.1:8000") as client:
     job = client.stencil(program, dataset, boundary={"x": "periodic"}, steps=100)
     result = job.result()
 """
+
+import importlib.metadata
+import typing
 
 from halocline.client import Client
 from halocline.errors import (
@@ -77,4 +80,18 @@ __all__ = [
     "TooLargeError",
     "TypeRuleError",
     "WaitTimeout",
+    "__version__",
 ]
+
+if typing.TYPE_CHECKING:
+    __version__: str
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        return importlib.metadata.version("halocline")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

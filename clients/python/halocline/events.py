@@ -27,11 +27,19 @@ _PATIENCE = 300.0
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened to a job.
+    """An event of a job.
 
-    `kind` is the service's word for it, such as "planned", "block-finished", "pass-finished" and
-    "finished"; `data` holds its members. `id` orders events and is "" for those that the client
-    made itself when it had to ask for the status.
+    Attributes
+    ----------
+    kind : str
+        Kind of the event: 'planned', 'block-finished', 'pass-finished', 'finished' and others.
+    data : dict
+        Members of the event.
+    id : str
+        Orders events; empty if the client asked for the status itself.
+    progress : float or None
+        Fraction of the job that is done, from 0 to 1; None if the event does not tell.
+
     """
 
     kind: str
@@ -40,7 +48,7 @@ class Event:
 
     @property
     def progress(self) -> float | None:
-        """How much of the job is done, from 0 to 1, or None where this event does not tell."""
+        """Fraction of the job that is done, from 0 to 1; None if the event does not tell."""
         value = self.data.get("progress")
         return float(value) if isinstance(value, int | float) else None
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from halocline.config import load
 from halocline.connection import Connection
+from halocline.downloads import download
 from halocline.errors import CancelledError, HaloclineError, JobFailed, ProgramError, from_problem
 from halocline.events import ENDED, Event, Status, follow
-from halocline.program import with_place
-from halocline.transfer.downloads import download
+from halocline.inputs.program import with_place
 from halocline_engine.language.python.sources import Source
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ __all__ = ["Job"]
 
 
 class Job:
-    """A job that the service has accepted; it goes on whether or not anybody waits for it.
+    """A job that the service has accepted, which runs whether or not anybody waits for it.
 
-    A pickled Job holds the address and the id; the key is found again where it is loaded, in the
+    A pickled Job holds the address and the id. Where it is loaded, the key is taken from the
     environment or the settings file.
     """
 
@@ -50,22 +50,22 @@ class Job:
 
     @property
     def id(self) -> str:
-        """The service's name for the job."""
+        """Id of the job."""
         return self._id
 
     @property
     def url(self) -> str:
-        """The address of the service."""
+        """Address of the service."""
         return self._connection.settings.url
 
     @property
     def status(self) -> Status:
-        """The state now: accepted, running, successful, failed or dismissed."""
+        """Current state: accepted, running, successful, failed or dismissed."""
         return cast("Status", self.document()["status"])
 
     @property
     def progress(self) -> float:
-        """How much is done now, from 0 to 1."""
+        """Fraction that is done, from 0 to 1."""
         return float(self.document().get("progress") or 0) / 100
 
     def document(self) -> dict[str, Any]:
@@ -73,16 +73,50 @@ class Job:
         return self._connection.get(f"/jobs/{self.id}", needs=("jobID", "status"))
 
     def events(self, timeout: float | None = None) -> Iterator[Event]:
-        """Yield what happened and happens to the job until it has ended.
+        """Yield the events of the job, from the first one until it has ended.
 
-        Raises WaitTimeout after `timeout` seconds; lost connections are opened again.
+        Lost connections are reopened.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait; by default without end.
+
+        Yields
+        ------
+        Event
+            What happened.
+
+        Raises
+        ------
+        WaitTimeout
+            The time is over; the job continues.
+
         """
         return follow(self._connection, self.id, timeout)
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> Status:
-        """Wait until the job has ended and return how; raise WaitTimeout after `timeout` seconds.
+        """Wait until the job has ended.
 
-        An interrupt (Ctrl-C) leaves the job running and says how to come back to it.
+        An interrupt (Ctrl-C) leaves the job running, and says how to return to it.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait; by default without end.
+        progress : bool, default: False
+            Whether to show a progress bar.
+
+        Returns
+        -------
+        str
+            'successful', 'failed' or 'dismissed'.
+
+        Raises
+        ------
+        WaitTimeout
+            The time is over; the job continues.
+
         """
         from halocline.progress import Bar
 
@@ -97,26 +131,95 @@ class Job:
         return self.status
 
     def result(self, timeout: float | None = None, *, progress: bool = True) -> xr.Dataset:
-        """Wait, and return the result as a Dataset that reads its values over HTTP when asked.
+        """Wait, and open the result, whose values are read over HTTP when they are used.
 
-        Raises JobFailed, whose `error` and cause is the reason, CancelledError where the job was
-        dismissed, and WaitTimeout. `progress` shows a bar.
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait; by default without end.
+        progress : bool, default: True
+            Whether to show a progress bar.
+
+        Returns
+        -------
+        xarray.Dataset
+            The result.
+
+        Raises
+        ------
+        JobFailed
+            The job failed; `error` is the reason.
+        CancelledError
+            The job was dismissed.
+        WaitTimeout
+            The time is over; the job continues.
+
+        Examples
+        --------
+        >>> client.job("...").result()["s"].mean().compute()  # doctest: +SKIP
+
         """
         return self._open(self.result_url(timeout, progress=progress))
 
     def download(
         self, path: str | Path, timeout: float | None = None, *, progress: bool = True
     ) -> Path:
-        """Wait, and copy the result's Zarr store to a folder that does not exist yet.
+        """Wait, and download the Zarr store of the result, object by object.
 
-        The copy is object by object, so that it needs little memory. Raises what `result` raises,
-        and OutputError.
+        Parameters
+        ----------
+        path : str or path
+            Folder to create.
+        timeout : float, optional
+            Seconds to wait; by default without end.
+        progress : bool, default: True
+            Whether to show a progress bar.
+
+        Returns
+        -------
+        pathlib.Path
+            The folder.
+
+        Raises
+        ------
+        JobFailed
+            The job failed; `error` is the reason.
+        CancelledError
+            The job was dismissed.
+        WaitTimeout
+            The time is over; the job continues.
+        OutputError
+            The folder exists or cannot be written.
+
         """
         url = self.result_url(timeout, progress=progress)
         return download(self._connection, url, Path(path))
 
     def result_url(self, timeout: float | None = None, *, progress: bool = False) -> str:
-        """Wait, and return the address of the result's Zarr store; raises what `result` raises."""
+        """Wait, and return the address of the Zarr store of the result.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait; by default without end.
+        progress : bool, default: False
+            Whether to show a progress bar.
+
+        Returns
+        -------
+        str
+            The address.
+
+        Raises
+        ------
+        JobFailed
+            The job failed; `error` is the reason.
+        CancelledError
+            The job was dismissed.
+        WaitTimeout
+            The time is over; the job continues.
+
+        """
         if (status := self.status) not in ENDED:
             status = self.wait(timeout, progress=progress)
         if status == "failed":
@@ -128,29 +231,36 @@ class Job:
         return str(document["result"]["href"])
 
     def cancel(self) -> Status:
-        """Dismiss the job and return its state; one that has ended, even now, is left as it is."""
+        """Dismiss the job, unless it has ended.
+
+        Returns
+        -------
+        str
+            State of the job afterwards.
+
+        """
         if (status := self.status) in ENDED:
             return status
         self._connection.send("DELETE", f"/jobs/{self.id}", params={"ended": "keep"})
         return self.status
 
     def remove(self) -> None:
-        """Dismiss the job if it has not ended, and remove it with its result from the service."""
+        """Dismiss the job if it has not ended, and delete it and its result from the service."""
         self.cancel()
         self._connection.send("DELETE", f"/jobs/{self.id}")
 
     def log(self) -> str:
-        """Return what the job has told so far, a line for each event."""
+        """Return the log of the job, one line per event."""
         return self._connection.text(f"/jobs/{self.id}/log")
 
     def plan(self) -> dict[str, Any]:
-        """Return how the job is cut up and run, once it has been planned."""
+        """Return the plan of the job, as JSON, once there is one."""
         return self._connection.get(f"/jobs/{self.id}/plan")
 
     def picture(self) -> str:
-        """Return a drawing of the order of work as lines of text, once it has been planned.
+        """Return a drawing of the order of blocks as text, once there is a plan.
 
-        The service has it as SVG too, at `/jobs/{id}/plan.svg`.
+        The service draws it as SVG too, at `/jobs/{id}/plan.svg`.
         """
         return self._connection.text(f"/jobs/{self.id}/plan.txt")
 

@@ -34,20 +34,43 @@ _LOOKS = 100  # each of which waits at the service for 20 s
 
 
 class Uploads:
-    """The datasets that were sent to a service: `client.uploads`."""
+    """Uploads of a service, as `client.uploads`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def list(self, limit: int = 100) -> list[dict[str, Any]]:
-        """Return the documents of the newest uploads, the newest first."""
+        """Return the documents of the newest uploads, newest first.
+
+        Parameters
+        ----------
+        limit : int, default: 100
+            Number of uploads, up to 1000.
+
+        Returns
+        -------
+        list of dict
+            The documents.
+
+        """
         answer = self._connection.get("/uploads", needs=("uploads",), limit=limit)
         return cast("list[dict[str, Any]]", answer["uploads"])
 
     def remove(self, reference: str) -> None:
-        """Delete an upload, named by its id or as `upload:<id>`; jobs that have read it stay.
+        """Delete an upload; jobs that have read it stay.
 
-        Raises ConflictError where a job that has not ended reads it, and NotFoundError.
+        Parameters
+        ----------
+        reference : str
+            Id of the upload, or 'upload:<id>'.
+
+        Raises
+        ------
+        ConflictError
+            A job that has not ended reads it.
+        NotFoundError
+            There is no such upload.
+
         """
         if not isinstance(cast("object", reference), str):
             raise ArgumentError(

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from halocline.errors import ArgumentError
-from halocline.values import dtype_name, numbers, plain_externals
+from halocline.inputs.values import dtype_name, numbers, plain_externals
 
 __all__ = ["CHECKS", "by_name", "names", "plain", "text"]
 

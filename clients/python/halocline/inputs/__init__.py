@@ -1,0 +1,1 @@
+"""What users give, as the service takes it."""

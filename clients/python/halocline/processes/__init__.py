@@ -1,0 +1,1 @@
+"""The processes of a service, one method of the client each."""

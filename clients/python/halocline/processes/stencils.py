@@ -1,0 +1,155 @@
+"""Stencil programs and operators on staggered columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from halocline.errors import ProgramError
+from halocline.inputs.arguments import by_name, plain
+from halocline.inputs.program import program_source, with_place
+from halocline.job import Job
+from halocline.processes.documentation import documented
+from halocline.processes.submitting import Submitting
+from halocline.transfer.uploads import DatasetLike, reference
+from halocline_engine.language.python.sources import ProgramLike, parameters
+
+__all__ = ["Boundary", "Number", "Stencils"]
+
+Number: TypeAlias = "bool | int | float | np.number[Any] | np.bool_"
+Boundary: TypeAlias = str | Mapping[str, Any]
+
+
+class Stencils(Submitting):
+    """Methods that submit programs."""
+
+    @documented
+    def stencil(
+        self,
+        program: ProgramLike,
+        dataset: DatasetLike,
+        *,
+        fields: Mapping[str, str] | None = None,
+        scalars: Mapping[str, Number] | None = None,
+        externals: Mapping[str, Number] | None = None,
+        dtypes: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        axes: Mapping[str, str] | None = None,
+        boundary: Mapping[str, Boundary] | None = None,
+        steps: int = 1,
+        feedback: Mapping[str, str] | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        order: str | None = None,
+    ) -> Job:
+        """Submit a stencil program.
+
+        Parameters
+        ----------
+        program : str, path or function
+            Program text, the path of a `.py` file, or a Python function, which is sent as its
+            source with the constants, types and functions that it refers to.
+        %(dataset)s
+        fields : mapping of str to str, optional
+            Variables by field of the program; by default the variable of the same name. Only
+            variables that the program needs are uploaded.
+        scalars : mapping of str to number, optional
+            Values of the scalar parameters.
+        externals : mapping of str to number, optional
+            Values of the names that the program imports from `__externals__`.
+        dtypes : mapping of str to dtype, optional
+            Types that the annotations of the program give as names.
+        name : str, optional
+            Name of the stencil, if the text has several.
+        axes : mapping of str to str, optional
+            Dimensions that are I, J and K; by default they follow from the coordinates.
+        boundary : mapping of str to str or mapping, optional
+            What lies beyond the ends of a dimension: 'edge', 'reflect', 'extrapolate', 'periodic',
+            'none' or ``{'constant': value}``, for both ends or as ``{'low': ..., 'high': ...}``.
+        steps : int, default: 1
+            Number of times the program is run.
+        feedback : mapping of str to str, optional
+            Inputs by the output that becomes them in the next step.
+        order : {'auto', 'row', 'column', 'zigzag', 'tiles'}, optional
+            Order of the blocks.
+        %(submission)s
+
+        Examples
+        --------
+        >>> job = client.stencil("program.py", dataset, steps=100)  # doctest: +SKIP
+        >>> job.result()  # doctest: +SKIP
+
+        """
+        source = program_source(program)
+        name = name or source.name
+        options: dict[str, Any] = {"fields": fields, "scalars": scalars, "externals": externals}
+        options |= {"dtypes": dtypes, "name": name, "axes": axes, "boundary": boundary}
+        options |= {"feedback": feedback, "chunks": chunks, "order": order}
+        options |= {"steps": steps, "target": target, "mode": mode}
+        inputs = plain(options) | {"program": source.text}
+        renamed = by_name("fields", fields)
+        wanted = [renamed.get(p, p) for p in parameters(source, name)]
+        inputs["dataset"] = partial(reference, self._connection, dataset, wanted)
+        try:
+            document = self.execute("stencil", inputs)
+        except ProgramError as error:
+            raise with_place(error, source) from None
+        return Job(self._connection, str(document["jobID"]), source)
+
+    @documented
+    def column(
+        self,
+        expression: str,
+        dataset: DatasetLike,
+        *,
+        fields: Mapping[str, str] | None = None,
+        scalars: Mapping[str, Number] | None = None,
+        axis: str | Mapping[str, str] | None = None,
+        heights: str | None = None,
+        boundary: Mapping[str, str] | None = None,
+        dtype: str | None = None,
+        name: str = "result",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit operators on staggered columns.
+
+        Parameters
+        ----------
+        expression : str
+            One expression, or lines ``name = expression``, of operators, arithmetic, functions,
+            variables and scalars. The text is parsed, never executed.
+        %(dataset)s
+        fields : mapping of str to str, optional
+            Variables by name in the text; by default the variable of the same name.
+        scalars : mapping of str to number, optional
+            Numbers by name in the text.
+        axis : str or mapping of str to str, optional
+            Vertical dimension of the centres, or ``{'centre': ..., 'face': ...}``; by default it
+            follows from the coordinates.
+        heights : str, optional
+            Variable with the heights of the faces; by default they follow from the coordinates.
+        boundary : mapping of str to str, optional
+            ``{dim: 'periodic'}`` for periodic columns.
+        dtype : {'float32', 'float64'}, optional
+            Type of all values.
+        name : str, default: 'result'
+            Name of the result of a bare expression.
+        %(submission)s
+
+        Examples
+        --------
+        >>> slope = "GradientC2F(bottom=SetGradient(0.0), top=SetGradient(0.0))(t)"
+        >>> job = client.column(slope, dataset)  # doctest: +SKIP
+        >>> job.result()  # doctest: +SKIP
+
+        """
+        others: dict[str, Any] = {"fields": fields, "scalars": scalars, "axis": axis}
+        others |= {"heights": heights, "boundary": boundary, "dtype": dtype}
+        others |= {"expression": expression, "name": name, "target": target, "mode": mode}
+        return self._submit("column", dataset, {}, others, chunks)

@@ -1,0 +1,233 @@
+"""Gathers, scatters, regridding, operators on meshes and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from halocline.job import Job
+from halocline.processes.documentation import documented
+from halocline.processes.submitting import Submitting
+from halocline.transfer.uploads import DatasetLike, reference
+
+__all__ = ["Transfers"]
+
+
+class Transfers(Submitting):
+    """Methods that submit indices, weights, meshes and products."""
+
+    @documented
+    def gather(
+        self,
+        dataset: DatasetLike,
+        *,
+        source: str,
+        index: str,
+        dim: str,
+        name: str = "gathered",
+        out_of_range: str = "error",
+        negative: str = "out_of_range",
+        fill: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit a gather of elements along a dimension by an array of indices.
+
+        Parameters
+        ----------
+        %(dataset)s
+        source, index : str
+            Variables of the elements and of the indices, which count from 0. The dimensions of the
+            index replace `dim`; dimensions of both are taken pairwise.
+        dim : str
+            Dimension of `source` that is indexed.
+        name : str, default: 'gathered'
+            Name of the result.
+        %(indices)s
+        %(submission)s
+
+        Examples
+        --------
+        >>> job = client.gather(dataset, source="t", index="at", dim="cell")  # doctest: +SKIP
+        >>> job.result()  # doctest: +SKIP
+
+        """
+        others: dict[str, Any] = {"dim": dim, "name": name, "fill": fill}
+        others |= {"out_of_range": out_of_range, "negative": negative}
+        others |= {"target": target, "mode": mode}
+        return self._submit("gather", dataset, {"source": source, "index": index}, others, chunks)
+
+    @documented
+    def scatter(
+        self,
+        dataset: DatasetLike,
+        *,
+        source: str,
+        index: str,
+        dim: str,
+        size: int,
+        name: str = "scattered",
+        duplicates: str = "error",
+        out_of_range: str = "error",
+        negative: str = "out_of_range",
+        fill: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit a scatter of elements into a new dimension by an array of indices.
+
+        Parameters
+        ----------
+        %(dataset)s
+        source, index : str
+            Variables of the elements and of the indices, which count from 0.
+        dim : str
+            Name of the new dimension, which replaces those of the index.
+        size : int
+            Length of the new dimension.
+        name : str, default: 'scattered'
+            Name of the result.
+        duplicates : {'error', 'last', 'sum', 'min', 'max'}, default: 'error'
+            Rule for several elements with one index.
+        %(indices)s
+        %(submission)s
+
+        """
+        others: dict[str, Any] = {"dim": dim, "size": size, "name": name, "fill": fill}
+        others |= {"duplicates": duplicates, "out_of_range": out_of_range, "negative": negative}
+        others |= {"target": target, "mode": mode}
+        return self._submit("scatter", dataset, {"source": source, "index": index}, others, chunks)
+
+    @documented
+    def regrid(
+        self,
+        dataset: DatasetLike,
+        weights: DatasetLike,
+        *,
+        variables: Sequence[str] | None = None,
+        missing: str = "renormalise",
+        least: float = 0.0,
+        dims: Sequence[str] | None = None,
+        target_dims: Sequence[str] | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit a regridding by precomputed weights.
+
+        Parameters
+        ----------
+        %(dataset)s
+        weights : dataset
+            Weights as ESMF and SCRIP write them, given as `dataset` is.
+        variables : sequence of str, optional
+            Variables to regrid; by default all on the source grid.
+        missing : {'renormalise', 'propagate'}, default: 'renormalise'
+            Rule for NaN in the source: the other cells take over their weight, or the result is
+            NaN.
+        least : float, default: 0.0
+            With 'renormalise', the share of the weight, from 0 to 1, below which a target cell is
+            NaN.
+        dims : sequence of str, optional
+            Dimensions of the source grid; by default they follow from coordinates or sizes.
+        target_dims : sequence of str, optional
+            Dimensions of the target grid.
+        %(submission)s
+
+        Examples
+        --------
+        >>> job = client.regrid(dataset, weights, target_dims=["station"])  # doctest: +SKIP
+        >>> job.result()  # doctest: +SKIP
+
+        """
+        others: dict[str, Any] = {"missing": missing, "least": least, "target": target}
+        others |= {"variables": variables, "dims": dims, "target_dims": target_dims}
+        others |= {"mode": mode, "weights": partial(reference, self._connection, weights, ())}
+        return self._submit("regrid", dataset, {}, others, chunks, variables or ())
+
+    @documented
+    def neighbours(
+        self,
+        dataset: DatasetLike,
+        mesh: DatasetLike,
+        operation: str,
+        *,
+        variables: Sequence[str] | None = None,
+        location: str | None = None,
+        dim: str | None = None,
+        radius: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit an operator on an unstructured mesh of the sphere.
+
+        Parameters
+        ----------
+        %(dataset)s
+        mesh : dataset
+            Mesh in UGRID or MPAS, given as `dataset` is.
+        operation : str
+            'sum', 'mean', 'gradient', 'laplacian', 'divergence' (of the eastward and northward
+            components that `variables` names), or for vectors by their components normal to edges
+            'normal_gradient', 'normal_divergence' and 'normal_curl'.
+        variables : sequence of str, optional
+            Variables to take; by default all on the mesh.
+        location : {'face', 'node', 'edge'}, optional
+            Location of the values, by default 'face'.
+        dim : str, optional
+            Dimension of the mesh in the dataset.
+        radius : float, optional
+            Radius of the sphere in metres; by default that of the mesh, or 6371229.
+        %(submission)s
+
+        Examples
+        --------
+        >>> job = client.neighbours(dataset, mesh, "sum")  # doctest: +SKIP
+        >>> job.result()  # doctest: +SKIP
+
+        """
+        others: dict[str, Any] = {"operation": operation, "dim": dim}
+        others |= {"location": location, "variables": variables}
+        others |= {"radius": radius, "target": target, "mode": mode}
+        others["mesh"] = partial(reference, self._connection, mesh, ())
+        return self._submit("neighbours", dataset, {}, others, chunks, variables or ())
+
+    @documented
+    def matmul(
+        self,
+        dataset: DatasetLike,
+        *,
+        left: str,
+        right: str,
+        dim: str,
+        name: str = "product",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+    ) -> Job:
+        """Submit a matrix product, summed over a dimension.
+
+        Parameters
+        ----------
+        %(dataset)s
+        left, right : str
+            Variables of the operands, float32 or float64. Dimensions of both besides `dim` are
+            taken pairwise.
+        dim : str
+            Dimension to sum over.
+        name : str, default: 'product'
+            Name of the result.
+        %(submission)s
+
+        Examples
+        --------
+        >>> job = client.matmul(dataset, left="a", right="b", dim="k")  # doctest: +SKIP
+        >>> job.result()  # doctest: +SKIP
+
+        """
+        others = {"dim": dim, "name": name, "target": target, "mode": mode}
+        return self._submit("matmul", dataset, {"left": left, "right": right}, others, chunks)
