@@ -99,7 +99,7 @@ def test_of_datasets(client: Any, given: object) -> None:
             "A dataset must be an xarray Dataset or DataArray, a Job, a reference or a path, got "
             f"'{type(given).__name__}'."
         )
-    with pytest.raises(ArgumentError, match="An upload must be named by text"):
+    with pytest.raises(ArgumentError, match="Argument 'reference' must be text"):
         client.uploads.remove(given)
     with pytest.raises(ArgumentError, match="Argument 'inputs' must be a mapping, got 'int' 5"):
         client.submit("stencil", 5)

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, cast
+from urllib.parse import quote
 
 import httpx2
 
 from halocline.config import load
 from halocline.connection import Connection
-from halocline.inputs.arguments import by_name
+from halocline.inputs.arguments import by_name, limited, text
 from halocline.job import Job
 from halocline.processes.solves import Solves
 from halocline.processes.stencils import Stencils
 from halocline.processes.transfers import Transfers
 from halocline.transfer.submission import execute
-from halocline.transfer.uploads import Uploads, reference, upload
+from halocline.transfer.uploads import Uploads, reference, sendable, upload
 
 __all__ = ["Client"]
 
@@ -133,7 +134,7 @@ class Client(Stencils, Solves, Transfers):
             First status document of the job (OGC API Processes `statusInfo`).
 
         """
-        return execute(self._connection, process, inputs)
+        return execute(self._connection, text("process", process), by_name("inputs", inputs))
 
     def upload(self, dataset: Any) -> str:
         """Upload a dataset, which stays until it is removed.
@@ -154,7 +155,7 @@ class Client(Stencils, Solves, Transfers):
         >>> client.stencil("program.py", reference)  # doctest: +SKIP
 
         """
-        return upload(self._connection, dataset, (), keep=True)
+        return upload(self._connection, sendable("dataset", dataset), (), keep=True)
 
     @property
     def uploads(self) -> Uploads:
@@ -180,7 +181,7 @@ class Client(Stencils, Solves, Transfers):
             The service has no such job.
 
         """
-        job = Job(self._connection, identity)
+        job = Job(self._connection, quote(text("identity", identity), safe=""))
         job.document()
         return job
 
@@ -214,5 +215,5 @@ class Client(Stencils, Solves, Transfers):
             The documents (OGC API Processes `statusInfo`).
 
         """
-        answer = self._connection.get("/jobs", needs=("jobs",), limit=limit)
+        answer = self._connection.get("/jobs", needs=("jobs",), limit=limited("limit", limit))
         return cast("list[dict[str, Any]]", answer["jobs"])

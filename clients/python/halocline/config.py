@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from halocline.errors import ArgumentError
+from halocline.inputs.arguments import text
 
 __all__ = ["DEFAULT_URL", "Settings", "load"]
 
@@ -40,6 +41,10 @@ def load(
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
     """Find address and key; raise ArgumentError for an address that is not HTTP."""
+    url = None if url is None else text("url", url)
+    key = None if key is None else text("key", key)
+    if key and not (key.isascii() and key.isprintable()):
+        raise ArgumentError("The key must have printable ASCII characters only.")
     variables = os.environ if environment is None else environment
     stored = _stored(variables)
     chosen = (url or variables.get("HALOCLINE_URL") or stored.get("url") or DEFAULT_URL).rstrip("/")

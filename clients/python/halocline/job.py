@@ -15,6 +15,7 @@ from halocline.connection import Connection
 from halocline.downloads import download
 from halocline.errors import CancelledError, HaloclineError, JobFailed, ProgramError, from_problem
 from halocline.events import ENDED, Event, Status, follow
+from halocline.inputs.arguments import flag, place, seconds
 from halocline.inputs.program import with_place
 from halocline_engine.language.python.sources import Source
 
@@ -93,7 +94,7 @@ class Job:
             The time is over; the job continues.
 
         """
-        return follow(self._connection, self.id, timeout)
+        return follow(self._connection, self.id, seconds("timeout", timeout))
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> Status:
         """Wait until the job has ended.
@@ -120,8 +121,9 @@ class Job:
         """
         from halocline.progress import Bar
 
+        shown = flag("progress", progress)
         try:
-            with Bar(f"job {self.id[-8:]}") if progress else nullcontext() as bar:
+            with Bar(f"job {self.id[-8:]}") if shown else nullcontext() as bar:
                 for event in self.events(timeout):
                     if bar:
                         bar.show(event)
@@ -192,8 +194,9 @@ class Job:
             The folder exists or cannot be written.
 
         """
+        folder = place("path", path)
         url = self.result_url(timeout, progress=progress)
-        return download(self._connection, url, Path(path))
+        return download(self._connection, url, folder)
 
     def result_url(self, timeout: float | None = None, *, progress: bool = False) -> str:
         """Wait, and return the address of the Zarr store of the result.
@@ -220,6 +223,8 @@ class Job:
             The time is over; the job continues.
 
         """
+        seconds("timeout", timeout)
+        flag("progress", progress)
         if (status := self.status) not in ENDED:
             status = self.wait(timeout, progress=progress)
         if status == "failed":

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from halocline.errors import ArgumentError
 from halocline.inputs.values import dtype_name, numbers, plain_externals
 
-__all__ = ["CHECKS", "by_name", "names", "plain", "text"]
+__all__ = ["CHECKS", "by_name", "flag", "limited", "names", "place", "plain", "seconds", "text"]
 
 _Check: TypeAlias = Callable[[str, Any], Any]
 
@@ -51,14 +53,55 @@ def text(argument: str, given: Any) -> str:
     """Return a text."""
     if not isinstance(given, str):
         raise _wrong(argument, "text", given)
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise _wrong(argument, "text that UTF-8 can express", given) from None
     return given
+
+
+def limited(argument: str, given: Any) -> int:
+    """Return a number of items, from 1."""
+    found = _whole(argument, given)
+    if found < 1:
+        raise _wrong(argument, "a whole number from 1", given)
+    return found
+
+
+def seconds(argument: str, given: Any) -> float | None:
+    """Return a number of seconds, or None for no end."""
+    if given is None:
+        return None
+    found = float(_number(argument, given))
+    if not found >= 0:
+        raise _wrong(argument, "a number of seconds", given)
+    return found
+
+
+def flag(argument: str, given: Any) -> bool:
+    """Return True or False."""
+    if not isinstance(given, bool | np.bool_):
+        raise _wrong(argument, "True or False", given)
+    return bool(cast("Any", given))
+
+
+def place(argument: str, given: Any) -> Path:
+    """Return a path."""
+    if isinstance(given, Path):
+        return given
+    found = text(argument, given)
+    if not found or "\0" in found:
+        raise _wrong(argument, "a path", given)
+    return Path(found)
 
 
 def names(argument: str, given: Any) -> list[str]:
     """Return several names; a text alone is none, as its letters would be taken for them."""
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
-        found = list(cast("Iterable[object]", given))
-        if all(isinstance(name, str) for name in found):
+    if not isinstance(given, str | bytes | Mapping):
+        found: list[object] | None = None
+        with suppress(TypeError):
+            found = list(cast("Iterable[object]", given))
+        if found is not None and all(isinstance(name, str) for name in found):
             return cast("list[str]", found)
     raise _wrong(argument, "a list of names", given)
 
@@ -124,12 +167,6 @@ def _number(argument: str, given: Any) -> Any:
     return plain
 
 
-def _flag(argument: str, given: Any) -> bool:
-    if not isinstance(given, bool | np.bool_):
-        raise _wrong(argument, "True or False", given)
-    return bool(cast("Any", given))
-
-
 def _wrong(argument: str, expected: str, given: Any) -> ArgumentError:
     name = argument.partition("[")[0]
     kind = "nothing" if given is None else f"'{type(given).__name__}' {reprlib.repr(given)}"
@@ -168,7 +205,7 @@ CHECKS: Mapping[str, _Check] = {
     **dict.fromkeys(_TEXTS, text),
     **dict.fromkeys(("fields", "axes", "feedback"), _names_by_name),
     **dict.fromkeys(("variables", "dims", "target_dims"), names),
-    **dict.fromkeys(("periodic", "pivoting", "residual"), _flag),
+    **dict.fromkeys(("periodic", "pivoting", "residual"), flag),
     **dict.fromkeys(("steps", "size"), _whole),
     **dict.fromkeys(("least", "fill", "radius"), _number),
     "axis": _axis,

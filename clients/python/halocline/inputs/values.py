@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -44,6 +45,8 @@ def plain_externals(values: Mapping[str, Any] | None) -> dict[str, bool | int | 
 def dtype_name(value: Any) -> str:
     """Return a type's NumPy name."""
     try:
-        return cast("Any", np.dtype(value)).name
-    except TypeError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)
+            return cast("Any", np.dtype(value)).name
+    except (DeprecationWarning, TypeError, ValueError, SyntaxError) as error:
         raise ArgumentError(f"'{value}' in 'dtypes' is not the type of a number.") from error

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from halocline.inputs.arguments import names
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.submitting import Submitting
@@ -146,7 +147,14 @@ class Transfers(Submitting):
         others: dict[str, Any] = {"missing": missing, "least": least, "target": target}
         others |= {"variables": variables, "dims": dims, "target_dims": target_dims}
         others |= {"mode": mode, "weights": partial(reference, self._connection, weights, ())}
-        return self._submit("regrid", dataset, {}, others, chunks, variables or ())
+        return self._submit(
+            "regrid",
+            dataset,
+            {},
+            others,
+            chunks,
+            () if variables is None else names("variables", variables),
+        )
 
     @documented
     def neighbours(
@@ -194,7 +202,14 @@ class Transfers(Submitting):
         others |= {"location": location, "variables": variables}
         others |= {"radius": radius, "target": target, "mode": mode}
         others["mesh"] = partial(reference, self._connection, mesh, ())
-        return self._submit("neighbours", dataset, {}, others, chunks, variables or ())
+        return self._submit(
+            "neighbours",
+            dataset,
+            {},
+            others,
+            chunks,
+            () if variables is None else names("variables", variables),
+        )
 
     @documented
     def matmul(

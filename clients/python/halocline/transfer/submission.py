@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
+from urllib.parse import quote
 
 from halocline.connection import Connection
 from halocline.errors import DatasetError
@@ -22,7 +23,7 @@ def execute(connection: Connection, process: str, inputs: Mapping[str, Any]) -> 
     What was sent for a job goes with the last job that reads it, which may be removed just before
     the new one comes; then it is sent again.
     """
-    path, headers = f"/processes/{process}/execution", {"Prefer": "respond-async"}
+    path, headers = f"/processes/{quote(process, safe='')}/execution", {"Prefer": "respond-async"}
     for left in reversed(range(_TRIES)):
         sent = {
             name: cast("Reference", value)() if callable(value) else value

@@ -18,12 +18,13 @@ import numpy as np
 
 from halocline.connection import Connection
 from halocline.errors import ArgumentError, ConflictError, DatasetError, FieldError, HaloclineError
+from halocline.inputs.arguments import limited, text
 from halocline.job import Job
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["DatasetLike", "Uploads", "needed", "reference", "upload"]
+__all__ = ["DatasetLike", "Uploads", "needed", "reference", "sendable", "upload"]
 
 DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | Job | str | Path"
 
@@ -53,7 +54,7 @@ class Uploads:
             The documents.
 
         """
-        answer = self._connection.get("/uploads", needs=("uploads",), limit=limit)
+        answer = self._connection.get("/uploads", needs=("uploads",), limit=limited("limit", limit))
         return cast("list[dict[str, Any]]", answer["uploads"])
 
     def remove(self, reference: str) -> None:
@@ -72,13 +73,8 @@ class Uploads:
             There is no such upload.
 
         """
-        if not isinstance(cast("object", reference), str):
-            raise ArgumentError(
-                "An upload must be named by text, got "
-                f"'{type(cast('object', reference)).__name__}'.",
-                hint="Write for example client.uploads.remove('upload:...').",
-            )
-        identity = quote(reference.removeprefix("upload:"), safe="")
+        named = text("reference", reference)
+        identity = quote(named.removeprefix("upload:"), safe="")
         self._connection.send("DELETE", f"/uploads/{identity}")
 
 
@@ -116,6 +112,20 @@ def reference(
         return text
     with _opened(Path(text).expanduser()) as opened:
         return upload(connection, opened, variables, complete=complete)
+
+
+def sendable(argument: str, given: Any) -> xr.Dataset:
+    """Return a dataset that can be uploaded; one variable with a name is one."""
+    import xarray as xr
+
+    if isinstance(given, xr.DataArray):
+        return _named(given)
+    if not isinstance(given, xr.Dataset):
+        raise ArgumentError(
+            f"Argument '{argument}' must be an xarray Dataset, got '{type(given).__name__}'.",
+            hint="Write for example xr.Dataset({'t': (('y', 'x'), array)}).",
+        )
+    return given
 
 
 def upload(
