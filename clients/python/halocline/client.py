@@ -109,7 +109,9 @@ class Client(Stencils, Solves, Transfers):
 
         Examples
         --------
-        >>> job = client.submit("matmul", inputs)  # doctest: +SKIP
+        >>> names = {"left": "left", "right": "right", "dim": "k"}
+        >>> client.submit("matmul", {"dataset": dataset, **names}).wait()
+        'successful'
 
         """
         sent = {
@@ -151,8 +153,10 @@ class Client(Stencils, Solves, Transfers):
 
         Examples
         --------
-        >>> reference = client.upload(dataset)  # doctest: +SKIP
-        >>> client.stencil("program.py", reference)  # doctest: +SKIP
+        >>> reference = client.upload(dataset)
+        >>> client.gather(reference, source="cells", index="at", dim="cell").wait()
+        'successful'
+        >>> client.uploads.remove(reference)
 
         """
         return upload(self._connection, sendable("dataset", dataset), (), keep=True)

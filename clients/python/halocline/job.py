@@ -158,7 +158,9 @@ class Job:
 
         Examples
         --------
-        >>> client.job("...").result()["s"].mean().compute()  # doctest: +SKIP
+        >>> job = client.matmul(dataset, left="left", right="right", dim="k")
+        >>> float(job.result()["product"].max())
+        43.0
 
         """
         return self._open(self.result_url(timeout, progress=progress))

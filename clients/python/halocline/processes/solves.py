@@ -57,9 +57,10 @@ class Solves(Submitting):
 
         Examples
         --------
-        >>> names = dict(lower="a", diagonal="b", upper="c", rhs="d", dim="z")
-        >>> job = client.tridiagonal(dataset, **names)  # doctest: +SKIP
-        >>> job.result()  # doctest: +SKIP
+        >>> names = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d"}
+        >>> job = client.tridiagonal(dataset, dim="z", **names)
+        >>> job.result()["solution"].values.round(12).tolist()
+        [1.0, 1.0, 1.0]
 
         """
         variables = {"lower": lower, "diagonal": diagonal, "upper": upper, "rhs": rhs}
@@ -141,9 +142,11 @@ class Solves(Submitting):
 
         Examples
         --------
-        >>> names = dict(lower="a", diagonal="b", upper="c", dim="z")
-        >>> job = client.factor(dataset, **names)  # doctest: +SKIP
-        >>> job.result()  # doctest: +SKIP
+        >>> job = client.factor(dataset, lower="a", diagonal="b", upper="c", dim="z")
+        >>> job.wait()
+        'successful'
+        >>> client.solve(dataset, job, rhs="d").result()["solution"].values.round(12).tolist()
+        [1.0, 1.0, 1.0]
 
         """
         variables = {"lower": lower, "diagonal": diagonal, "upper": upper}

@@ -80,8 +80,10 @@ class Stencils(Submitting):
 
         Examples
         --------
-        >>> job = client.stencil("program.py", dataset, steps=100)  # doctest: +SKIP
-        >>> job.result()  # doctest: +SKIP
+        >>> boundary = {"x": "periodic"}
+        >>> job = client.stencil(program, dataset, boundary=boundary, target="reference")
+        >>> job.result()["s"].values.tolist()
+        [[0.0, 2.0, 0.0, 2.0]]
 
         """
         source = program_source(program)
@@ -145,8 +147,8 @@ class Stencils(Submitting):
         Examples
         --------
         >>> slope = "GradientC2F(bottom=SetGradient(0.0), top=SetGradient(0.0))(t)"
-        >>> job = client.column(slope, dataset)  # doctest: +SKIP
-        >>> job.result()  # doctest: +SKIP
+        >>> client.column(slope, dataset, target="reference").result()["result"].values.tolist()
+        [0.0, 1.0, 2.0, 0.0]
 
         """
         others: dict[str, Any] = {"fields": fields, "scalars": scalars, "axis": axis}

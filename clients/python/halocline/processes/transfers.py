@@ -51,8 +51,9 @@ class Transfers(Submitting):
 
         Examples
         --------
-        >>> job = client.gather(dataset, source="t", index="at", dim="cell")  # doctest: +SKIP
-        >>> job.result()  # doctest: +SKIP
+        >>> job = client.gather(dataset, source="cells", index="at", dim="cell")
+        >>> job.result()["gathered"].values.tolist()
+        [12.0, 10.0]
 
         """
         others: dict[str, Any] = {"dim": dim, "name": name, "fill": fill}
@@ -140,8 +141,9 @@ class Transfers(Submitting):
 
         Examples
         --------
-        >>> job = client.regrid(dataset, weights, target_dims=["station"])  # doctest: +SKIP
-        >>> job.result()  # doctest: +SKIP
+        >>> job = client.regrid(dataset, weights, variables=["cells"], target_dims=["station"])
+        >>> job.result()["cells"].values.tolist()
+        [10.5, 12.0]
 
         """
         others: dict[str, Any] = {"missing": missing, "least": least, "target": target}
@@ -194,8 +196,8 @@ class Transfers(Submitting):
 
         Examples
         --------
-        >>> job = client.neighbours(dataset, mesh, "sum")  # doctest: +SKIP
-        >>> job.result()  # doctest: +SKIP
+        >>> client.neighbours(faces, mesh, "sum").result()["t_sum"].values.tolist()
+        [5.0, 2.0]
 
         """
         others: dict[str, Any] = {"operation": operation, "dim": dim}
@@ -240,8 +242,9 @@ class Transfers(Submitting):
 
         Examples
         --------
-        >>> job = client.matmul(dataset, left="a", right="b", dim="k")  # doctest: +SKIP
-        >>> job.result()  # doctest: +SKIP
+        >>> job = client.matmul(dataset, left="left", right="right", dim="k")
+        >>> job.result()["product"].values.tolist()
+        [[21.0], [43.0]]
 
         """
         others = {"dim": dim, "name": name, "target": target, "mode": mode}
