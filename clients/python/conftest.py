@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 import xarray as xr
-from tests.clients.conftest import serving, settings_for
+from served import serving, settings_for
 
 from halocline import Client
 
