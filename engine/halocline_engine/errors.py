@@ -1,19 +1,19 @@
-"""What can go wrong, grouped by what a handler would do about it.
+"""Errors of Halocline, grouped by how a caller would handle them.
 
 ```
 HaloclineError
-├── ProgramError           mend the text: has a span, a caret, a hint
+├── ProgramError           fix the text: has a span, a caret, a hint
 │   ├── SyntaxRuleError    the text breaks a rule of the language
 │   ├── NameRuleError      a name is unknown, reserved or used twice
 │   ├── TypeRuleError      operands or arguments have types that do not fit
 │   ├── DependenceError    the order of reads and writes is not defined
 │   ├── LimitError         the text is larger or deeper than allowed
 │   └── SourceError        a Python function or a file has no program text
-├── RequestError           mend the request: arguments, names, shapes, datasets
+├── RequestError           fix the request: arguments, names, shapes, datasets
 │   ├── ArgumentError      a keyword argument is wrong
 │   ├── FieldError         a field's name, shape, dtype, axes or origin is wrong
 │   ├── AxisError          I, J or K is missing or ambiguous in the dataset
-│   ├── BoundaryError      a boundary is missing or has no sense here
+│   ├── BoundaryError      a boundary is missing or impossible here
 │   ├── DatasetError       a dataset does not exist or cannot be read
 │   └── OutputError        the result cannot be written where it was asked for
 ├── CapacityError          too big for here: needed and available bytes
@@ -84,7 +84,7 @@ def _rebuild(kind: type[HaloclineError], state: dict[str, object]) -> HaloclineE
 
 
 class ProgramError(HaloclineError):
-    """The program's text must be mended.
+    """The program contains an error.
 
     `line` and `column` count from 1 (0 where the whole text is meant); `excerpt` is the line with
     a caret under the place; `rule` names the rule that was broken. `file` and `file_line` are the
@@ -160,7 +160,7 @@ class SourceError(ProgramError):
 
 
 class RequestError(HaloclineError):
-    """The request must be mended."""
+    """The request contains an error."""
 
     code = "request"
 

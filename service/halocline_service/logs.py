@@ -1,4 +1,4 @@
-"""How processes log, to standard error: one JSON object a line, or text on a terminal.
+"""Logs of processes on standard error: one JSON object a line, or text on a terminal.
 
 What libraries log by Python's own means (uvicorn, warnings) takes the same form. Errors are
 written with their traceback and never with the values of variables, which may be data or secrets.

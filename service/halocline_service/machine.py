@@ -1,4 +1,4 @@
-"""What this machine has, told without loading a GPU library, and the commands of its workers."""
+"""Resources of this machine, found without a GPU library, and commands of its workers."""
 
 from __future__ import annotations
 

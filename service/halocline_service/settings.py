@@ -1,4 +1,4 @@
-"""What an operator can set: one class, read from `HALOCLINE_*` variables and nowhere else.
+"""Settings of operators: one class, read from `HALOCLINE_*` variables and nowhere else.
 
 Every process of the service (API, dispatcher, scheduler, workers) reads the same class, so one
 environment describes a deployment.

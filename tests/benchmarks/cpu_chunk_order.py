@@ -44,7 +44,7 @@ AROUND = Reads((1, 1), (1, 1))
 
 @dataclass(frozen=True)
 class Figure:
-    """A run: chunks of the store, those that were foretold and fetched, and how often each was."""
+    """A run: chunks of the store, those that were predicted and fetched, and how often each was."""
 
     order: str
     rows: int
@@ -53,7 +53,7 @@ class Figure:
     width: int
     chunks: int
     bound: int | None
-    foretold: int
+    predicted: int
     fetched: int
     times: float
     seconds: float
@@ -105,7 +105,7 @@ def figure(path: Path, order: str, sides: tuple[int, int, int], cache: int, chun
         width=planned.width,
         chunks=planned.chunks,
         bound=2 * fetch_bound(work, rows, length, planned.width, line=1) if bounded else None,
-        foretold=planned.predicted_fetches,
+        predicted=planned.predicted_fetches,
         fetched=finished.fetches,
         times=finished.fetches / planned.chunks,
         seconds=seconds,
@@ -131,13 +131,13 @@ def measured(folder: Path, *, small: bool) -> list[Figure]:
 def table(figures: list[Figure]) -> str:
     """Return the figures as a table."""
     lines = [
-        "| order | blocks | cache, chunks | width | chunks | bound | foretold | fetched |"
+        "| order | blocks | cache, chunks | width | chunks | bound | predicted | fetched |"
         " times | s |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {f.order} | {f.length} x {f.rows} | {f.cache_chunks} | {f.width} | {f.chunks} |"
-        f" {f.bound or ''} | {f.foretold} | {f.fetched} | {f.times:.3f} | {f.seconds:.1f} |"
+        f" {f.bound or ''} | {f.predicted} | {f.fetched} | {f.times:.3f} | {f.seconds:.1f} |"
         for f in figures
     ]
     return "\n".join(lines)

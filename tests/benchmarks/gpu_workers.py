@@ -6,7 +6,7 @@
 A five-point stencil in float32 goes twice, sixteen steps each time, over a raw Zarr store that lies
 in memory. `seconds` are those of the run, as its last event tells them; `began` is when the first
 block was told of, with the workers' start, their imports and the first kernels before it. Results
-must have the same bits, whoever computed them, and what was fetched must be what was foretold.
+must have the same bits, whoever computed them, and what was fetched must be what was predicted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.functions.run import run
 
-HEAD = "| workers | seconds | began | blocks | fetched | foretold | bits |"
+HEAD = "| workers | seconds | began | blocks | fetched | predicted | bits |"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where the client finds the address of the service and its key.
+"""Address and key of the service, from arguments, environment or the settings file.
 
 Arguments win over the environment (`HALOCLINE_URL`, `HALOCLINE_KEY`), which wins over the file
 `~/.config/halocline/config.toml` (or `$XDG_CONFIG_HOME/halocline/config.toml`)::

@@ -1,4 +1,4 @@
-"""What a job tells while it runs, followed over HTTP through lost connections."""
+"""Events of a running job, followed over HTTP through lost connections."""
 
 from __future__ import annotations
 

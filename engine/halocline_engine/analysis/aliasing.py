@@ -1,4 +1,4 @@
-"""Whether one array may stand for two fields of a program."""
+"""Fields of a program that one array may stand for."""
 
 from __future__ import annotations
 

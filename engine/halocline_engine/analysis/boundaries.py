@@ -1,4 +1,4 @@
-"""What a request says lies beyond the edges of a dimension: it is checked before there is any data.
+"""Boundary conditions of a request, checked before there is any data.
 
 Raises `BoundaryError` with what there is.
 """

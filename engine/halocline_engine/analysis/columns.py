@@ -1,4 +1,4 @@
-"""What a request says of a column program: it is checked before there is any data."""
+"""Request of a column program, checked before there is any data."""
 
 from __future__ import annotations
 

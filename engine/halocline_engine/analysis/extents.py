@@ -1,4 +1,4 @@
-"""How far around the domain each statement runs and each field is read.
+"""Extents around the domain: of each statement's computation and each field's reads.
 
 One reverse pass over the statements, as GridTools has it: a statement runs where any of its targets
 is needed, and what it reads is needed there, moved by the offset. A field is needed on the domain

@@ -1,4 +1,4 @@
-"""Which levels a program touches: bounds of intervals and vertical offsets."""
+"""Levels that a program touches: bounds of intervals and vertical offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request names of a program: it is checked before there is any data.
+"""Names of a program in a request, checked before there is any data.
 
 Raises `ArgumentError` with the names that there are.
 """

@@ -1,4 +1,4 @@
-"""What a program asks of the arguments of its calls, found out once for all of them."""
+"""Signature of a program: requirements of the arguments of its calls."""
 
 from __future__ import annotations
 

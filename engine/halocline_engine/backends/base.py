@@ -1,4 +1,4 @@
-"""What every target gives: an artifact that travels, an executable that runs, memory for it."""
+"""Protocols of targets: an artifact that travels, an executable that runs, its memory."""
 
 from __future__ import annotations
 

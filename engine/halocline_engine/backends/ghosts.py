@@ -1,4 +1,4 @@
-"""What lies around the data of an array, and targets that write all of it at once.
+"""Ghost cells around an array, and targets that fill all of them at once.
 
 Ghosts of an array are the cells beyond its data. They are made of the data along I, then J, then K,
 so that a corner belongs to the later axis: a cell beyond the data along K has the value that the

@@ -1,7 +1,8 @@
-"""Memory of targets that compute on the host: NumPy arrays with aligned rows."""
+"""Executables on the host: their memory, NumPy arrays with aligned rows, and repeated calls."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from halocline_engine.backends.base import HostArray
 
-__all__ = ["ALIGNMENT", "HostMemory"]
+__all__ = ["ALIGNMENT", "HostExecutable", "HostMemory", "repeat_work"]
 
 #: Bytes: a cache line, and the widest vector register.
 ALIGNMENT = 64
@@ -39,3 +40,30 @@ class HostMemory:
     def download(self, array: HostArray) -> HostArray:
         """Return a contiguous copy, whose axes lie as those of the array."""
         return np.array(array, order="K")
+
+
+class HostExecutable:
+    """Memory and repetition, which all `backends.base.Executable`s on the host share."""
+
+    __slots__ = ()
+
+    @property
+    def memory(self) -> HostMemory:
+        """NumPy arrays."""
+        return HostMemory()
+
+    def repeat(
+        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+    ) -> None:
+        """Do work again; a call costs little on the host."""
+        repeat_work(work, times, look)
+
+
+def repeat_work(
+    work: Callable[[], None], times: int, look: Callable[[], None] | None = None
+) -> None:
+    """Do work several times, and look before each."""
+    for _ in range(times):
+        if look is not None:
+            look()
+        work()

@@ -1,4 +1,4 @@
-"""Which targets there are, and which one "auto" is here."""
+"""Targets by name, and the meaning of "auto" on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an array lies in memory, on any device, and whether two arrays share a byte."""
+"""Addresses of an array on any device, and whether two arrays share a byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program reads through tables, made before its kernels run.
+"""Fields read through tables, gathered before the kernels run.
 
 A program names points along I by columns of tables, see `ir.nodes.Gather`. Each field that is read
 so has an array of its own for each column, filled here before every call, on any target. Kernels
@@ -22,6 +22,7 @@ from halocline_engine.backends.base import (
     TuneMode,
     Value,
 )
+from halocline_engine.backends.host import repeat_work
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.nodes import Gather, Program
 from halocline_engine.ir.types import Axis
@@ -75,10 +76,7 @@ class TableExecutable:
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
         """Do work again; tables are looked at each time."""
-        for _ in range(times):
-            if look is not None:
-                look()
-            work()
+        repeat_work(work, times, look)
 
     def __call__(
         self,

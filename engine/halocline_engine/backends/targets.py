@@ -1,4 +1,4 @@
-"""What there is to know of a target without its libraries."""
+"""Properties of targets that are known without their libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What variables of a result may be called: what a store has a place for, and nothing else there.
+"""Names of results: valid in a store, and not taken.
 
 An array of a Zarr store is a folder of its name, and a part of an address where the store is read
 over HTTP. What is no plain name of a folder would end up elsewhere, or nowhere, and what addresses

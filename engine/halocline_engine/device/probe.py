@@ -1,4 +1,4 @@
-"""What CUDA devices there are here."""
+"""CUDA devices of this machine."""
 
 from __future__ import annotations
 

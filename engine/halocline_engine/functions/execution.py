@@ -1,4 +1,4 @@
-"""How a job is computed: the arguments that all functions on datasets share."""
+"""Execution of a job: the arguments that all functions on datasets share."""
 
 from __future__ import annotations
 

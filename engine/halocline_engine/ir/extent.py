@@ -1,4 +1,4 @@
-"""How far around a point a value is needed: signed ranges and their algebra."""
+"""Extents: signed ranges of offsets around a point, and their algebra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hand-written kernels need of the machine they run on: a CUDA device, or in tests the host.
+"""Machine of hand-written kernels: a CUDA device, or in tests the host.
 
 Arrays on a machine are three-dimensional, indexed [inner, row, outer] with unit stride along the
 first, dense: the same memory as a NumPy array [outer, row, inner] in C order.

@@ -1,4 +1,4 @@
-"""What is known about one system of a batch: a byte each, so that a bad one spoils no other."""
+"""Status of each system of a batch: a byte each, so that a bad one affects no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a column program says, before operators and staggering are known.
+"""Syntax of a column program, before operators and staggering are known.
 
 Grammar::
 

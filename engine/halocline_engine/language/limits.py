@@ -1,4 +1,4 @@
-"""How large and how deep a program's text may be, checked before Python's parser sees it.
+"""Limits of size and depth of a program's text, checked before Python parses it.
 
 Python's own parser can be made to run for a minute or to exhaust memory by a short text, so the
 text is counted token by token first. Nothing here executes any of it.

@@ -1,4 +1,4 @@
-"""What a program's text says, before names and types are known.
+"""Syntax of a program's text, before names and types are known.
 
 Grammar::
 

@@ -1,4 +1,4 @@
-"""What is run, in which loops: the nouns between the program and a target's code.
+"""Schedule: the loops that are run, between the program and a target's code.
 
 Bodies use the statements of `ir.nodes`. Inside a kernel, a point (PARALLEL) or a column (FORWARD,
 BACKWARD) is computed by one thread from top to bottom of the text, so a body reads what the same

@@ -1,4 +1,4 @@
-"""What may be switched in a schedule; no switch changes a result."""
+"""Switches of a schedule; none changes a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much there is to compile: what bounds the seconds and the memory that a compiler takes.
+"""Size of a program, which bounds the time and the memory of compilers.
 
 Compilers run where the blocks are, often in processes that others use too, and cannot be stopped
 there. So a service that has several users refuses what would take them long, before.

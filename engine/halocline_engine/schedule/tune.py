@@ -1,4 +1,4 @@
-"""Which of several ways to compute a program is fastest: a cost model proposes, a clock decides.
+"""Choice of the fastest way to run a program: a model proposes, measurement decides.
 
 A `Candidate` is one way, as options that only its target reads, with the seconds that a model
 expects; the first one is always what is used unasked. `proposed` keeps the few that are worth a

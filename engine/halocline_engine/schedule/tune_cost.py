@@ -1,4 +1,4 @@
-"""What a launch should cost: a model of a device that says which candidates are worth a stopwatch.
+"""Cost model of a launch, which selects the candidates that are measured.
 
 It knows four reasons why a kernel is slower than its bytes: too few loads under way to keep memory
 busy, threads without points at the edges of an odd domain, a last wave of blocks that is not full,

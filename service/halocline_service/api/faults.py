@@ -1,4 +1,4 @@
-"""What a model refuses, in sentences: where, what was expected, and what was got.
+"""Faults of a request in sentences: the place, the expected and the given value.
 
 A model tells a fault for each kind that a value might have been, at a location in which the names
 of these kinds stand among the user's own. Here the location is found in what was sent, and the

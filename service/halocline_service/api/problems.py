@@ -111,14 +111,14 @@ OGC_TYPES: Mapping[str, str] = {
 
 TITLES: Mapping[str, str] = {
     "error": "Something failed",
-    "program": "The program must be mended",
+    "program": "The program contains an error",
     "program-syntax": "The program breaks a rule of the language",
     "program-name": "A name in the program is unknown, reserved or used twice",
     "program-type": "Types in the program do not fit together",
     "program-dependence": "The program's order of reads and writes is not defined",
     "program-limit": "The program is too large or too deeply nested",
     "program-source": "There is no program text",
-    "request": "The request must be mended",
+    "request": "The request contains an error",
     "argument": "An input is wrong",
     "field": "A field does not fit the program",
     "axis": "An axis is missing or ambiguous",

@@ -1,4 +1,4 @@
-"""What is sent and received, as pydantic models; the API's documents are made from these."""
+"""Requests and responses as pydantic models, from which the API's documents are made."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who is asking."""
+"""Identity of a request."""

@@ -1,1 +1,1 @@
-"""Which datasets may be named, uploaded and read."""
+"""Datasets that may be named, uploaded and read."""

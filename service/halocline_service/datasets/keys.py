@@ -1,4 +1,4 @@
-"""Which keys a Zarr store may have, so that a key is always a file under its store."""
+"""Keys that a Zarr store may have, so that a key is always a file under its store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of the service lie under the data folder.
+"""Layout of the service's files under the data folder.
 
 ```
 halocline.json                         whose folder this is; see `marker`
@@ -38,7 +38,7 @@ _log = structlog.get_logger()
 
 #: A file among the parts of an upload: its digest was found to be right.
 COMPARED = "compared"
-_OWN = re.compile("work|attempt-[0-9]+")  # folders of a job, and of nobody else
+_OWN = re.compile("work|attempt-[0-9]+")  # folders that only a job has
 _PART = re.compile("[0-9a-f]{32}")
 _TOLD = 5  # of the files that stay, so many are named in the log
 

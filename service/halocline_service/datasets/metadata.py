@@ -1,4 +1,4 @@
-"""Which Zarr metadata is read: an allow-list of dtypes and codecs, checked before any decoding.
+"""Allow-list of Zarr metadata: dtypes and codecs, checked before any decoding.
 
 Zarr's codecs are a plug-in interface, and one of them has run code out of a chunk; so only those
 are let through that turn bytes into numbers and nothing else. Pure functions over JSON: nothing

@@ -1,4 +1,4 @@
-"""How a dataset may be named, and which file that is.
+"""References to datasets, and the files that they name.
 
 `upload:<id>` and `job:<id>` name what the same owner sent or computed; a path or a `file:` URL
 names a file under a configured root. Nothing else: no other scheme, no chain of file systems, no

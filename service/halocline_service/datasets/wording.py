@@ -1,4 +1,4 @@
-"""What users read of datasets: the names that they wrote, never where the service keeps them."""
+"""Names of datasets as users wrote them, in place of paths of the service."""
 
 from __future__ import annotations
 

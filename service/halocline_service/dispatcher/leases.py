@@ -1,4 +1,4 @@
-"""Who holds leases, and who of them is lost.
+"""Holders of leases, and those that are lost.
 
 A holder renews its leases, and so counts up a number. No clock is compared with another: an
 observer that has seen the same number for as long as a lease lasts, by its own monotonic clock,
@@ -75,7 +75,7 @@ class LifeSign:
 
 
 def _is_free(path: Path) -> bool:
-    """Say whether a file is there that nobody has locked."""
+    """Say whether a file exists that is not locked."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
@@ -99,7 +99,7 @@ class _Seen:
 class Observer:
     """Finds leases whose holders are lost: known to have ended, or silent for `seconds`.
 
-    Where nobody looked for `gap` seconds, everything begins anew: the observer, or the database,
+    If nothing looked for `gap` seconds, everything begins anew: the observer, or the database,
     was away itself, and holders may have been away with it.
     """
 

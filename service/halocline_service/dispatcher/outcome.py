@@ -1,4 +1,4 @@
-"""How an attempt at a job ended, and what that means for the job."""
+"""Outcome of an attempt, and its consequence for the job."""
 
 from __future__ import annotations
 

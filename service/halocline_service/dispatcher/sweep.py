@@ -1,7 +1,7 @@
 """Deletes files that nothing needs: of this database's own jobs and uploads, and nothing else.
 
 What is deleted is what the database says was removed, by its identifier. What else lies in the data
-folder is not looked at: nobody knows whose it is.
+folder is not looked at: its owner is unknown.
 """
 
 from __future__ import annotations

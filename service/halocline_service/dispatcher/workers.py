@@ -1,4 +1,4 @@
-"""Whether there is anything to compute with, and why not: jobs wait for it, and do not fail.
+"""Availability of workers: jobs wait for it and do not fail.
 
 A thread asks the scheduler each second, over a connection of its own, so that the dispatcher is
 never kept by a scheduler that does not answer.
@@ -24,7 +24,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Look(Protocol):
-    """Counts the workers that are connected now; raises `HaloclineError` where nobody answers."""
+    """Counts the workers that are connected now; raises `HaloclineError` if nothing answers."""
 
     def __call__(self) -> int:
         """Count them."""

@@ -1,1 +1,1 @@
-"""What a job is, and how it may change: no I/O."""
+"""Jobs and their transitions: no I/O."""

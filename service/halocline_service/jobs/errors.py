@@ -1,4 +1,4 @@
-"""How a failed job keeps its error: as plain JSON, with the engine's stable code."""
+"""Errors of failed jobs as plain JSON, with the engine's stable codes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What becomes of a job whose attempt was cut off, and when it is tried again.
+"""Consequences of an interrupted attempt, and the time of the next one.
 
 Only crashes count as attempts: a job that ends the process that computes it, or the workers, will
 do so again. What goes away under a job (its dispatcher, the workers, a disk) is not its fault, and
-many more losses are borne; but not all, as nobody can tell a dispatcher that was killed from one
+many more losses are borne; but not all, as nothing tells a dispatcher that was killed from one
 that a job has ended. Progress beyond what any earlier attempt reached forgives both.
 """
 

@@ -1,1 +1,1 @@
-"""What can be executed: the inputs, outputs and checks of each process."""
+"""Processes: their inputs, outputs and checks."""

@@ -1,4 +1,4 @@
-"""What a process is: its inputs as a pydantic model, its outputs, how it may be executed."""
+"""Definition of a process: inputs as a pydantic model, outputs, kinds of execution."""
 
 from __future__ import annotations
 

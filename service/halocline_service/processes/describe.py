@@ -1,4 +1,4 @@
-"""How a process describes itself: OGC process descriptions out of the models."""
+"""OGC descriptions of processes, from their models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many connections there may be, and which one ends for a new one.
+"""Limit of connections, and the choice of one to close for a new one.
 
 A connection that waits for its peer costs nothing to end: a peer that has as many as it may have
 loses the one that has kept the server waiting longest. So those who open connections and leave

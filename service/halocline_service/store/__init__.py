@@ -1,1 +1,1 @@
-"""Where jobs, events, uploads and keys are kept: one protocol, SQL and in-memory."""
+"""Storage of jobs, events, uploads and keys: one protocol, SQL and in-memory."""

@@ -1,4 +1,4 @@
-"""What a store promises. `sql` keeps it in a database, `memory` in a process; one test judges both.
+"""Protocol of a store: `sql` keeps it in a database, `memory` in a process; one test judges both.
 
 Every method is atomic and safe to call from any thread. An owner of None means "whoever owns it"
 and is for the dispatcher only. Every method raises `StoreAway` where the database does not answer,

@@ -1,4 +1,4 @@
-"""What wakes those who wait for jobs, in any process: dispatchers, and streams of events.
+"""Notification of those that wait for jobs: dispatchers, and streams of events.
 
 PostgreSQL sends a notification with what was committed. SQLite sends none, but tells within five
 microseconds whether its file was changed (`PRAGMA data_version`): it is asked a hundred times a

@@ -1,4 +1,4 @@
-"""What has waited for long enough, and who was heard of, by the monotonic clock of this process.
+"""Expired waits and peers last heard of, by the monotonic clock of this process.
 
 The clock that tells the time is set, and differs between machines: a time that another process
 wrote cannot be compared with it. What is compared is what this process saw.

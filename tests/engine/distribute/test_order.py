@@ -207,7 +207,7 @@ def test_parts_of_the_columns_have_their_own_caches() -> None:
     assert alone.fetches < three.fetches <= alone.fetches + 2 * 2 * 3 * 11
 
 
-def test_what_workers_fetch_is_foretold_only_where_it_is_known() -> None:
+def test_what_workers_fetch_is_predicted_only_where_it_is_known() -> None:
     """Any worker may get any block: with a cache that counts, and without one it does not."""
     layout = layout_of(SIZES, CHUNKS)
     blocks = blocks_of(layout, 4, 4)
@@ -248,7 +248,7 @@ def watched(store: Path, **arguments: Any) -> tuple[xr.Dataset, Planned, Finishe
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_any_order_gives_the_same_bits_and_fetches_what_was_foretold(
+def test_any_order_gives_the_same_bits_and_fetches_what_was_predicted(
     store: Path, threads: int
 ) -> None:
     """One block at a time is what the simulator counts; two share what is on its way as well."""
@@ -272,7 +272,7 @@ def test_any_order_gives_the_same_bits_and_fetches_what_was_foretold(
             assert order != "column" or finished.fetches <= bound
 
 
-def test_passes_through_stores_are_foretold_too(store: Path, tmp_path: Path) -> None:
+def test_passes_through_stores_are_predicted_too(store: Path, tmp_path: Path) -> None:
     feedback = {"out": "inp"}
     expected, _, _ = watched(store, steps=5, feedback=feedback)
     got, planned, finished = watched(
@@ -289,7 +289,7 @@ def test_passes_through_stores_are_foretold_too(store: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("cache", [0, 20_000])
-def test_pipelines_are_foretold_where_blocks_compute_nothing(store: Path, cache: int) -> None:
+def test_pipelines_are_predicted_where_blocks_compute_nothing(store: Path, cache: int) -> None:
     """Rows of one cell at the ends of the data have no stencil inside; then nothing is carried."""
     expected, _, _ = watched(store)
     found: list[int] = []

@@ -76,7 +76,7 @@ def starred(store: Path, **arguments: Any) -> tuple[xr.Dataset, Planned, Finishe
 
 
 @pytest.mark.parametrize("compressors", [None, "auto"])
-def test_runs_give_the_bytes_of_blocks_and_the_fetches_that_are_foretold(
+def test_runs_give_the_bytes_of_blocks_and_the_fetches_that_are_predicted(
     tmp_path: Path, two_workers: Any, compressors: Any
 ) -> None:
     store = made(tmp_path / "in.zarr", compressors)

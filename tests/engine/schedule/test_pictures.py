@@ -21,7 +21,7 @@ def scene(name: str, *notes: str) -> Scene:
 
 
 def test_columns_as_text() -> None:
-    assert draw_text(scene("column", "foretold 44")) == (
+    assert draw_text(scene("column", "predicted 44")) == (
         "columns 4 wide, 4 rows of 9\n"
         "order of work                cache at step 10\n"
         "  0  1  2  3 16 17 18 19 32  - o o o o . . . .\n"
@@ -30,7 +30,7 @@ def test_columns_as_text() -> None:
         " 12 13 14 15 28 29 30 31 35  o o o + . . . . .\n"
         "# in work  + fetched for it  o in the cache  - no longer  . not yet\n"
         "a cache of 18 cells: 40 fetched for 36 cells, 1.11 times each\n"
-        "foretold 44\n"
+        "predicted 44\n"
     )
 
 

@@ -23,7 +23,7 @@ def test_a_large_plan_is_drawn_in_part_with_its_own_numbers() -> None:
     assert text.splitlines()[0] == "columns 5 wide, 8 rows of 12"
     assert text.endswith(
         "drawn: the first blocks of 40 rows of 12\n"
-        "in all: 480 chunks, a cache of 21.0 MiB a worker, 640 fetches foretold\n"
+        "in all: 480 chunks, a cache of 21.0 MiB a worker, 640 fetches predicted\n"
         "counted: 640 fetches\n"
     )
 
@@ -38,4 +38,4 @@ def test_a_plan_without_numbers_is_drawn_with_what_there_is() -> None:
         (),
     )
     many = draw_text(scene_of({**PLAN, "predicted_fetches": None}))
-    assert many.endswith("a cache of 21.0 MiB a worker, fetches not foretold\n")
+    assert many.endswith("a cache of 21.0 MiB a worker, fetches not predicted\n")

@@ -2,7 +2,7 @@
 
 Every command takes `--url` and `--json`; the key comes from HALOCLINE_KEY or the settings file, so
 that it stands in no list of processes. The exit status is 0 when all went well, 2 for a wrong
-command line, 3 when the program or the request must be mended, 4 when the job failed or was
+command line, 3 when the program or the request contains an error, 4 when the job failed or was
 dismissed, 5 when the service does not answer or has no room now, 130 after Ctrl-C, and 1 for
 everything else.
 """

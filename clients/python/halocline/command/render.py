@@ -1,4 +1,4 @@
-"""What the `halocline` command shows a person."""
+"""Output of the `halocline` command."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What users give, as the service takes it."""
+"""Arguments of users, converted to what the service takes."""

@@ -1,4 +1,4 @@
-"""How a method submits its process."""
+"""Submission of a process, for methods that name variables."""
 
 from __future__ import annotations
 

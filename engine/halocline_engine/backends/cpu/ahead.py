@@ -1,4 +1,4 @@
-"""What loops ask memory for before they come to it.
+"""Prefetches of loops.
 
 Processors guess what comes next while a row goes on; they do not guess the next row, and what is
 written is fetched only when it is stored to. So the innermost loop goes in parts of a few lines of

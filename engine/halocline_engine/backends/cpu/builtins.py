@@ -1,4 +1,4 @@
-"""What the generated text may call: memory, choices and functions that Numba lacks.
+"""Functions that the generated text calls: memory, choices, and what Numba lacks.
 
 `pointer_float64(address)` makes an integer an address of that type. `load(pointer, offset)` reads
 an array that nothing in the function writes; `load_3` and `store_3(pointer, offset, value)` are for

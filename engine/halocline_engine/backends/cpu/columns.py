@@ -1,4 +1,4 @@
-"""How wide the columns are that loops walk down, so that what they read again is in a cache.
+"""Widths of the columns that loops traverse, so that what they read again is cached.
 
 The loops of a kernel over points go along the inner axis, then along J, then along the third axis.
 What a row reads is read again by the rows beside it, and what a plane reads by the planes beside

@@ -1,4 +1,4 @@
-"""How the arrays of one call lie in memory, as far as the generated code depends on it."""
+"""Memory layout of the arrays of a call, as far as the generated code depends on it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from halocline_engine.backends.cpu.emit import Function, emit
 from halocline_engine.backends.cpu.layout import Layout, layout_of
 from halocline_engine.backends.cpu.phases import phases
 from halocline_engine.backends.cpu.team import Team, in_turn, taken
-from halocline_engine.backends.host import HostMemory
+from halocline_engine.backends.host import HostExecutable, HostMemory
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule
@@ -96,7 +96,7 @@ class _Notes:
         return lambda *words: self.calls.append((compiled, words))
 
 
-class CpuExecutable:
+class CpuExecutable(HostExecutable):
     """`backends.base.Executable` on the host's cores; safe to call from several threads at once.
 
     A call uses as many threads as `numba.get_num_threads()` says in the thread that calls. The
@@ -112,20 +112,6 @@ class CpuExecutable:
         self._lock = Lock()
         self._team = Team()
         self._spare: deque[tuple[object, dict[str, _Place]]] = deque(maxlen=4)
-
-    @property
-    def memory(self) -> HostMemory:
-        """NumPy arrays."""
-        return HostMemory()
-
-    def repeat(
-        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
-    ) -> None:
-        """Do work again; a call costs little on the host."""
-        for _ in range(times):
-            if look is not None:
-                look()
-            work()
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""How loops walk, as text: the widths for a common core, and a picture of what stays in the cache.
+"""Order of loops as text: widths for a common core, and a picture of the cache.
 
 The text is the same on every machine; a call takes the caches of the machine that it runs on.
 """

@@ -60,7 +60,7 @@ def in_turn(work: Sequence[Callable[[], None]]) -> None:
 
 
 def taken(work: deque[_Item]) -> Iterator[_Item]:
-    """Yield what nobody has taken yet; threads share the work."""
+    """Yield what no thread has taken yet; threads share the work."""
     while True:
         try:
             yield work.popleft()

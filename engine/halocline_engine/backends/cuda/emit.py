@@ -129,7 +129,7 @@ def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follo
             return f"const index_t s{kind}{'ijk'[axis]}"
         case Pointer(array):
             const = "" if array in entry.written else "const "
-            # What nobody else writes may be loaded at any time, also before the kernel waits.
+            # What nothing else writes may be loaded at any time, also before the kernel waits.
             alone = "__restrict__ " if variant.disjoint and not follows else ""
             return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
         case ScalarValue(name):

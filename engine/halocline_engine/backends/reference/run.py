@@ -11,7 +11,7 @@ import numpy as np
 
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import HostArray, Value
-from halocline_engine.backends.host import HostMemory
+from halocline_engine.backends.host import HostExecutable
 from halocline_engine.backends.reference.values import prepare
 from halocline_engine.ir.extent import CENTRE, Facts, Horizontal
 from halocline_engine.ir.nodes import Assign, Block, Expr, If, Program, Read, Statement
@@ -26,24 +26,10 @@ _Act: TypeAlias = Callable[[HostArray | None], None]
 
 
 @dataclass(frozen=True)
-class ReferenceExecutable:
+class ReferenceExecutable(HostExecutable):
     """`backends.base.Executable` that interprets the program."""
 
     program: Program
-
-    @property
-    def memory(self) -> HostMemory:
-        """NumPy arrays."""
-        return HostMemory()
-
-    def repeat(
-        self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
-    ) -> None:
-        """Do work again; a call costs little on the host."""
-        for _ in range(times):
-            if look is not None:
-                look()
-            work()
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""What the metadata of a Zarr array say of its files, for those that are read without Zarr.
+"""Metadata of Zarr arrays whose files are read without Zarr.
 
 That is done where a file holds one chunk of numbers in this machine's order, the last dimension
 fastest, perhaps compressed, and xarray changes no value when it reads them.

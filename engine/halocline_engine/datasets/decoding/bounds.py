@@ -1,4 +1,4 @@
-"""How much a compressed chunk may become: said by its header, or found out while it is decoded.
+"""Size of a decoded chunk: declared by its header, or counted while it is decoded.
 
 A decoder believes what it is given: 60 kB of zeros become 2 GB before anyone can compare that with
 the size of the chunk. So a frame's own word is read before, and formats without one are decoded

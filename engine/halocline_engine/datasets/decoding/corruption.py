@@ -1,4 +1,4 @@
-"""What cannot be decoded, said in our words: which chunk of which variable, and its file.
+"""Errors for corrupt chunks: which chunk of which variable, and its file.
 
 Libraries raise whatever their codecs do. What failed is looked for, chunk by chunk, only then.
 """

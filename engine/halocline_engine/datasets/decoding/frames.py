@@ -1,4 +1,4 @@
-"""What the file of a compressed chunk says of its size, before anything decodes it.
+"""Declared size of a compressed chunk, read before anything decodes it.
 
 Formats: Zstandard (RFC 8878), LZ4 blocks behind four bytes of their size as numcodecs writes them,
 and Blosc 1 (its README_CHUNK_FORMAT).

@@ -1,1 +1,1 @@
-"""What dimensions and variables of a dataset mean: axes, fields, columns, coordinates."""
+"""Meaning of dimensions and variables: axes, fields, columns, coordinates."""

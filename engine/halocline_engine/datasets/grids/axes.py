@@ -1,4 +1,4 @@
-"""Which dimension of a dataset is I, which J and which K.
+"""Dimensions of a dataset that are I, J and K.
 
 In this order: what the caller says; what CF attributes say (through cf_xarray: `axis`,
 `standard_name`, `units` of one-dimensional coordinates; X and longitude are I, Y and latitude are

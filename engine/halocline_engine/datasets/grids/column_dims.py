@@ -1,4 +1,4 @@
-"""Which dimensions of a dataset are the centres and the faces of its columns.
+"""Dimensions of the centres and the faces of columns.
 
 In this order: what the caller says; `vertical_dimensions` of an SGRID topology; vertical
 coordinates by CF attributes (through cf_xarray), of which those with xgcm's `c_grid_axis_shift` are

@@ -1,4 +1,4 @@
-"""Which dimensions of a variable lie on a horizontal grid, where its sizes alone do not tell."""
+"""Horizontal dimensions of a variable, for sizes that are ambiguous."""
 
 from __future__ import annotations
 

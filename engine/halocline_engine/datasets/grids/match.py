@@ -1,4 +1,4 @@
-"""Which variable each field of a program is, and the grid that all of them share."""
+"""Variables of the fields of a program, and the grid that they share."""
 
 from __future__ import annotations
 

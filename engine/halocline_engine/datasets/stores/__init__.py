@@ -1,1 +1,1 @@
-"""Where values come from and where results go, by regions."""
+"""Sources that values are read from and sinks that they are written to, by regions."""

@@ -1,4 +1,4 @@
-"""How many chunks a dataset has, by arithmetic: a file of a few bytes may declare any number."""
+"""Number of chunks of a dataset, by arithmetic: a small file may declare any number."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A `CachedSource` reads boxes chunk by chunk through the cache of its process. What is forgotten
 first is what was used longest ago; which chunks are kept depends on the order of the reads alone,
-not on how long they take, so that fetches can be foretold and are counted.
+not on how long they take, so that fetches can be predicted and are counted.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class ChunkCache:
     def _fetch(self, chunk: Chunk, entry: _Entry, fetch: Callable[[Chunk], NDArray[Any]]) -> None:
         """Fetch a chunk for all who wait for it; one that cannot be fetched is forgotten.
 
-        What is raised reaches everyone with the values, so that nobody waits for ever.
+        What is raised reaches everyone with the values, so that no thread waits for ever.
         """
         try:
             entry.values.set_result(np.ascontiguousarray(fetch(chunk)))

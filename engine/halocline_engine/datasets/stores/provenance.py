@@ -1,4 +1,4 @@
-"""What a result takes over from its dataset: coordinates, and the history with a new line."""
+"""Coordinates and history that a result takes over from its dataset."""
 
 from __future__ import annotations
 

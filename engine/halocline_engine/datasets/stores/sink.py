@@ -1,4 +1,4 @@
-"""Where values go: references that travel to workers and write regions there."""
+"""Sinks: references that travel to workers and write regions there."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def create_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return arrays of this process under the same names, whose values are not defined.
 
-    What fits is taken out of `spare`, arrays that nobody uses any more.
+    What fits is taken out of `spare`, arrays that are no longer used.
     """
     found: dict[str, NDArray[Any]] = {}
     for name, use in uses.items():

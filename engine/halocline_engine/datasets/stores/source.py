@@ -1,4 +1,4 @@
-"""Where values come from: references that travel to workers and read regions there.
+"""Sources: references that travel to workers and read regions there.
 
 A reference names the place and holds nothing open; each process opens what it needs once. A halo
 is read from the store as any other region is.

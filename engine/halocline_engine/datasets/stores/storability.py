@@ -1,4 +1,4 @@
-"""Whether a result can be stored with its coordinates and attributes, asked before any work.
+"""Storability of a result with its coordinates and attributes, checked before any work.
 
 Names, types and attributes are tried in a store in memory, with one value of each type, so that
 nothing of the dataset is read.

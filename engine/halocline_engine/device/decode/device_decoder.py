@@ -1,4 +1,4 @@
-"""Where compressed chunks are decoded on the current device: a queue and memory of its own."""
+"""Decoder of compressed chunks on the current device, with its own queue and memory."""
 
 from __future__ import annotations
 

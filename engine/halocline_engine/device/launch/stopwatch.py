@@ -1,4 +1,4 @@
-"""How long work takes on the current device, by its own events.
+"""Time that work takes on the current device, by its own events.
 
 The device must never wait for Python while the clock runs. So the first event goes behind a call
 that is under way, and work that is shorter than queuing it is recorded as a graph of many calls.

@@ -205,7 +205,7 @@ class _Steps:
         return [*found, *self._ghosts(wanted)]
 
     def _overwritten(self, use: FieldUse, reach: Reaches, step: int) -> bool:
-        """Whether an array has what its field needs: it is written, or nobody looks at it.
+        """Whether an array has what its field needs: it is written, or never read.
 
         What is beyond the cells that steps compute stays in both arrays of a field.
         """

@@ -85,7 +85,7 @@ class ColumnRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedColumn:
-    """A request that has sense.
+    """A validated request.
 
     `opened` has the coordinates of a dimension that is made; `sizes` are those of the dimensions
     of a block, in the order of the results, the centres standing for the vertical. `bands` are the

@@ -1,1 +1,1 @@
-"""Who computes blocks: threads of this process, or workers of a Dask cluster."""
+"""Executors of blocks: threads of this process, or workers of a Dask cluster."""

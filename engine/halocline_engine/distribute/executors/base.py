@@ -1,4 +1,4 @@
-"""What an executor offers to a job."""
+"""Interface of an executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who computes the blocks of a pass: the interface, and the threads of this process."""
+"""Executor of this process: its threads compute the blocks of a pass."""
 
 from __future__ import annotations
 

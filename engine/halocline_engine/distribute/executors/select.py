@@ -1,4 +1,4 @@
-"""Which pool runs a job: this process, new processes on this machine, or an existing cluster."""
+"""Choice of the pool: this process, new processes on this machine, or a cluster."""
 
 from __future__ import annotations
 

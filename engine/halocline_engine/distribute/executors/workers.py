@@ -1,8 +1,8 @@
-"""Which workers of a Dask cluster there are, as they come, go, and fall silent.
+"""Workers of a Dask cluster, as they come, go and fall silent.
 
 A scheduler knows at once of a worker that ends, and of one that is stopped or cut off only by its
 silence. Silence is what was seen of it in many looks: where this process itself was stopped, or did
-not let its scheduler run, nobody is lost.
+not let its scheduler run, no worker is lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lies beyond the ends of an axis, and which cells a block needs because of it.
+"""Cells beyond the ends of an axis, and those that a block needs because of them.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Where a block's cells are: what must be read, held and computed to make some steps at once.
+"""Cells of a block: read, held and computed to make several steps at once.
 
 One axis of a block that makes three steps with a reach of one cell, far from the ends of the data::
 

@@ -1,4 +1,4 @@
-"""What a block on a device has already of what the next one needs: pure geometry."""
+"""Overlap of successive blocks on a device: pure geometry."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What all jobs share: passes over blocks, the size of blocks, outputs and checkpoints."""
+"""Parts of all jobs: passes over blocks, block sizes, outputs and checkpoints."""

@@ -1,4 +1,4 @@
-"""Where a run writes: a result that appears all at once or not at all, and space for it."""
+"""Outputs of a run: a result that appears complete or not at all, and its disk space."""
 
 from __future__ import annotations
 

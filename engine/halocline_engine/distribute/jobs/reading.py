@@ -1,4 +1,4 @@
-"""What reading a block takes: chunks are decoded whole, however little of them is wanted.
+"""Cost of reading a block: chunks are decoded whole, however little is needed.
 
 A chunk that is read takes the bytes of its file and those of its values, until what is wanted of it
 is copied. Of Zarr as many are on their way at once as it asks for; HDF5 decodes one after the

@@ -1,4 +1,4 @@
-"""What a device does with one block after the other, queued at once where it was done before.
+"""Work of a device block after block, replayed if it was recorded before.
 
 Blocks that are alike, but for where they lie, need the same work on the arrays of a slot. Queuing
 many steps from Python takes longer than some of them do, and keeps the threads of the host from

@@ -1,4 +1,4 @@
-"""What pipelines of one run share: the queues of the device, page-locked buffers, threads."""
+"""Resources of the pipelines of a run: queues, page-locked buffers, threads."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def open_resources(
 
 @contextmanager
 def _frozen() -> Generator[None]:
-    """Let Python's collector pass over what is there already, if nobody else told it to.
+    """Let Python's collector pass over what is there already, unless something else did.
 
     A look at all of it takes 0.2 s, in which nothing is queued, at any moment of a run.
     """

@@ -162,7 +162,7 @@ def run_pipeline(
 
 
 class _Stopped(Exception):
-    """Another thread failed, or nobody wants the rest."""
+    """Another thread failed, or the rest is not needed."""
 
 
 class _Run:

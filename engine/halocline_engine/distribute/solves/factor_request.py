@@ -80,7 +80,7 @@ class SolveRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedFactor:
-    """A request that has sense; `sizes` are those of the dimensions of the diagonal, in order."""
+    """A validated request; `sizes` are those of the dimensions of the diagonal, in order."""
 
     request: FactorRequest
     opened: Opened
@@ -91,7 +91,7 @@ class CheckedFactor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedSolve:
-    """A request that has sense; `along` are the dimensions of factors in their order."""
+    """A validated request; `along` are the dimensions of factors in their order."""
 
     request: SolveRequest
     opened: Opened

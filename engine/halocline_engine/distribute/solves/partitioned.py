@@ -1,4 +1,4 @@
-"""Which way a tridiagonal job goes: whole systems in a block, or rows spread over blocks.
+"""Choice for a tridiagonal job: whole systems in a block, or rows spread over blocks.
 
 Where a system is cut into pieces depends on its rows only (`kernels.tridiagonal.pieces`), and both
 ways compute the same with each piece, so the result does not depend on the way.

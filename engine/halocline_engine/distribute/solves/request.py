@@ -98,7 +98,7 @@ class TreeRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedBanded:
-    """A request that has sense; `sizes` are those of the dimensions of rhs, in their order."""
+    """A validated request; `sizes` are those of the dimensions of rhs, in their order."""
 
     request: BandedRequest
     opened: Opened
@@ -114,7 +114,7 @@ class CheckedBanded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedTree:
-    """A request that has sense; `sizes` are those of the dimensions of rhs, in their order."""
+    """A validated request; `sizes` are those of the dimensions of rhs, in their order."""
 
     request: TreeRequest
     opened: Opened

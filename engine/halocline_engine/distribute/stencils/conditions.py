@@ -1,4 +1,4 @@
-"""What a caller says about boundaries, checked against the grid and the program."""
+"""Boundary conditions, checked against the grid and the program."""
 
 from __future__ import annotations
 

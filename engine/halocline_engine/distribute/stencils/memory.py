@@ -1,4 +1,4 @@
-"""How much memory a block takes, by arithmetic, before anything is run."""
+"""Memory of a block, by arithmetic, before anything is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long passes take, by a rough estimate, and how long one may take without showing progress.
+"""Duration of passes by a rough estimate, and its limit for showing progress.
 
 A finished pass is what a run can go on from, and what its user sees; each costs what goes to a
 store and back. There are as many as show that something happens, and so few that they cost a small

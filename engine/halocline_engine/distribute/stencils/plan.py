@@ -1,4 +1,4 @@
-"""How to cut a job up: block sizes from memory, steps per pass from a cost model, chunks.
+"""Plan of a run: block sizes from memory, steps per pass from a cost model, chunks.
 
 Blocks are halved along the dimension that makes all blocks together fetch the least from the store;
 where that is equal, along dimensions that the program does not use (no halo is lost there), then
@@ -99,7 +99,7 @@ class Plan:
 
     `blocks` follow each other in the order `order`. `cache` are the bytes of decoded chunks that a
     process keeps; with them `predicted_fetches` chunks are fetched in all passes, or None where
-    there are too many to foretell, or where any worker may get any block. `chunks` is how many the
+    there are too many to predict, or where any worker may get any block. `chunks` is how many the
     source of the first pass has. `slots` is how many blocks overlap on their way through a device,
     0 where each is computed by itself; they go to workers in so many `runs`. `direct_io` says that
     there is room on the device for what goes between it and plain files; chunks of the codecs

@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A request that has sense: what its fields, boundaries and scalars are."""
+    """A validated request: what its fields, boundaries and scalars are."""
 
     request: Request
     opened: Opened

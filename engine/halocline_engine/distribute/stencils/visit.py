@@ -1,4 +1,4 @@
-"""Which order a job visits its blocks in, the cache that this needs, and the fetches to expect."""
+"""Order in which blocks are visited, the cache that it needs, and expected fetches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from halocline_engine.errors import CapacityError
 __all__ = ["VisitOrder", "VisitPlan", "visit"]
 
 
-# Fetches are foretold by going through all reads; beyond so many, that would take seconds.
+# Fetches are predicted by going through all reads; beyond so many, that would take seconds.
 _MOST_READS = 400_000
 _MOST_BLOCKS = 20_000
 
@@ -81,7 +81,7 @@ def visit(job: VisitPlan, name: str, cache: int | None, free: int) -> VisitOrder
         )
     order = choose_order(name, grid, cache)
     blocks = arrange(job.blocks, grid, order)
-    chunks, fetches = _foretold(job, blocks, cache)
+    chunks, fetches = _predicted(job, blocks, cache)
     return VisitOrder(blocks, order, cache, chunks, fetches)
 
 
@@ -91,7 +91,7 @@ def _shares(grid: BlockGrid) -> bool:
     return grid.unit > 1 and any(count > 1 and any(reads) for count, reads in across)
 
 
-def _foretold(job: VisitPlan, blocks: Sequence[Block], cache: int) -> tuple[int, int | None]:
+def _predicted(job: VisitPlan, blocks: Sequence[Block], cache: int) -> tuple[int, int | None]:
     """Return how many chunks the first pass reads, and how many are fetched in all passes.
 
     Where any worker may get any block, that is known only if nothing is kept.

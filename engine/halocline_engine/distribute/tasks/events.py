@@ -1,4 +1,4 @@
-"""What a run tells while it works: frozen events, in the order in which they happen.
+"""Events of a run: frozen, in the order in which they happen.
 
 `Planned`, then perhaps `Resumed`, then for each pass its `BlockFinished`s and a `PassFinished`, and
 at the end `Finished`. A run that fails raises and tells no more.
@@ -51,7 +51,7 @@ class Planned(_Event):
     `order` is how `rows` rows of `length` blocks follow each other: in rows, or in columns or tiles
     that are `width` blocks wide and `height` high. `cache_bytes` are the decoded chunks that a
     worker keeps; with them `predicted_fetches` chunks of stores are fetched in all passes (None:
-    not foretold), of which the source of the first pass has `chunks`.
+    not predicted), of which the source of the first pass has `chunks`.
     """
 
     kind: ClassVar[str] = "planned"

@@ -1,4 +1,4 @@
-"""What the tasks of a bucketed gather or scatter hand on: files in a folder that all of them see.
+"""Files that the tasks of a bucketed gather or scatter exchange in a shared folder.
 
 Of each tile of the index::
 

@@ -1,4 +1,4 @@
-"""What every transport has: it moves the values of one field between a store and a device."""
+"""Interface of a transport, which moves one field between a store and a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which transport a field takes: directly where files and devices allow, else through the host."""
+"""Choice of a field's transport: direct if files and devices allow, else via the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a pipeline decodes chunks on its device, and for which fields."""
+"""Decoder of a pipeline on its device, and the fields that it serves."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The cores read files only, and what is sent are their bytes. Chunks come in batches: while one is
 decoded, the files of the next are read. Some decoded chunks are kept for the next block, by the
-rule and under the limit of the cache of `datasets.stores.chunks`, so that fetches are as foretold.
+rule and under the limit of the cache of `datasets.stores.chunks`, so that fetches are as predicted.
 
 Every stream is checked: what the device cannot decode is decoded on the host, whose values or
 errors are what counts, and what is not there is read by Zarr.
@@ -212,7 +212,7 @@ class DeviceDecoding:
             try:
                 self._read(block, box, into, tally)
             except BaseException:
-                # Nothing is under way then, and nothing kept whose status nobody saw.
+                # Nothing is under way then, and nothing is kept whose status was not read.
                 self._device.wait()
                 self._under_way.clear()
                 self._recent.clear()

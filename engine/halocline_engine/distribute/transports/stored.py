@@ -1,4 +1,4 @@
-"""How a field's values are stored: in plain files, or in an array of this process."""
+"""Storage of a field's values: plain files, or an array of this process."""
 
 from __future__ import annotations
 

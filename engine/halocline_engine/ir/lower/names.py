@@ -1,4 +1,4 @@
-"""What the names of a text stand for: constants, externals, functions, types of the caller."""
+"""Meaning of the names in a text: constants, externals, functions, types of the caller."""
 
 from __future__ import annotations
 

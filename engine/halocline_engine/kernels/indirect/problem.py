@@ -1,4 +1,4 @@
-"""What is moved, and what is done with indices that cannot be taken as they are.
+"""Transfers by indices, and the rules for invalid ones.
 
 A transfer moves `elements` elements of `element_bytes` bytes each. A gather reads element
 `index[i]` of the source and writes it as element i of the target; a scatter reads element i and

@@ -1,4 +1,4 @@
-"""Where tiles are multiplied: places for them, copies there and back, and products.
+"""Workspace of products: buffers for tiles, copies there and back, and products.
 
 A `Workspace` has places of some elements of one type. What is loaded into a place, multiplied and
 taken from it happens as if it were done in the order of the calls, though it may be done later.

@@ -1,4 +1,4 @@
-"""What a thread that solves a cell has to know of each node, as one number; see `ring.cu`.
+"""Structure of each node as one number, for a thread that solves a cell; see `ring.cu`.
 
 Nodes are eliminated from the last to the first. What a node gives to its parent stays in registers
 where that is the node before. Else it waits in a slot on the chip. A parent's slots follow each

@@ -1,4 +1,4 @@
-"""What threads that each solve a cell of the same tree have to know of it; see `uniform.cu`.
+"""Shape of one tree, for threads that each solve a cell of it; see `uniform.cu`.
 
 Nodes are eliminated from the last to the first. What a node gives to its parent stays in registers
 where that is the node before. Else it waits on the chip until the parent's turn: in the place of a

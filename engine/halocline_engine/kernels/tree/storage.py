@@ -1,4 +1,4 @@
-"""How many small vectors of different lengths lie in one array: three layouts.
+"""Layouts of many small vectors of different lengths in one array.
 
 Flat: one vector behind the other, with `offsets`, their prefix sums::
 

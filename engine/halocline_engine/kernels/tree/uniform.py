@@ -1,4 +1,4 @@
-"""How cells of one tree are solved by a thread each: by how many, and what stays on the chip.
+"""Cells of one tree, a thread each: their number, and what stays on the chip.
 
 What the sweeps hand on, two elements a node, is on the chip as far as it fits there; the rest, that
 of the nodes that are eliminated first and needed last, is in memory that blocks use again for every

@@ -1,4 +1,4 @@
-"""How well banded systems were solved, whatever the width of the band: a few systems at a time."""
+"""Residuals of banded systems of any bandwidth, a few systems at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel solves a batch, with which constants, threads and memory: arithmetic, no device.
+"""Choice of the kernel for a batch: constants, threads, memory; arithmetic, no device.
 
 The choice depends on the rows, their type and whether they are contiguous, never on how many
 systems there are: so a batch may be cut anywhere.

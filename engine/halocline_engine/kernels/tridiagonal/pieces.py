@@ -100,7 +100,7 @@ class Pieces:
 class Filled:
     """Pieces that are solved, and how well each one is, indexed [outer, piece, inner].
 
-    `missing` and `scale` are those of `reference.misses`, or None where nobody asked.
+    `missing` and `scale` are those of `reference.misses`, or None if not requested.
     """
 
     solution: Batch

@@ -1,4 +1,4 @@
-"""What is to be brought where: cells of chunks whose bytes may be shuffled, as Blosc leaves them.
+"""Cells of chunks to be moved, whose bytes may be shuffled as Blosc does.
 
 A chunk is dense, its last dimension fastest, and is cut into blocks of elements. Byte `b` of
 element `e` of a block is at `table[block, b] + e * spread`: shuffled bytes of successive elements

@@ -1,4 +1,4 @@
-"""What a Python function refers to, found without running it and printed as program text."""
+"""References of a Python function, found without running it and printed as program text."""
 
 from __future__ import annotations
 

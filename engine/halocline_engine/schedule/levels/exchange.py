@@ -33,7 +33,7 @@ class Form(StrEnum):
     NODES = "nodes"
     """Each shared value has a place of its own, filled leaves first."""
     STAGING = "staging"
-    """Places are used again as soon as what they held is read by nobody: one, for a chain."""
+    """Places are used again as soon as what they held has no reader left: one, for a chain."""
     DIRECT = "direct"
     """Nothing is shared: each thread computes all that its level needs."""
 
@@ -295,7 +295,7 @@ def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def _slotted(nodes: Iterable[Node], *, again: bool) -> tuple[Node, ...]:
-    """Return the nodes with places; `again` gives a place to the next once it is read by nobody.
+    """Return the nodes with places; `again` gives a place to the next once it has no reader left.
 
     A node of round r may take the place of one that is read in round r for the last time, because
     threads store what they computed in a round after all of them have read.

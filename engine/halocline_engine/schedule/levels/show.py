@@ -1,4 +1,4 @@
-"""What threads would share if the arrays of a kernel lie along K, as text."""
+"""Sharing among threads for arrays that lie along K, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What evaluating expressions costs, in additions; equal subexpressions count once."""
+"""Cost of expressions, in additions; equal subexpressions count once."""
 
 from __future__ import annotations
 

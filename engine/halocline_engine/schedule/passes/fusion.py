@@ -1,4 +1,4 @@
-"""Which statements share a loop nest.
+"""Fusion of statements into loop nests.
 
 After this, what runs together may run point by point (PARALLEL) or column by column (FORWARD,
 BACKWARD) in any order of points or columns: nothing reads, at an offset across points or columns,

@@ -1,1 +1,1 @@
-"""Where temporaries live: registers, memory that blocks of threads share, arrays."""
+"""Storage of temporaries: registers, shared memory of thread blocks, arrays."""

@@ -1,4 +1,4 @@
-"""Which kernels share a column: a thread goes down it, and up again, before the next column.
+"""Kernels that share a column: a thread goes down and up before the next column.
 
 After `sink`, kernels that follow each other and hand values on within a column only are one kernel,
 whose sections say in which order they visit their levels. What such a kernel hands on from section

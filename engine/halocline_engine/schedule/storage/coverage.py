@@ -1,7 +1,7 @@
-"""Whether a temporary is assigned before it is read.
+"""Assignment of temporaries before they are read.
 
 A temporary that is not yet assigned holds zero. Where every read surely sees an assigned value,
-nobody has to write those zeros, and an earlier life of the same name is over.
+those zeros need not be written, and an earlier life of the same name is over.
 """
 
 from __future__ import annotations

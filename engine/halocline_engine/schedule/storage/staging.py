@@ -1,4 +1,4 @@
-"""Which kernels a block of points runs one after the other, and where it keeps what it hands on.
+"""Kernels that a block of points runs in turn, and where it keeps intermediate values.
 
 A block computes each kernel on its own points and as far around them as later kernels read, so
 blocks need nothing of each other: what lies around a block is computed by its neighbours as well.

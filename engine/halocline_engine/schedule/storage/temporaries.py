@@ -1,7 +1,7 @@
-"""Where each temporary lives: in a register of one kernel, or in memory.
+"""Storage of each temporary: a register of one kernel, or memory.
 
 After this, a register is read only at the point and level where the same section wrote it, and no
-read of a buffer sees memory that nobody wrote: where that is not sure, zeros are written first.
+read of a buffer sees memory that was not written: where that is not sure, zeros are written first.
 """
 
 from __future__ import annotations

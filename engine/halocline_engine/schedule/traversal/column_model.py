@@ -1,4 +1,4 @@
-"""What a cache must hold for work in column order, how wide columns may be, what is fetched.
+"""Cache needs of column order: content, widths of columns, and fetches.
 
 The model knows a cache of a number of bytes, cells of `unit` bytes, the cells around it that the
 work on a cell reads, and how many cells are worked on at a time: threads of a device, 1 for a

@@ -1,4 +1,4 @@
-"""What a cache holds that forgets first what was used longest ago: the one rule, for any level.
+"""Content of a cache that evicts the least recently used: one rule for any level.
 
 The cache of decoded chunks keeps to it, the plan counts fetches by it, and pictures show it.
 """

@@ -1,4 +1,4 @@
-"""Which order loops go through the points of a kernel in: all rows, or columns that fit a cache."""
+"""Order of loops over the points of a kernel: all rows, or columns that fit a cache."""
 
 from __future__ import annotations
 

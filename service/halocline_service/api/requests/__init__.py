@@ -1,1 +1,1 @@
-"""What requests need before they are answered: who asks, checked inputs, pages, limits."""
+"""Preparation of requests: identity, checked inputs, pages, limits."""

@@ -1,4 +1,4 @@
-"""What a request needs: the stores, the settings, and who asks."""
+"""Context of a request: the stores, the settings, and who asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to every request and response.
+"""Middleware of all requests and responses.
 
 Security headers and figures; hosts that are known; HEAD as GET without a body; a body for 413.
 """

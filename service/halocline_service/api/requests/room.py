@@ -18,7 +18,7 @@ from halocline_service.api.problems import ProblemError
 
 __all__ = ["Held", "Room"]
 
-_STEP = 2**20  # bytes that are promised at a time where nobody said how many will come
+_STEP = 2**20  # bytes that are promised at a time if their number is not announced
 
 
 @dataclass(slots=True)

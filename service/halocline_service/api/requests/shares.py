@@ -1,4 +1,4 @@
-"""How much of what lasts one owner may have at a time, at one API process."""
+"""Share of lasting requests that one owner may have at one API process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a dataset is in use: a chunk that is deleted under a job would be read as fill values."""
+"""Datasets in use: chunks deleted under a job would be read as fill values."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What answers are made of: files and ranges, status, pictures, figures, documents."""
+"""Content of answers: files and ranges, status, pictures, figures, documents."""

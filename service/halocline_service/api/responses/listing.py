@@ -1,7 +1,7 @@
-"""What a group of a Zarr store has, as a page of links: over HTTP nothing else can be listed.
+"""Members of a Zarr group as a page of links, since HTTP has no listing.
 
 fsspec finds the members of a group by the links of its page. Without one, a store that is opened
-without its consolidated metadata is empty, and nobody says so.
+without its consolidated metadata is silently empty.
 """
 
 from __future__ import annotations

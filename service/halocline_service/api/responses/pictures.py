@@ -38,11 +38,11 @@ def scene_of(plan: Mapping[str, Any]) -> Scene:
 def _notes(plan: Mapping[str, Any], rows: int, length: int, part: bool) -> Iterator[str]:
     if part:
         yield f"drawn: the first blocks of {rows} rows of {length}"
-    chunks, foretold = plan.get("chunks"), plan.get("predicted_fetches")
+    chunks, predicted = plan.get("chunks"), plan.get("predicted_fetches")
     if not chunks:
         return
     cache = f"a cache of {int(plan['cache_bytes']) / 2**20:.1f} MiB a worker"
-    expected = "fetches not foretold" if foretold is None else f"{foretold} fetches foretold"
+    expected = "fetches not predicted" if predicted is None else f"{predicted} fetches predicted"
     yield f"in all: {chunks} chunks, {cache}, {expected}"
     if plan.get("fetches") is not None:
         yield f"counted: {plan['fetches']} fetches"

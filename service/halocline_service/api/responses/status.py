@@ -1,4 +1,4 @@
-"""How a job is told to the outside."""
+"""Status documents of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the service lives and can work, and figures about it."""
+"""Health of the service, and its metrics."""
 
 from __future__ import annotations
 

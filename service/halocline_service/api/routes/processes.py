@@ -1,4 +1,4 @@
-"""What can be executed, and executing it."""
+"""Processes, and their execution."""
 
 from __future__ import annotations
 

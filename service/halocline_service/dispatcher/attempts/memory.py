@@ -1,4 +1,4 @@
-"""How much memory a process takes, and a ceiling that the kernel keeps."""
+"""Memory of a process, and a limit that the kernel enforces."""
 
 from __future__ import annotations
 

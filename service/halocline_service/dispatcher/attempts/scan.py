@@ -1,4 +1,4 @@
-"""Which files may be read at all."""
+"""Files that may be read at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that makes attempts is told once: places, limits, the scheduler; no secrets."""
+"""Setup of a process that makes attempts: places, limits, the scheduler; no secrets."""
 
 from __future__ import annotations
 

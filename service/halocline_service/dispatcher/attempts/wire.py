@@ -1,4 +1,4 @@
-"""What a dispatcher and the processes that make its attempts tell each other: lines of JSON.
+"""Messages between a dispatcher and the processes of its attempts: lines of JSON.
 
 ```
 to the process     {"setup": ...} once; then {"job": ..., "places": ...}, {"stop": true}
@@ -79,7 +79,7 @@ def job_from(fields: Mapping[str, Any]) -> Job:
 
 
 def error_to(error: Exception) -> JsonObject:
-    """Give an error as JSON; one that nobody expects says no more than that."""
+    """Give an error as JSON; an unexpected one says no more than that."""
     match error:
         case HaloclineError():
             return {"fields": error_fields(error), "errno": _errno_under(error)}

@@ -1,4 +1,4 @@
-"""What the processes that solve systems of equations have in common."""
+"""Common parts of the processes that solve systems of equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `gather` and `scatter` have in common."""
+"""Common parts of `gather` and `scatter`."""
 
 from __future__ import annotations
 

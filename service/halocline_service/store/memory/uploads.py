@@ -131,7 +131,7 @@ class MemoryUploads:
             return self._put(replace(found, completed=self._now(), keys=keys, bytes=size))
 
     def release(self, upload_id: str) -> Upload | None:
-        """Forget an upload that nobody needs; see `UploadStore`."""
+        """Forget an unused upload; see `UploadStore`."""
         with self._lock:
             found = self.get(upload_id, owner=None)
             if found is None or not self._is_unused(found):
@@ -164,7 +164,7 @@ class MemoryUploads:
             self._uses[job_id] = set(asked.uploads)
 
     def leave(self, job_id: str) -> tuple[Upload, ...]:
-        """Forget what a job read and nobody needs any more; give it."""
+        """Forget and return what a job read and nothing else needs."""
         with self._lock:
             read = sorted(self._uses.pop(job_id, set()))
             gone = [self.release(each) for each in read]

@@ -1,4 +1,4 @@
-"""Which job is next: a statement that the index of unfinished jobs answers alone."""
+"""Choice of the next job, by a statement that one index answers."""
 
 from __future__ import annotations
 

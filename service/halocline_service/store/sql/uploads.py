@@ -115,7 +115,7 @@ class SqlUploads:
             return _upload(db.execute(statement).mappings().one_or_none())
 
     def release(self, upload_id: str) -> Upload | None:
-        """Forget an upload that nobody needs; see `UploadStore`."""
+        """Forget an unused upload; see `UploadStore`."""
         found = self.get(upload_id, owner=None)
         if found is None:
             return None

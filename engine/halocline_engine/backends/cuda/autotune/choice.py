@@ -1,4 +1,4 @@
-"""What may be chosen for a program and a kind of call: tiles of kernels, homes of temporaries.
+"""Choices for a program and a kind of call: tiles of kernels, storage of temporaries.
 
 A choice is kept on disk as JSON, so it is read with care: what is not exactly a choice is refused.
 """

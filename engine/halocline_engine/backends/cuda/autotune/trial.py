@@ -73,7 +73,7 @@ class Trial:
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """Compile in threads that nobody waits for when the process ends."""
+        """Compile in threads that do not delay the end of the process."""
         threading.Thread(target=self._compile, name=COMPILING, daemon=True).start()
 
     def wait(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What is known, or found out, about the best way to run one program on one device.
+"""Fastest way to run one program on one device, as known or measured.
 
 In the mode "cached", what was measured before is looked up when a kind of call comes first: one
 small file. In the mode "measure", a kind of which nothing is known runs as usual while candidates

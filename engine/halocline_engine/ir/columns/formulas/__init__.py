@@ -1,1 +1,1 @@
-"""What each column operator computes at one point, as expressions of the IR."""
+"""Formulas of column operators at one point, as expressions of the IR."""

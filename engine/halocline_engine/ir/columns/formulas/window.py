@@ -1,4 +1,4 @@
-"""What a formula sees: an operator at one point of the column, its arguments around it.
+"""Window of a formula: an operator at one point, with its arguments nearby.
 
 Points are counted in half levels from the bottom: the face below centre `c` is `2 c`, the centre
 itself `2 c + 1`; a column of `n` centres has the points 0 to `2 n`. At the top everything is

@@ -1,4 +1,4 @@
-"""What the database owns: an identity, uploads by content and by use, and what was removed."""
+"""Ownership: identity of the database, uploads by content and use, removed folders."""
 
 from __future__ import annotations
 
