@@ -65,7 +65,7 @@ def _datasets() -> dict[str, xr.Dataset]:
 _BANDS = {"a": [0.0, 1.0, 1.0], "b": [4.0] * 3, "c": [1.0, 1.0, 0.0], "d": [5.0, 6.0, 5.0]}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, Any]]:
     """Give a client of a service without keys, and what is sent to it."""
     settings = settings_for(tmp_path_factory.mktemp("service"), "none")

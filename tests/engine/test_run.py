@@ -78,9 +78,9 @@ def plane() -> xr.Dataset:
     )
 
 
-def test_the_door() -> None:
+def test_the_package_offers_the_documented_function() -> None:
     assert he.run is run
-    assert "`boundary` maps dimensions" in (run.__doc__ or "")
+    assert "boundary : mapping of str to str or mapping, optional" in (run.__doc__ or "")
 
 
 @pytest.mark.parametrize("stored", [False, True])

@@ -43,7 +43,7 @@ fail()
 
 _FAULTY = """
 import sys
-from halocline_service import cli
+from halocline_service import commands
 from halocline_service.store.sql.jobs import SqlJobs
 
 def fail(self, query):
@@ -51,7 +51,7 @@ def fail(self, query):
     raise ValueError("It is wrong.")
 
 SqlJobs.list = fail
-cli.app(["api"])
+commands.app(["api"])
 """
 
 
