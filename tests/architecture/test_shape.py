@@ -59,12 +59,12 @@ def functions(source: str) -> Iterator[tuple[str, int]]:
 
 def lines(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Return the lines of code; what users read in docstrings is as long as it must be."""
-    documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     whole = (node.end_lineno or node.lineno) - node.lineno + 1
     for inner in ast.walk(node):
-        if isinstance(inner, documented) and ast.get_docstring(inner) is not None:
-            text = inner.body[0]
-            whole -= (text.end_lineno or text.lineno) - text.lineno + 1
+        if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = inner.body[0]
+            if ast.get_docstring(inner) is not None:
+                whole -= (first.end_lineno or first.lineno) - first.lineno + 1
     return whole
 
 
