@@ -130,7 +130,6 @@ def _points(usual: Tile) -> Iterator[Tile]:
     if usual.depth > 1:
         rest += [replace(usual, depth=usual.depth * 2), replace(usual, depth=usual.depth // 2)]
         rest += [replace(usual, planes=n) for n in (0, 3)]
-        rest.append(replace(usual, sums=not usual.sums, unroll=1))
         strips = (0, usual.strip * 2, usual.strip // 2) if usual.strip else (_STRIP,)
         rest += [replace(usual, strip=n) for n in strips]
         if usual.strip:

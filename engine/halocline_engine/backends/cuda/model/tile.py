@@ -26,7 +26,6 @@ class Tile:
     on `depth` levels one after the other; `unroll` of these are written out in a row (0: as the
     compiler likes), and `streaming` stores leave the cache to what is read again. Where `planes`
     is not 0, a block keeps levels of what it reads in shared memory, and so many are under way.
-    With `sums`, sums over levels are carried from level to level instead of their elements.
     Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
     after level up to the last, before the next ones along J; with `zigzag`, every other strip goes
     down from the last level. Where `column` is not 0 instead, so many along I go along J and up to
@@ -51,7 +50,6 @@ class Tile:
     unroll: int = 0
     streaming: bool = False
     planes: int = 0
-    sums: bool = False
     strip: int = 0
     zigzag: bool = False
     column: int = 0
@@ -74,8 +72,8 @@ class Tile:
 
 
 def in_grid_order(tile: Tile) -> Tile:
-    """Return the tile without what only tiles of points have: planes, sums, an order of blocks."""
-    return replace(tile, planes=0, sums=False, strip=0, zigzag=False, column=0, backward=False)
+    """Return the tile without what only tiles of points have: planes, an order of blocks."""
+    return replace(tile, planes=0, strip=0, zigzag=False, column=0, backward=False)
 
 
 def tile_words(tile: Tile) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from halocline_engine.backends.cuda.kernels.points.carried_sums import Carried, sums_of
 from halocline_engine.backends.cuda.kernels.points.planes import Plane
 from halocline_engine.backends.cuda.kernels.points.windows import Place, Window, chunks, windows
 from halocline_engine.backends.cuda.model.entries import Entry, Stride
@@ -16,8 +15,7 @@ from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import indent, section_body, signed
 from halocline_engine.backends.cuda.text.statements import Scope, element
 from halocline_engine.ir.extent import Horizontal
-from halocline_engine.ir.nodes import Offset, Statement
-from halocline_engine.ir.types import DType
+from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.walk import assignments, reads
 from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.storage.coverage import assigns, exposed
@@ -77,8 +75,7 @@ def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[st
             *indent(level),
             "}",
         ]
-    first = [*body.first_sums(), *body.first_loads()]
-    return [*moving, *body.declarations(), *first, *level]
+    return [*moving, *body.declarations(), *body.first_loads(), *level]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,6 @@ class TileBody:
     outputs: Mapping[str, bool]
     planes: Mapping[str, Plane] = field(default_factory=dict[str, Plane])
     extent: Horizontal | None = None
-    carried: Carried | None = None
 
     @staticmethod
     def of(
@@ -111,8 +107,6 @@ class TileBody:
     ) -> TileBody:
         """Return the body of a section on a tile, which an edge of the domain may `cut`."""
         planes = planes or {}
-        sums = sums_of(section, entry, tile)
-        section = sums.section if sums else section
         found = {
             name: windows(
                 offsets,
@@ -125,7 +119,7 @@ class TileBody:
         }
         extent = entry.kernel.extent if cut else None
         kept = outputs(section, entry)
-        return TileBody(section, scope, tile, found, kept, planes, extent, sums)
+        return TileBody(section, scope, tile, found, kept, planes, extent)
 
     def declarations(self) -> Iterator[str]:
         """Yield the registers of windows and outputs."""
@@ -137,19 +131,6 @@ class TileBody:
         for name in self.outputs:
             kind = TYPES[self.scope.dtypes[name]]
             yield f"{kind} {self._output(name)}[{self.tile.rows}][{self.tile.width}];"
-        for name, dtype in self._sums().items():
-            yield f"{TYPES[dtype]} {name}[{self.tile.rows}][{self.tile.width}];"
-
-    def first_sums(self) -> Iterator[str]:
-        """Yield what makes the sums that the first level would have from the level before it."""
-        if self.carried is None:
-            return
-        for level, start in self.carried.starts:
-            for name in dict.fromkeys(r.name for r in reads(start) if r.name in self.windows):
-                at = 0 if self._is_flat(name) else self.carried.top
-                window = next(window for window in self.windows[name] if window.level == at)
-                yield from self._load(name, window, window.places, level)
-            yield from self._each_point(start)
 
     def first_loads(self) -> Iterator[str]:
         """Yield the loads of what the first level would have had from the level before it."""
@@ -197,9 +178,6 @@ class TileBody:
 
     def points(self) -> list[str]:
         """Return the statements, for every point of the tile."""
-        return self._each_point(self.section.body)
-
-    def _each_point(self, body: tuple[Statement, ...]) -> list[str]:
         values = {
             (name, offset): self._value(name, window, offset)
             for name, found in self.windows.items()
@@ -208,14 +186,13 @@ class TileBody:
             if window.level == (0 if self._is_flat(name) else offset[2])
         }
         outputs = {name: f"{self._output(name)}[r][e]" for name in self.outputs}
-        outputs |= {name: f"{name}[r][e]" for name in self._sums()}
         scope = replace(self.scope, values=values, outputs=outputs)
         return [
             "#pragma unroll",
             f"for (int r = 0; r < {self.tile.rows}; ++r) {{",
             "  #pragma unroll",
             f"  for (int e = 0; e < {self.tile.width}; ++e) {{",
-            *indent(indent(section_body(replace(self.section, body=body), scope))),
+            *indent(indent(section_body(self.section, scope))),
             "  }",
             "}",
         ]
@@ -236,9 +213,6 @@ class TileBody:
     def _offsets(self, name: str) -> list[Offset]:
         return list(dict.fromkeys(r.offset for r in reads(self.section.body) if r.name == name))
 
-    def _sums(self) -> Mapping[str, DType]:
-        return self.carried.sums if self.carried else {}
-
     def _is_flat(self, name: str) -> bool:
         return self.scope.kinds[name][1][2] is Stride.NONE
 
@@ -253,14 +227,11 @@ class TileBody:
         row, column = window.first
         return f"{self._window(name, window.level)}[{place[0] - row}][{place[1] - column}]"
 
-    def _load(
-        self, name: str, window: Window, places: frozenset[Place], level: int | None = None
-    ) -> Iterator[str]:
-        """Yield the loads of places of a window, from another level of memory where it is given."""
+    def _load(self, name: str, window: Window, places: frozenset[Place]) -> Iterator[str]:
+        """Yield the loads of places of a window."""
         for (row, column), size in chunks(places, self._at_once(name)):
             register = self._register(name, window, (row, column))
-            at = (column, row, window.level if level is None else level)
-            source = element(self._at_first(), name, at)
+            source = element(self._at_first(), name, (column, row, window.level))
             line = _transfer("load", size, register, source)
             yield self._where_inside(name, (row, column), self._offsets(name)) + line
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.points.block_swizzle import Reuse, column_of, strip_of
-from halocline_engine.backends.cuda.kernels.points.carried_sums import sums_of, with_sums
 from halocline_engine.backends.cuda.kernels.points.plane_tile import with_planes
 from halocline_engine.backends.cuda.kernels.points.section import VECTOR, loaded_offsets, outputs
 from halocline_engine.backends.cuda.kernels.points.windows import windows
@@ -183,8 +182,8 @@ def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant
     """Return the tile, or one point a thread where the kernel cannot have a larger one."""
     if _is_plain(entry, schedule, variant):
         tile = replace(tile, depth=1) if entry.level_at_hand else tile
-        return with_sums(with_planes(tile, entry, schedule, variant), entry)
-    return replace(tile, width=1, rows=1, depth=1, planes=0, sums=False)
+        return with_planes(tile, entry, schedule, variant)
+    return replace(tile, width=1, rows=1, depth=1, planes=0)
 
 
 def registers_of(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
@@ -296,8 +295,6 @@ def _registers(
 ) -> int:
     kinds = _kinds(schedule, variant)
     words = {name: -(-dtype.itemsize // 4) for name, dtype in arrays_of(schedule)}
-    carried = sums_of(section, entry, tile)
-    section = carried.section if carried else section
     loaded = sum(
         len(window.places) * words[name]
         for name, offsets in loaded_offsets(section, entry).items()
@@ -306,7 +303,6 @@ def _registers(
         )
     )
     stored = sum(words[name] for name in outputs(section, entry))
-    stored += sum(dtype.itemsize // 4 for dtype in carried.sums.values()) if carried else 0
     return loaded + stored * tile.width * tile.rows
 
 
