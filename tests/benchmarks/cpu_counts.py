@@ -21,8 +21,8 @@ import numba
 from halocline_engine.backends.cpu.builtins import namespace
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.columns import Cut
-from halocline_engine.backends.cpu.emit import emit
-from halocline_engine.backends.cpu.layout import contiguous
+from halocline_engine.backends.cpu.text.emit import emit
+from halocline_engine.backends.cpu.text.layout import contiguous
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["PROCESSOR", "Fetched", "Program", "assembly"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from halocline_engine.cache import Cache, code_folder, key_of
+from halocline_engine.cache import Cache, code_folder, key_of, trim
 from halocline_engine.errors import InternalError
 
 KEY = key_of("a program", "a target")
@@ -77,8 +78,39 @@ def test_keys_do_not_run_together() -> None:
     assert len(KEY) == 64
 
 
-def test_code_of_a_user_without_a_home_is_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert code_folder().is_absolute()
+def test_code_of_a_user_without_a_home_is_temporary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert code_folder("cuda").is_absolute()
     found = Mock(return_value=Path("~/.cache/halocline"))
     monkeypatch.setattr("platformdirs.user_cache_path", found)
-    assert code_folder().is_relative_to(tempfile.gettempdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = code_folder("cuda").parent
+    assert own == tmp_path / f"halocline-{os.getuid()}"
+    assert own.stat().st_mode & 0o777 == 0o700
+    # Others could put code there.
+    own.chmod(0o777)
+    other = code_folder("cuda").parent
+    assert other != own
+    assert other.stat().st_mode & 0o777 == 0o700
+
+
+def test_entries_that_were_used_longest_ago_are_removed(tmp_path: Path) -> None:
+    """Only those: what others put there stays, also inside of an entry."""
+    cache = Cache(tmp_path)
+    keys = [key_of(str(number)) for number in range(20)]
+    for age, key in enumerate(keys):
+        cache.store(key, b"code")
+        os.utime(cache.path(key), (1000 - age, 1000 - age))
+    folder = cache.path(key_of("folder"))
+    (folder / "__pycache__").mkdir(parents=True)
+    for name in ("kernels.py", "__pycache__/kernels.kernel0-1.py311.nbi", "foreign"):
+        (folder / name).write_text("x")
+    os.utime(folder, (1, 1))
+    (tmp_path / "notes").write_text("x")
+    trim(tmp_path, 21)
+    assert all(cache.load(key) for key in keys)
+    trim(tmp_path, 20)
+    assert [cache.load(key) is not None for key in keys] == [True] * 18 + [False] * 2
+    assert [file.name for file in folder.rglob("*")] == ["foreign"]
+    assert (tmp_path / "notes").exists()

@@ -8,15 +8,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 
-from halocline_engine.backends.cpu import build
+from halocline_engine.backends.cpu import build, builtins, code
 from halocline_engine.backends.cpu import run as cpu
 from halocline_engine.backends.cpu.builtins import ASKED, SCOPES
 from halocline_engine.backends.cpu.caches import Caches
-from halocline_engine.backends.cpu.emit import Module, emit
-from halocline_engine.backends.cpu.layout import Layout
+from halocline_engine.backends.cpu.text.emit import Module, emit
+from halocline_engine.backends.cpu.text.layout import Layout
 from halocline_engine.ir.types import DType
 from halocline_engine.schedule.nodes import Schedule
 
@@ -67,10 +68,10 @@ def _truncated(dtype: DType) -> Callable[[Any], Any]:
 
 def namespace() -> dict[str, Any]:
     """Return interpreted twins of what the generated text may call."""
-    builtins = {"range": range, "max": max, "min": min, "abs": abs}
+    safe = {"range": range, "max": max, "min": min, "abs": abs}
     pointers = {f"pointer_{dtype}": _pointer(dtype) for dtype in DType}
     return {
-        "__builtins__": builtins,
+        "__builtins__": safe,
         "np": np,
         "math": SimpleNamespace(sqrt=np.sqrt, fabs=np.abs),
         "load": _load,
@@ -87,9 +88,10 @@ def namespace() -> dict[str, Any]:
     }
 
 
-def compile_nothing(*arguments: Any) -> Any:
+def compile_nothing(*arguments: Any, cache: bool) -> Any:
     """Stand in for the compiler: the function itself."""
-    _, body, _ = arguments
+    body, _ = arguments
+    assert not cache
 
     def quiet(*words: Any) -> None:
         with np.errstate(all="ignore"):
@@ -116,6 +118,7 @@ def patch(monkeypatch: Any) -> None:
     """Let CPU executables interpret their text from here on, cut into many small pieces."""
     monkeypatch.setattr(cpu, "SERIAL_POINTS", 1)
     monkeypatch.setattr(build, "read_caches", lambda: Caches(level2=512))
-    monkeypatch.setattr(cpu, "_jit", compile_nothing)
+    monkeypatch.setattr(code, "_file_of", Mock(return_value=None))
+    monkeypatch.setattr(code, "_jit", compile_nothing)
     monkeypatch.setattr(cpu, "emit", _emit)
-    monkeypatch.setattr(cpu, "namespace", namespace)
+    monkeypatch.setattr(builtins, "namespace", namespace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -13,11 +14,12 @@ from interpreted import patch
 from numpy.typing import NDArray
 
 from halocline_engine.backends.cpu import build
+from halocline_engine.backends.cpu import code as cpu_code
 from halocline_engine.backends.cpu.ahead import leading, leaves_caches, lines_of, part_of, touched
 from halocline_engine.backends.cpu.caches import Caches
-from halocline_engine.backends.cpu.emit import emit
-from halocline_engine.backends.cpu.layout import contiguous
 from halocline_engine.backends.cpu.run import CpuExecutable
+from halocline_engine.backends.cpu.text.emit import emit
+from halocline_engine.backends.cpu.text.layout import contiguous
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
@@ -112,9 +114,11 @@ def test_any_walk_and_layout_gives_the_bits_of_the_reference(
 
 
 def test_what_leaves_the_caches_asks_and_the_rest_does_not(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One executable has both texts, by the size of the call, and threads change no bit."""
+    # Numba shows no code that it has loaded.
+    monkeypatch.setattr(cpu_code, "code_folder", tmp_path.joinpath)
     program, facts = front(POINTS)
     assert touched(program) == 8 + 4 + 8 + 4
     executable = CpuExecutable(plan(program, facts), Caches(last=4 * 24 * 50 * 40 * 9))

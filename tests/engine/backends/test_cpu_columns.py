@@ -13,9 +13,9 @@ from interpreted import patch
 from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cpu.caches import Caches, read_caches
 from halocline_engine.backends.cpu.columns import Cut, cut, reuse_of
-from halocline_engine.backends.cpu.emit import emit
-from halocline_engine.backends.cpu.layout import contiguous
 from halocline_engine.backends.cpu.run import SERIAL_POINTS, CpuExecutable
+from halocline_engine.backends.cpu.text.emit import emit
+from halocline_engine.backends.cpu.text.layout import contiguous
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.options import Options

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from halocline_engine.backends.cpu.caches import read_caches
-from halocline_engine.backends.cpu.emit import emit
-from halocline_engine.backends.cpu.layout import contiguous
 from halocline_engine.backends.cpu.run import CpuExecutable
 from halocline_engine.backends.cpu.show import walk_lines
+from halocline_engine.backends.cpu.text.emit import emit
+from halocline_engine.backends.cpu.text.layout import contiguous
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["CpuArtifact", "CpuBackend"]

@@ -16,13 +16,13 @@ import numpy as np
 
 from halocline_engine.backends.base import HostArray, Value
 from halocline_engine.backends.cpu.ahead import leaves_caches, touched
-from halocline_engine.backends.cpu.builtins import namespace
 from halocline_engine.backends.cpu.caches import Caches
+from halocline_engine.backends.cpu.code import Compiled, Signature, machine_code
 from halocline_engine.backends.cpu.columns import Cut, Sizes, cut
-from halocline_engine.backends.cpu.emit import Function, emit
-from halocline_engine.backends.cpu.layout import Layout, layout_of
 from halocline_engine.backends.cpu.phases import phases
 from halocline_engine.backends.cpu.team import Team, in_turn, taken
+from halocline_engine.backends.cpu.text.emit import Function, emit
+from halocline_engine.backends.cpu.text.layout import Layout, layout_of
 from halocline_engine.backends.host import HostExecutable, HostMemory
 from halocline_engine.ir.extent import Horizontal
 from halocline_engine.ir.types import Axis, DType, Order
@@ -34,7 +34,6 @@ __all__ = ["SERIAL_POINTS", "Box", "CpuExecutable", "split"]
 #: (first, one past the last) along I, J and K, relative to the domain's first point.
 Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 _Domain: TypeAlias = tuple[int, int, int]
-_Compiled: TypeAlias = Callable[..., None]
 
 #: Fewer points than this are not worth waking a thread for.
 SERIAL_POINTS = 16384
@@ -59,7 +58,7 @@ class _Entry:
     """A compiled kernel and what it is called with."""
 
     function: Function
-    compiled: _Compiled
+    compiled: Compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +83,14 @@ class _Call:
 class _Notes:
     """Calls of kernels with their arguments, to be made again, and what their memory belongs to."""
 
-    calls: list[tuple[_Compiled, tuple[Value, ...]]]
+    calls: list[tuple[Compiled, tuple[Value, ...]]]
     room: list[object]
 
     def __call__(self) -> None:
         for compiled, words in self.calls:
             compiled(*words)
 
-    def noting(self, compiled: _Compiled) -> _Compiled:
+    def noting(self, compiled: Compiled) -> Compiled:
         """Return what notes a call of a kernel instead of making it."""
         return lambda *words: self.calls.append((compiled, words))
 
@@ -323,24 +322,16 @@ def _threads() -> int:
 
 
 def _compile(schedule: Schedule, layout: Layout) -> tuple[_Entry, ...]:
-    """Run the text of our own emitter, which holds no name or text of a user's, and compile it."""
+    """Compile the text of our own emitter, which holds no name or text of a user's."""
     module = emit(schedule, layout)
-    names = namespace()
-    exec(compile(module.text, "<halocline cpu>", "exec"), names)  # noqa: S102 - our emitter's text
     types = {s.name: s.dtype for s in schedule.program.scalars}
-    return tuple(
-        _Entry(function, _jit(function, names[function.name], types))
-        for function in module.functions
-    )
+    code = machine_code(module.text, [_signature(one, types) for one in module.functions])
+    return tuple(map(_Entry, module.functions, code))
 
 
-def _jit(function: Function, body: Callable[..., None], types: Mapping[str, DType]) -> _Compiled:
+def _signature(function: Function, types: Mapping[str, DType]) -> Signature:
     words = ["int64"] * (_FIRST_ARRAY + 4 * len(function.arrays))
-    words += [_scalar_type(types[name]) for name in function.scalars]
-    decorate = cast("Any", numba).njit(
-        f"void({', '.join(words)})", nogil=True, fastmath=False, error_model="numpy"
-    )
-    return cast("_Compiled", decorate(body))
+    return function.name, (*words, *(_scalar_type(types[name]) for name in function.scalars))
 
 
 def _scalar_type(dtype: DType) -> str:
@@ -409,7 +400,7 @@ def _slab_buffer(buffer: Buffer, call: _Call, axis: int, size: int) -> _Place:
 
 def _slab_work(
     kernel: Kernel, entry: _Entry, call: _Call, own: Mapping[str, _Place], axis: int, size: int
-) -> tuple[_Compiled, list[Value], list[tuple[int, int, int]]]:
+) -> tuple[Compiled, list[Value], list[tuple[int, int, int]]]:
     """Return a kernel with its arguments, and which of them move with the slab.
 
     Those are (index, address, stride) of the buffers that hold one slab: the domain's first point

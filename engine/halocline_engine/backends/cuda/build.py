@@ -49,9 +49,9 @@ class CudaArtifact:
 
         machine = current_machine()
         device = Device(machine.facts.name, Chip(machine.facts.multiprocessors), seconds_of)
-        tunings = Tunings(code_folder() / "tunings")
+        tunings = Tunings(code_folder("cuda") / "tunings")
         tuner = Tuner(self.schedule, device, tunings, self.tune, self.seconds)
-        return TunedExecutable(tuner, machine, Cache(code_folder()))
+        return TunedExecutable(tuner, machine, Cache(code_folder("cuda")))
 
     def tuned(self, mode: TuneMode, seconds: float) -> CudaArtifact:
         """Return the artifact with another mode; see `backends.base.Adjustable`."""

@@ -33,7 +33,7 @@ def current(device: int) -> tuple[Machine, Library, int]:
 
     machine = current_machine()
     assert machine.facts.index == device
-    cache = Cache(code_folder())
+    cache = Cache(code_folder("cuda"))
 
     def keep(name: tuple[str, str], make: Callable[[], bytes]) -> bytes:
         return cache.get(key_of(*name), make)

@@ -18,8 +18,8 @@ from typing import assert_never
 from halocline_engine.backends.cpu.ahead import PARTS_AHEAD, Row, leading, lines_of, part_of
 from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.columns import Reuse, reuse_of
-from halocline_engine.backends.cpu.layout import Layout
-from halocline_engine.backends.cpu.spell import spell
+from halocline_engine.backends.cpu.text.layout import Layout
+from halocline_engine.backends.cpu.text.spell import spell
 from halocline_engine.ir.nodes import (
     Assign,
     Bound,

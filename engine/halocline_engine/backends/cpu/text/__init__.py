@@ -1,0 +1,1 @@
+"""Loops of the CPU target as text."""
