@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
 import httpx2
@@ -117,16 +117,28 @@ def test_something_else_answers(
         assert told.splitlines()[1] == "hint: Is there a Halocline service at this address?"
 
 
-def test_an_upload_that_fails_is_taken_back() -> None:
+def test_an_upload_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what was not sent yet is not sent any more."""
     asked: list[str] = []
+    given_up = threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            given_up.set()
+            super().shutdown(wait)
+
+    monkeypatch.setattr("halocline.transfer.uploads.ThreadPoolExecutor", Pool)
+    monkeypatch.setattr("halocline.transfer.uploads._WORKERS", 1)
 
     def reply(request: httpx2.Request) -> httpx2.Response:
         asked.append(request.method)
         if request.method == "POST":
+            given_up.clear()  # the objects were read, and none is sent yet
             made = {"id": "u", "href": "http://a/uploads/u.zarr", "reference": "upload:u"}
             return httpx2.Response(201, json=made)
-        time.sleep(0.01)
+        if asked.count("PUT") > 1:
+            assert given_up.wait(20)
         return httpx2.Response(403 if request.method == "PUT" else 204)
 
     connection = Connection(Settings("http://a", None), httpx2.MockTransport(reply))

@@ -7,15 +7,20 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import numpy as np
 import pytest
 import structlog
 import uvicorn
 import xarray as xr
+from deadlines import until
 from fastapi.testclient import TestClient
 from postgres import Server, binaries, running
 
@@ -46,7 +51,7 @@ def double(
     out: Field[np.float64],
     *,
     blocks: int = 4,
-    seconds: float = 0.0,
+    held: int = 0,
     fail: int = 0,
     flag: bool = False,
     alpha: float = 0.0,
@@ -67,12 +72,21 @@ def _any(value: object) -> Any:
 ClientOf = Callable[..., TestClient]
 
 
+#: Scalars of a job whose blocks wait for their turns, so that it runs until a test lets it end.
+HELD: dict[str, Any] = {"held": 1}
+
+
 class Engine:
-    """Doubles every variable of a Zarr store; `scalars` say how it should misbehave."""
+    """Doubles every variable of a Zarr store; `scalars` say how it should misbehave.
+
+    `blocks` are all that were done. Those of jobs that are held take turns, which tests release.
+    """
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
         self.resumed: list[bool] = []
+        self.turns = threading.Semaphore(0)
+        self.blocks = 0
 
     def __call__(self, program: str, dataset: str, **given: Any) -> xr.Dataset:
         self.calls.append({"program": program, "dataset": dataset, **given})
@@ -84,9 +98,8 @@ class Engine:
         work = Path(given["workspace"]) / "pass-000001.json"
         self.resumed.append(work.exists())
         for block in range(blocks):
-            if given["cancelled"]():
-                raise CancelledError("The run was stopped.")
-            time.sleep(how.get("seconds", 0.0))
+            self._take_turn(given["cancelled"], is_held=bool(how.get("held")))
+            self.blocks += 1
             given["on_event"](BlockFinished(0, 1, block + 1, blocks, 0.01, "w0"))
         work.write_text("yes")
         self._fail(how, len(self.calls))
@@ -95,6 +108,13 @@ class Engine:
         write(result, Path(given["output"]))
         given["on_event"](Finished(0.1, 10, 10, 1000))
         return result
+
+    def _take_turn(self, cancelled: Callable[[], bool], *, is_held: bool) -> None:
+        while True:
+            if cancelled():
+                raise CancelledError("The run was stopped.")
+            if not is_held or self.turns.acquire(timeout=0.01):
+                return
 
     def _fail(self, how: dict[str, Any], calls: int) -> None:
         match how.get("fail"):
@@ -110,6 +130,25 @@ class Engine:
                 raise OSError(28, "No space left on device")
             case _:
                 pass
+
+
+class Pauses:
+    """Pauses before answers, which last until a test ends them; `asked` are their seconds."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self._over = threading.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if not seconds:
+            return
+        self.asked.append(seconds)
+        with anyio.fail_after(60):
+            while not self._over.is_set():
+                await anyio.sleep(0.01)
+
+    def end(self) -> None:
+        self._over.set()
 
 
 @dataclass
@@ -250,6 +289,15 @@ def client_of(store: Store) -> Generator[ClientOf]:
 
 
 @pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Generator[Pauses]:
+    made = Pauses()
+    used = SimpleNamespace(sleep=made.sleep, to_thread=anyio.to_thread)
+    monkeypatch.setattr("halocline_service.api.routes.processes.anyio", used)
+    yield made
+    made.end()
+
+
+@pytest.fixture
 def idle(settings: Settings, store: Store, client_of: ClientOf, data: Path) -> Running:
     """Make a service whose dispatcher does not run."""
     client = client_of(settings)
@@ -281,14 +329,21 @@ def service(idle: Running) -> Generator[Running]:
 @pytest.fixture
 def live(service: Running) -> Generator[str]:
     """Serve the service on a real port; give its URL."""
+    with answering(service) as url:
+        yield url
+
+
+@contextmanager
+def answering(service: Running) -> Generator[str]:
     server = uvicorn.Server(
         configure(service.app, service.settings, port=0, log_level="error", lifespan="off")
     )
     thread = threading.Thread(target=server.run)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    until(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -8,10 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from deadlines import until
 from typer.testing import CliRunner
 
 from halocline_service import machine
@@ -159,14 +159,9 @@ except Gone as gone:
 
 
 def _pids(folder: Path, count: int) -> list[int]:
-    end = time.monotonic() + 20
-    while True:
-        path = folder / "pids"
-        found = [int(word) for word in path.read_text().split()] if path.exists() else []
-        if len(found) >= count:
-            return found
-        assert time.monotonic() < end, found
-        time.sleep(0.05)
+    path = folder / "pids"
+    until(lambda: path.exists() and len(path.read_text().split()) >= count)
+    return [int(word) for word in path.read_text().split()]
 
 
 def _is_alive(pid: int) -> bool:
@@ -187,10 +182,7 @@ def test_children_are_started_again_and_end_with_their_parent(
     assert _is_alive(second)
     parent.send_signal(how)
     parent.wait(timeout=20)
-    end = time.monotonic() + 10
-    while _is_alive(second):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: not _is_alive(second))
     assert parent.returncode == (0 if how is not signal.SIGKILL else -signal.SIGKILL)
 
 

@@ -5,7 +5,6 @@ The suite itself needs Java and the network; these are its traps, by their numbe
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,11 +24,11 @@ def test_1_invalid_input_is_400_in_plain_json(service: Running) -> None:
 
 
 def test_2_a_result_that_is_not_ready_is_404_within_seconds(service: Running) -> None:
-    answer = execute(service, {"inputs": {"pause": 3}}, Prefer="respond-async")
-    start = time.monotonic()
+    answer = execute(service, {"inputs": {"pause": 60}}, Prefer="respond-async")
     results = service.client.get(answer.headers["Location"] + "/results")
-    assert time.monotonic() - start < 5
     assert results.status_code == 404
+    job = service.client.get(answer.headers["Location"]).json()
+    assert job["status"] in ("accepted", "running")  # so the answer did not wait for its end
     assert results.json()["type"].endswith("/1.0/result-not-ready")
     service.client.delete(answer.headers["Location"])
 

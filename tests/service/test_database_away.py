@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import httpx2
 import pytest
+from deadlines import until
 from postgres import Server
+from tests.service.conftest import HELD
 from tests.service.test_dispatcher import claimed, tools
 
 from halocline_service.dispatcher.attempts.attempt import InProcess
+from halocline_service.dispatcher.lease_keeper import LeaseKeeper
+from halocline_service.dispatcher.leases import Observer
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Away, outcome_of
 from halocline_service.jobs.setbacks import Cause
@@ -43,13 +48,6 @@ def away(server: Server) -> Generator[None]:
         yield
     finally:
         server.start()
-
-
-def until(happened: Callable[[], Any]) -> None:
-    end = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_requests_are_told_to_come_again(idle: Running, postgres_server: Server) -> None:
@@ -85,24 +83,64 @@ def test_requests_are_told_to_come_again(idle: Running, postgres_server: Server)
     assert client.get("/jobs").status_code == 200
 
 
-def test_a_job_outlives_the_loss_of_the_database(service: Running, postgres_server: Server) -> None:
+class Clock:
+    """The time by which dispatchers judge leases, and how often they have asked for it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.asked = 0
+
+    def __call__(self) -> float:
+        self.asked += 1
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    observer = functools.partial(Observer, clock=made)
+    monkeypatch.setattr("halocline_service.dispatcher.loop.Observer", observer)
+    return made
+
+
+def test_a_job_outlives_the_loss_of_the_database(
+    clock: Clock, service: Running, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For longer than its lease, while it computes; it is not run again."""
-    job = service.submit(scalars={"blocks": 60, "seconds": 0.1})
+    log = Mock()
+    monkeypatch.setattr("halocline_service.dispatcher.lease_keeper._log", log)
+    engine = service.engine
+    job = service.submit(scalars=HELD | {"blocks": 60})
     service.wait(job, "running")
+    until(lambda: clock.asked > 1)  # the lease was seen
     with away(postgres_server):
-        time.sleep(2.5)  # its lease is 2 seconds
+        engine.turns.release(30)
+        until(lambda: engine.blocks == 30)
+        until(lambda: "lease not renewed" in [call.args[0] for call in log.warning.call_args_list])
+        clock.now += 2 * service.settings.lease_seconds
+        asked = clock.asked
+    until(lambda: clock.asked > asked + 1)  # the lease was judged
+    engine.turns.release(30)
     done = service.wait(job, seconds=30)
     assert (done["status"], done["attempt"]) == ("successful", 1)
     assert len(service.engine.calls) == 1
 
 
 def test_a_job_that_ends_meanwhile_is_settled_afterwards(
-    service: Running, postgres_server: Server
+    service: Running, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = service.submit(scalars={"blocks": 6, "seconds": 0.1})
+    deliver, tries = LeaseKeeper.deliver, list[LeaseKeeper]()
+
+    def delivered(self: LeaseKeeper) -> None:
+        tries.append(self)
+        deliver(self)
+
+    monkeypatch.setattr(LeaseKeeper, "deliver", delivered)
+    job = service.submit(scalars=HELD | {"blocks": 6})
     service.wait(job, "running")
     with away(postgres_server):
-        time.sleep(3.0)
+        service.engine.turns.release(6)
+        until(lambda: len(tries) > 1)  # it has ended, and could not be settled
     done = service.wait(job, seconds=30)
     assert (done["status"], done["attempt"]) == ("successful", 1)
     assert len(service.engine.calls) == 1
@@ -166,7 +204,7 @@ def test_a_dispatcher_that_is_stopped_meanwhile_ends(
 def test_a_stream_of_events_ends_and_goes_on_where_it_was(
     live: str, service: Running, postgres_server: Server
 ) -> None:
-    job = service.submit(scalars={"blocks": 40, "seconds": 0.1})
+    job = service.submit(scalars=HELD | {"blocks": 40})
     service.wait(job, "running")
     with httpx2.Client(base_url=live, timeout=30) as client:
         with client.stream("GET", f"/jobs/{job}/events") as stream:
@@ -175,6 +213,7 @@ def test_a_stream_of_events_ends_and_goes_on_where_it_was(
             with away(postgres_server):
                 seen += lines  # ends without an error
         last = seen[-1].partition(":")[2].strip()
+        service.engine.turns.release(40)
         service.wait(job, seconds=30)
         with client.stream("GET", f"/jobs/{job}/events", headers={"Last-Event-ID": last}) as stream:
             rest = [line for line in stream.iter_lines() if line.startswith("id:")]

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
+from deadlines import until
 from sqlalchemy import update
+from tests.service.conftest import HELD
 
 import halocline_engine
 from halocline_engine.errors import (
@@ -292,14 +294,11 @@ def test_a_job_that_is_dismissed_is_no_matter_of_the_log(
 ) -> None:
     log = Mock()
     monkeypatch.setattr("halocline_service.dispatcher.loop._log", log)
-    job = service.submit(scalars={"blocks": 100, "seconds": 0.05})
+    job = service.submit(scalars=HELD)
     service.wait(job, "running")
     service.client.delete(f"/jobs/{job}")
     told = log.bind.return_value
-    end = time.monotonic() + 10
-    while "job ended" not in [call.args[0] for call in told.info.call_args_list]:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: "job ended" in [call.args[0] for call in told.info.call_args_list])
     assert not told.warning.called
 
 
@@ -345,10 +344,7 @@ def test_a_disk_that_fills_up_ends_the_job_and_leaves_nothing(
     answer = service.client.get(f"/jobs/{job}/results")
     assert (answer.status_code, answer.json()["code"]) == (507, "output")
     folder = service.settings.data_dir / "jobs" / job
-    end = time.monotonic() + 5
-    while list(folder.rglob("*")):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: not list(folder.rglob("*")))
 
 
 def test_being_cancelled_is_no_failure() -> None:
@@ -386,10 +382,7 @@ def test_a_dispatcher_sweeps_when_it_starts(idle: Running) -> None:
         target=Dispatcher(idle.settings, idle.store, InProcess(tools(idle))).run, args=(stop,)
     )
     thread.start()
-    end = time.monotonic() + 10
-    while layout.work(finished.id).exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: not layout.work(finished.id).exists())
     stop.set()
     thread.join()
 

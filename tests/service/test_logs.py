@@ -7,13 +7,13 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deadlines import until
 
 from halocline_service.machine import free_port
 
@@ -108,7 +108,7 @@ def test_the_api_logs_requests_and_faults_as_json(tmp_path: Path) -> None:
             [sys.executable, "-c", _FAULTY], env=os.environ | environment, stderr=file
         )
     try:
-        _until_alive(port)
+        until(lambda: _is_alive(port))
         with pytest.raises(urllib.error.HTTPError, match="500"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/jobs?limit=3")
     finally:
@@ -123,13 +123,9 @@ def test_the_api_logs_requests_and_faults_as_json(tmp_path: Path) -> None:
     assert "SECRET" not in log.read_text()
 
 
-def _until_alive(port: int) -> None:
-    end = time.monotonic() + 30
-    while True:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=2).close()
-        except OSError:
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        else:
-            return
+def _is_alive(port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=2).close()
+    except OSError:
+        return False
+    return True

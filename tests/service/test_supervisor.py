@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from deadlines import until
 
 from halocline_service import supervisor as supervising
 from halocline_service.lifetime import end_with
@@ -31,7 +31,7 @@ def supervisor() -> Generator[Supervisor]:
         signal.signal(number, handler)
 
 
-def until(supervisor: Supervisor, ready: Callable[[], bool]) -> None:
+def watching(supervisor: Supervisor, ready: Callable[[], bool]) -> None:
     assert supervisor.wait_for("it", ready, seconds=60)
 
 
@@ -52,7 +52,7 @@ def test_a_child_that_ends_for_ever_harms_no_other(
     supervisor.start(Child("The good", ["/bin/sleep", "600"]))
     good = _newest_child()
     supervisor.start(Child("The bad", bad, vital=False))
-    until(supervisor, lambda: log.exists() and len(log.read_text().split()) >= 8)
+    watching(supervisor, lambda: log.exists() and len(log.read_text().split()) >= 8)
     assert good.is_running()
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "The bad ended with status 3; it is started again in 0.001 seconds."
@@ -109,7 +109,7 @@ def test_a_child_that_outgrows_its_memory_is_ended_alone(
         said += capsys.readouterr().err
         return "and was ended." in said
 
-    until(supervisor, ended)
+    watching(supervisor, ended)
     assert "The hungry took " in said
     assert f" MiB of memory, more than its {limit // _MIB}, and was ended." in said
     assert good.is_running()
@@ -134,10 +134,7 @@ def test_a_child_that_heeds_no_signal_ends_with_its_parent(tmp_path: Path) -> No
     """As a Dask worker does that waits for its scheduler."""
     file = tmp_path / "pid"
     parent = subprocess.Popen([sys.executable, "-c", _DEAF, str(file)])
-    end = time.monotonic() + 30
-    while not (file.exists() and file.read_text().strip()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: file.exists() and file.read_text().strip())
     child = psutil.Process(int(file.read_text()))
     parent.kill()
     parent.wait()

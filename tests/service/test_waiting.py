@@ -6,13 +6,13 @@ import errno
 import os
 import shutil
 import threading
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from deadlines import until
 from tests.service.test_dispatcher import tools
 
 from halocline_engine.errors import ClusterError, DatasetError, OutputError
@@ -58,13 +58,6 @@ def dispatching(idle: Running, look: Look | None = None, **changes: Any) -> Gene
     finally:
         stop.set()
         thread.join()
-
-
-def until(happened: Callable[[], Any]) -> None:
-    end = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def told(idle: Running, job: str) -> tuple[str, str]:

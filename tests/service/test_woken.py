@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import httpx2
 import pytest
+from deadlines import until
 from postgres import Server
+from tests.service.conftest import HELD, answering
 from tests.service.test_dispatcher import tools
 
 from halocline_service.dispatcher.attempts.attempt import InProcess
@@ -45,13 +47,6 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[St
         store.close()
 
 
-def until(happened: Callable[[], Any], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def asked() -> JobRequest:
     return JobRequest(owner="ann", process="echo", request={}, fingerprint="f")
 
@@ -73,7 +68,10 @@ def test_what_happens_to_jobs_is_told(stores: tuple[Store, Store]) -> None:
             here.jobs.add(asked(), queue_limit=99)
         until(lambda: sum(each is not None for each in heard) == 54)
     here.jobs.add(asked(), queue_limit=99)
-    time.sleep(0.1)
+    later: list[Change | None] = []
+    with there.changes.listen(later.append):
+        last = here.jobs.add(asked(), queue_limit=99)
+        until(lambda: Change(last.id, "accepted") in later)
     assert sum(each is not None for each in heard) == 54
 
 
@@ -129,16 +127,21 @@ def test_a_dispatcher_is_woken_by_jobs_and_by_free_slots(rare: Running) -> None:
 
 
 def test_a_job_that_is_dismissed_is_stopped_at_once(rare: Running) -> None:
-    job = rare.submit(scalars={"blocks": 10_000, "seconds": 0.02})
+    job = rare.submit(scalars=HELD)
     rare.wait(job, "running")
     rare.client.delete(f"/jobs/{job}")
     assert rare.wait(rare.submit("echo", string="x"))["status"] == "successful"
 
 
 def test_a_stream_is_woken(rare: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the next line does not come before those who read have lost their patience."""
     monkeypatch.setattr("halocline_service.api.routes.events._POLL_SECONDS", RARELY)
-    job = rare.submit(scalars={"blocks": 10, "seconds": 0.1})
-    began = time.monotonic()
-    told = rare.client.get(f"/jobs/{job}/events").text
-    assert "successful" in told
-    assert time.monotonic() - began < RARELY / 2
+    job = rare.submit(scalars=HELD)
+    with (
+        answering(rare) as url,
+        httpx2.stream("GET", f"{url}/jobs/{job}/events", timeout=RARELY / 2) as stream,
+    ):
+        lines = stream.iter_lines()
+        assert any('"running"' in line for line in lines)
+        rare.engine.turns.release(4)
+        assert any('"successful"' in line for line in lines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import xarray as xr
-from tests.service.conftest import small_dataset
+from tests.service.conftest import HELD, small_dataset
 
 from halocline_service.auth.keys import create
 
@@ -55,7 +55,7 @@ def test_a_key_goes_in_the_headers(service: Running, live: str) -> None:
 
 
 def test_a_result_that_is_not_there_is_an_error_and_not_empty(service: Running, live: str) -> None:
-    job = service.submit(scalars={"blocks": 100, "seconds": 0.05})
+    job = service.submit(scalars=HELD)
     service.wait(job, "running")
     with pytest.raises(Exception, match="425"):  # which one is the client's affair
         _xr.open_zarr(f"{live}/jobs/{job}/results/result.zarr")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
+from deadlines import until
 
 from halocline_engine.functions.run import run
 from halocline_service.app import create_app
@@ -61,8 +61,7 @@ def serving(settings: Settings) -> Generator[Store]:
     stop = threading.Event()
     jobs = dispatcher(settings, store)
     with thread(server.run), thread(lambda: jobs.run(stop)):
-        while not server.started:
-            time.sleep(0.01)
+        until(lambda: server.started)
         try:
             yield store
         finally:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from deadlines import until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -212,6 +212,14 @@ def test_nothing_is_under_way_when_files_fail(
     made(tmp_path, chunks=(1, 11, 13))[...] = 1
     array = opened(tmp_path)
     busy, lock, seen = [0], threading.Lock(), [0]
+    awaited = threading.Event()
+
+    def waits(futures: Any, **how: Any) -> Any:
+        if not how:  # for those that are left
+            awaited.set()
+        return wait(futures, **how)
+
+    monkeypatch.setattr("halocline_engine.datasets.chunk_files.spread.wait", waits)
 
     def slow(self: RawArray, part: object) -> bool:
         with lock:
@@ -220,9 +228,9 @@ def test_nothing_is_under_way_when_files_fail(
             busy[0] += 1
         try:
             if first:
-                time.sleep(0.02)
+                until(lambda: busy[0] == 4)
                 raise OSError("broken")
-            time.sleep(0.2)
+            awaited.wait(5)
         finally:
             with lock:
                 busy[0] -= 1

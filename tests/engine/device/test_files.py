@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,11 +23,13 @@ from halocline_engine.device.io.files import KvikioFiles, Span
 
 @dataclass
 class Answer:
-    """What kvikio returns at once: `get` waits."""
+    """What kvikio returns at once: `get` waits, and nothing ends before it is called."""
 
     future: Future[int]
+    asked: threading.Event
 
     def get(self) -> int:
+        self.asked.set()
         return self.future.result()
 
 
@@ -69,8 +70,10 @@ class Kvikio:
             self._now += 1
             self.most = max(self.most, self._now)
 
+        asked = threading.Event()
+
         def work() -> int:
-            time.sleep(0.002)
+            assert asked.wait(20)
             with self._lock:
                 self._now -= 1
             said = self._fails(number)
@@ -78,7 +81,7 @@ class Kvikio:
                 raise RuntimeError(said)
             return copy()
 
-        return Answer(self.threads.submit(work))
+        return Answer(self.threads.submit(work), asked)
 
 
 @pytest.fixture(autouse=True)

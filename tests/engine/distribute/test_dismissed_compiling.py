@@ -4,14 +4,15 @@
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
-import time
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import xarray as xr
 
 import halocline_engine as he
+from halocline_engine.distribute.executors.dask import ClusterPool
 from halocline_engine.distribute.tasks.events import Event, Planned
 
 
@@ -27,6 +28,7 @@ def branches(count: int) -> str:
 DATA = xr.Dataset({"a": (("y", "x"), np.ones((4, 6)))})
 
 
+@pytest.mark.timeout(120, func_only=True)
 def test_the_threads_of_workers_are_free_after_a_dismissal(two_workers: Any) -> None:
     """With a program of a fifth of the largest size, so within a fifth of the longest."""
     events: list[Event] = []
@@ -34,7 +36,6 @@ def test_the_threads_of_workers_are_free_after_a_dismissal(two_workers: Any) -> 
     def cancelled() -> bool:
         return any(isinstance(event, Planned) for event in events)
 
-    began = time.monotonic()
     with pytest.raises(he.CancelledError):
         he.run(
             branches(30),
@@ -47,11 +48,13 @@ def test_the_threads_of_workers_are_free_after_a_dismissal(two_workers: Any) -> 
         )
     threads = sum(worker["nthreads"] for worker in two_workers.scheduler_info()["workers"].values())
     two_workers.gather([two_workers.submit(int, n, pure=False) for n in range(4 * threads)])
-    assert time.monotonic() - began < 60.0
 
 
-def test_a_program_that_is_too_large_reaches_no_worker(two_workers: Any) -> None:
-    began = time.monotonic()
+def test_a_program_that_is_too_large_reaches_no_worker(
+    two_workers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted = Mock()
+    monkeypatch.setattr(ClusterPool, "_submit", submitted)
     with pytest.raises(he.CapacityError, match="too large to compile"):
         he.run(
             branches(600),
@@ -60,4 +63,4 @@ def test_a_program_that_is_too_large_reaches_no_worker(two_workers: Any) -> None
             cluster=two_workers,
             options=he.Options(program_size=8000),
         )
-    assert time.monotonic() - began < 60.0
+    submitted.assert_not_called()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from deadlines import until
 
 from halocline_engine.distribute.executors.dask import start
 from halocline_engine.distribute.pipeline.runs import PipelinedRuns
@@ -98,10 +98,7 @@ def test_a_cancelled_run_ends_on_all_workers(two_workers: Any, tmp_path: Path) -
     with pytest.raises(CancelledError):
         starred(store, cluster=two_workers, output=output, cancelled=lambda: next(looks) > 3)
     assert [path.name for path in tmp_path.iterdir()] == ["in.zarr"]
-    until = time.monotonic() + 5
-    while any(threads(two_workers)) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not any(threads(two_workers))
+    until(lambda: not any(threads(two_workers)))
 
 
 def threads(client: Any) -> list[str]:

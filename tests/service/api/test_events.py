@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import httpx2
+from tests.service.conftest import HELD
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -61,25 +64,29 @@ def test_a_stream_that_was_cut_goes_on(service: Running) -> None:
     assert parse(after.text) == events[2:]
 
 
-def test_what_happens_is_told_while_it_happens(service: Running) -> None:
-    job = service.submit(scalars={"blocks": 6, "seconds": 0.25})
-    arrived: list[float] = []
-    events: list[Sent] = []
+@contextmanager
+def following(live: str, job: str) -> Generator[Iterator[Sent]]:
+    """Give events as they come."""
+    with httpx2.stream("GET", f"{live}/jobs/{job}/events", timeout=30) as answer:
+        yield (each for text in blocks(answer.iter_lines()) for each in parse(text))
 
-    def listen() -> None:
-        events.extend(read(service, job))
-        arrived.append(time.monotonic())
 
-    listener = threading.Thread(target=listen)
-    listener.start()
-    service.wait(job)
-    ended = time.monotonic()
-    listener.join(timeout=10)
-    assert arrived[0] - ended < 5
-    blocks = [each.data["done"] for each in events if each.kind == "block-finished"]
-    assert blocks == sorted(blocks)
-    assert len(blocks) >= 4
-    assert events[-1].data["status"] == "successful"
+def blocks(lines: Iterator[str]) -> Iterator[str]:
+    while text := "\n".join(iter(lambda: next(lines, ""), "")):
+        yield text
+
+
+def test_what_happens_is_told_while_it_happens(service: Running, live: str) -> None:
+    """Each block before the next one is done."""
+    job = service.submit(scalars=HELD | {"blocks": 6})
+    with following(live, job) as events:
+        for number in range(1, 6):
+            service.engine.turns.release()
+            finished = next(each for each in events if each.kind == "block-finished")
+            assert finished.data["done"] == number
+        service.engine.turns.release()
+        *_, last = events
+    assert last.data["status"] == "successful"
 
 
 def test_frequent_events_are_thinned_out(service: Running) -> None:
@@ -88,11 +95,14 @@ def test_frequent_events_are_thinned_out(service: Running) -> None:
     assert len(read(service, job)) < 100
 
 
-def test_a_dismissed_job_ends_its_stream(service: Running) -> None:
-    job = service.submit(scalars={"blocks": 1000, "seconds": 0.05})
+def test_a_dismissed_job_ends_its_stream(service: Running, live: str) -> None:
+    job = service.submit(scalars=HELD)
     service.wait(job, "running")
-    threading.Timer(0.3, lambda: service.client.delete(f"/jobs/{job}")).start()
-    assert read(service, job)[-1].data["status"] == "dismissed"
+    with following(live, job) as events:
+        assert any(each.data.get("status") == "running" for each in events)
+        service.client.delete(f"/jobs/{job}")
+        *_, last = events
+    assert last.data["status"] == "dismissed"
 
 
 def test_a_wrong_event_id_is_refused(idle: Running) -> None:

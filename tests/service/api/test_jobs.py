@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deadlines import until
+from tests.service.conftest import HELD
 
 if TYPE_CHECKING:
     from tests.service.conftest import Running
@@ -30,25 +31,20 @@ def test_a_job_from_request_to_result(service: Running) -> None:
 
 
 def test_progress_is_told(service: Running) -> None:
-    job = service.submit(scalars={"blocks": 10, "seconds": 0.2})
-    seen = set[int]()
-    info = service.wait(job, "running")
-    while info["status"] == "running":
-        seen.add(info["progress"])
-        time.sleep(0.05)
-        info = service.client.get(f"/jobs/{job}").json()
-    assert len(seen) >= 4
-    assert info["progress"] == 100
+    job = service.submit(scalars=HELD | {"blocks": 5})
+    for done in range(1, 5):
+        service.engine.turns.release()
+        until(lambda done=done: service.client.get(f"/jobs/{job}").json()["progress"] == 20 * done)
+        assert service.client.get(f"/jobs/{job}").json()["status"] == "running"
+    service.engine.turns.release()
+    assert service.wait(job)["progress"] == 100
 
 
 def test_the_workspace_is_gone_when_the_result_is_there(service: Running) -> None:
     job = service.submit()
     service.wait(job)
     folder = service.settings.data_dir / "jobs" / job
-    end = time.monotonic() + 5
-    while sorted(path.name for path in folder.iterdir()) != ["attempt-1"]:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: sorted(path.name for path in folder.iterdir()) == ["attempt-1"])
 
 
 def test_the_log_and_the_plan(service: Running) -> None:
@@ -123,15 +119,12 @@ def test_a_lost_device_is_tried_again(service: Running) -> None:
 
 
 def test_dismissing_a_running_job_stops_it(service: Running) -> None:
-    job = service.submit(scalars={"blocks": 1000, "seconds": 0.02})
+    job = service.submit(scalars=HELD)
     service.wait(job, "running")
     info = service.client.delete(f"/jobs/{job}").json()
     assert (info["status"], info["message"]) == ("dismissed", "Dismissed on request.")
-    end = time.monotonic() + 5
     folder = service.settings.data_dir / "jobs" / job
-    while list(folder.iterdir()):  # the worker has stopped, and its files are gone
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: not list(folder.iterdir()))  # the worker has stopped, and its files are gone
     assert service.client.get(f"/jobs/{job}").json()["status"] == "dismissed"
     results = service.client.get(f"/jobs/{job}/results")
     assert (results.status_code, results.json()["code"]) == (410, "cancelled")
@@ -147,7 +140,7 @@ def test_stopping_a_job_that_has_just_ended_keeps_its_result(service: Running) -
         assert info["status"] == "successful"
     assert service.client.get(f"/jobs/{job}/results/result.zarr/zarr.json").status_code == 200
     assert service.client.delete(f"/jobs/{job}", params={"ended": "?"}).status_code == 400
-    waiting = service.submit(scalars={"blocks": 1000, "seconds": 0.02})
+    waiting = service.submit(scalars=HELD)
     for _ in range(2):
         info = service.client.delete(f"/jobs/{waiting}", params={"ended": "keep"}).json()
         assert info["status"] == "dismissed"

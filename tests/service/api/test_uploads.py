@@ -7,16 +7,18 @@ import json
 import os
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from deadlines import until
+from tests.service.conftest import HELD
 
 from halocline_service.api.routes import uploads
 from halocline_service.datasets.layout import Layout
+from halocline_service.datasets.turns import alone
 from halocline_service.store.base import StoreAway
 
 if TYPE_CHECKING:
@@ -307,7 +309,7 @@ def test_a_dataset_that_a_job_reads_is_not_deleted(idle: Running) -> None:
 def test_a_result_that_a_job_reads_is_not_deleted(service: Running) -> None:
     first = service.submit()
     service.wait(first)
-    second = service.submit(dataset=f"job:{first}", scalars={"blocks": 100, "seconds": 0.05})
+    second = service.submit(dataset=f"job:{first}", scalars=HELD)
     refused = service.client.delete(f"/jobs/{first}")
     assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
     service.client.delete(f"/jobs/{second}")
@@ -339,14 +341,27 @@ def test_completing_goes_on_where_a_process_died(
     assert (done.status_code, done.json()["status"]) == (200, "complete")
 
 
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Note who asks for a turn to complete or delete an upload."""
+    asked: list[Path] = []
+
+    def noted(parts: Path, **named: Any) -> Any:
+        asked.append(parts)
+        return alone(parts, **named)
+
+    monkeypatch.setattr(uploads, "alone", noted)
+    return asked
+
+
 def test_requests_to_complete_wait_for_each_other(
-    idle: Running, monkeypatch: pytest.MonkeyPatch
+    idle: Running, monkeypatch: pytest.MonkeyPatch, turns: list[Path]
 ) -> None:
     """As one that is repeated because its connection was lost."""
     complete = idle.store.uploads.complete
 
     def slow(*given: Any, **named: Any) -> Any:
-        time.sleep(0.3)
+        until(lambda: len(turns) == 4)
         return complete(*given, **named)
 
     monkeypatch.setattr(idle.store.uploads, "complete", slow)
@@ -358,14 +373,16 @@ def test_requests_to_complete_wait_for_each_other(
     assert len({answer.text for answer in answers}) == 1
 
 
-def test_deleting_waits_for_completing(idle: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_waits_for_completing(
+    idle: Running, monkeypatch: pytest.MonkeyPatch, turns: list[Path]
+) -> None:
     upload, _ = filled(idle)
     complete = idle.store.uploads.complete
     begun = threading.Event()
 
     def slow(*given: Any, **named: Any) -> Any:
         begun.set()
-        time.sleep(0.3)
+        until(lambda: len(turns) == 2)
         return complete(*given, **named)
 
     monkeypatch.setattr(idle.store.uploads, "complete", slow)
@@ -408,6 +425,8 @@ def test_an_object_that_is_cut_off_is_not_stored(
     live: str, service: Running, chunked: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     upload, url = start(service)
+    folder = service.settings.data_dir / "uploads"
+    parts = folder / f"{upload}.parts"
     host = urlsplit(live)
     head = "Transfer-Encoding: chunked" if chunked else "Content-Length: 1000"
     body = b"64\r\n" + b"x" * 100 if chunked else b"x" * 100
@@ -416,12 +435,8 @@ def test_an_object_that_is_cut_off_is_not_stored(
             f"PUT {url}/a/c/0 HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode()
         )
         connection.sendall(body)
-        time.sleep(0.2)
-    folder = service.settings.data_dir / "uploads"
-    end = time.monotonic() + 10
-    while list((folder / f"{upload}.parts").iterdir()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+        until(lambda: list(parts.iterdir()))
+    until(lambda: not list(parts.iterdir()))
     assert list((folder / f"{upload}.open").iterdir()) == []
     assert service.client.get(f"{url}/a/c/0").status_code == 404
     text = service.client.get("/metrics").text

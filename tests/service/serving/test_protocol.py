@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from deadlines import until
 
 from halocline_service.serving import protocol
 from halocline_service.serving.server import configure, room
@@ -42,8 +43,7 @@ def serving(folder: Path, **given: Any) -> Generator[int]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    until(lambda: server.started)
     try:
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
@@ -159,9 +159,7 @@ def test_many_that_send_nothing_stop_nobody(tmp_path: Path) -> None:
             with suppress(ConnectionError):
                 half.sendall(b"GET /livez HTTP/1.1\r\nHost: loc")
             poll.register(half, 0)  # tells of errors only
-        start = time.monotonic()
-        assert answers(port)
-        assert time.monotonic() - start < 5
+        assert answers(port)  # before those have lost the server's patience
         assert len(poll.poll(0)) > 240
 
 
