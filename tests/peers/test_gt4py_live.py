@@ -85,6 +85,29 @@ def scaled(q):
     from __externals__ import factor
 
     return factor * q
+
+
+@gtscript.function
+def scale(p, q):
+    p *= 2.0
+    p += q
+    return p - 1.0
+
+
+@gtscript.function
+def scale_within(p, q):
+    p -= 0.25
+    if q > 0.0:
+        p /= 3.0
+    r = scale(p, q)
+    return r + p
+
+
+@gtscript.function
+def assigned_too(p):
+    p *= 2.0
+    p = p + 1.0
+    return p
 """
 
 PROGRAMS = {
@@ -371,6 +394,54 @@ def augmented(a: F, b: F):
         a **= 2
         b %= 0.3
 """,
+    "operators_change_what_is_passed": """
+def operators_change_what_is_passed(a: F, b: F, out: F):
+    with computation(PARALLEL), interval(...):
+        t = a
+        u = scale(t, b)
+        out = t + 10.0 * u
+        v = scale_within(t, b)
+        out = out + 100.0 * t + 1000.0 * v
+        w = scale(a + b, t) + scale(2.0, t) + assigned_too(t)
+        out = out + 0.1 * t + 0.01 * w
+    with computation(FORWARD), interval(1, None):
+        x = scale(b, a)
+        out = out + x + b[0, 0, -1]
+""",
+    "dead_assertions": """
+def dead_assertions(a: F, out: F):
+    from __externals__ import on
+
+    with computation(PARALLEL), interval(...):
+        if __INLINED(on):
+            compile_assert(COUNT == 3)
+            out = a
+        else:
+            compile_assert(COUNT == 4)
+            out = -a
+""",
+    "declared_twice": """
+def declared_twice(a: F, out: F):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t: float32 = a
+            out = t
+        with interval(1, None):
+            t: float32 = a + t[0, 0, -1]
+            out = t
+""",
+    "late_externals": """
+def late_externals(a: F, out: F):
+    with computation(PARALLEL), interval(...):
+        from __externals__ import factor
+
+        if a > 0.0:
+            from __externals__ import on
+
+            out = factor * a if on else a
+        else:
+            out = a
+""",
     "names_that_might_clash": """
 def names_that_might_clash(f0: F, t0: F, np_: F, dtype: F):
     with computation(PARALLEL), interval(...):
@@ -380,7 +451,10 @@ def names_that_might_clash(f0: F, t0: F, np_: F, dtype: F):
 """,
 }
 
-EXTERNALS: dict[str, dict[str, Any]] = {"externals": {"factor": 3.5, "k0": 1, "on": True}}
+GIVEN: dict[str, Any] = {"factor": 3.5, "k0": 1, "on": True}
+EXTERNALS: dict[str, dict[str, Any]] = {
+    name: GIVEN for name in ("externals", "dead_assertions", "late_externals")
+}
 SCALARS: dict[str, dict[str, Any]] = {
     "scalars": {"n": 3, "c": 0.3, "flag": False},
     "vertical_advection": {"dtr": 3.0 / 20.0},

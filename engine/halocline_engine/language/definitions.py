@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.statements import is_docstring, read_steps, with_names
+from halocline_engine.language.statements import is_ignored, read_steps, with_names
 from halocline_engine.language.syntax import (
     Apply,
     Argument,
@@ -99,26 +99,17 @@ def _check_twice(arguments: Sequence[Argument]) -> None:
 def _without_imports(
     body: Sequence[ast.stmt], reader: Reader
 ) -> tuple[list[ast.stmt], tuple[Import, ...]]:
-    """Return the body without imports and docstrings, and the imported externals."""
-    rest: list[ast.stmt] = []
+    """Return the body without imports and docstrings, and the externals imported anywhere in it."""
+    inner = (node for statement in body for node in ast.walk(statement))
+    imports = [n for n in inner if isinstance(n, ast.ImportFrom) and n.module == "__externals__"]
     externals: list[Import] = []
-    for node in body:
-        if isinstance(node, ast.ImportFrom) and node.module == "__externals__":
-            for alias in node.names:
-                if alias.asname or alias.name == "*":
-                    message = "An external is imported by its own name."
-                    hint = "Write 'from __externals__ import name'."
-                    raise fault(SyntaxRuleError, reader.place(alias), "externals", message, hint)
-                externals.append(Import(alias.name, reader.place(alias)))
-        elif isinstance(node, ast.ImportFrom) and _is_language(node.module or ""):
-            continue
-        elif not is_docstring(node):
-            rest.append(node)
-    return rest, tuple(externals)
-
-
-def _is_language(module: str) -> bool:
-    return module == "__gtscript__" or module.split(".", maxsplit=1)[0] == "gt4py"
+    for alias in (alias for node in imports for alias in node.names):
+        if alias.asname or alias.name == "*":
+            message = "An external is imported by its own name."
+            hint = "Write 'from __externals__ import name'."
+            raise fault(SyntaxRuleError, reader.place(alias), "externals", message, hint)
+        externals.append(Import(alias.name, reader.place(alias)))
+    return [node for node in body if not is_ignored(node)], tuple(externals)
 
 
 def _function(
@@ -225,7 +216,7 @@ def _order(call: Apply) -> Term:
 def _sections(node: ast.With, reader: Reader) -> tuple[Section, ...]:
     sections: list[Section] = []
     for statement in node.body:
-        if is_docstring(statement):
+        if is_ignored(statement):
             continue
         place = reader.place(statement)
         calls = _calls(statement, reader) if isinstance(statement, ast.With) else []

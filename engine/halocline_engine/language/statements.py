@@ -10,7 +10,7 @@ from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import Branch, Demand, Step, Store, Term
 from halocline_engine.language.terms import Reader, not_yet
 
-__all__ = ["is_docstring", "read_steps", "with_names"]
+__all__ = ["is_docstring", "is_ignored", "read_steps", "with_names"]
 
 _ONLY = "Assign, or choose with 'if': nothing else can stand here."
 
@@ -32,8 +32,17 @@ _OTHERS: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 def read_steps(nodes: Sequence[ast.stmt], reader: Reader) -> tuple[Step, ...]:
-    """Return the statements of a body, without docstrings."""
-    return tuple(_step(node, reader) for node in nodes if not is_docstring(node))
+    """Return the statements of a body, without docstrings and imports."""
+    return tuple(_step(node, reader) for node in nodes if not is_ignored(node))
+
+
+def is_ignored(node: ast.stmt) -> bool:
+    """Say whether a statement is a docstring, or an import of externals or of the language."""
+    if not isinstance(node, ast.ImportFrom):
+        return is_docstring(node)
+    module = node.module or ""
+    known = module in ("__externals__", "__gtscript__")
+    return known or module.split(".", maxsplit=1)[0] == "gt4py"
 
 
 def is_docstring(node: ast.stmt) -> bool:

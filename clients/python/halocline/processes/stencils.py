@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from halocline.errors import ProgramError
-from halocline.inputs.arguments import by_name, plain
+from halocline.inputs.arguments import by_name, plain, text
 from halocline.inputs.program import program_source, with_place
 from halocline.job import Job
 from halocline.processes.documentation import documented
@@ -87,7 +87,7 @@ class Stencils(Submitting):
 
         """
         source = program_source(program)
-        name = name or source.name
+        name = source.name if name is None else text("name", name)
         options: dict[str, Any] = {"fields": fields, "scalars": scalars, "externals": externals}
         options |= {"dtypes": dtypes, "name": name, "axes": axes, "boundary": boundary}
         options |= {"feedback": feedback, "chunks": chunks, "order": order}

@@ -52,7 +52,9 @@ class Body:
         symbols = self.terms.symbols
         field = symbols.fields.get(name)
         if step.annotation is not None:
-            symbols.temporaries[name] = self._declared(name, step.annotation, target.place)
+            declared = self._declared(name, step.annotation, target.place)
+            self._check_once(name, declared, target.place)
+            symbols.temporaries[name] = declared
         elif field is None and name not in symbols.temporaries:
             symbols.temporaries[name] = value.dtype
         if field is not None:
@@ -62,9 +64,8 @@ class Body:
 
     def _declared(self, name: str, annotation: Term, place: Place) -> DType:
         symbols = self.terms.symbols
-        if name in symbols.fields or name in symbols.temporaries:
-            kind = "a parameter" if name in symbols.fields else "assigned before"
-            message = f"'{name}' is {kind}, so its type cannot be declared here."
+        if name in symbols.fields:
+            message = f"'{name}' is a parameter, so its type cannot be declared here."
             hint = "Declare the type of a temporary at its first assignment."
             raise fault(TypeRuleError, place, "temporaries", message, hint)
         kind = read_type(annotation, self.terms.names, temporary=True)
@@ -78,6 +79,13 @@ class Body:
             hint = "Make it a parameter of the stencil, or use a temporary with all axes."
             raise not_yet(annotation.place, "temporaries with fewer than three axes", hint)
         return kind.dtype
+
+    def _check_once(self, name: str, declared: DType, place: Place) -> None:
+        known = self.terms.symbols.temporaries.get(name, declared)
+        if known is not declared:
+            message = f"'{name}' is {known.value} already, and cannot be {declared.value} here."
+            hint = "Declare the type of a temporary at its first assignment."
+            raise fault(TypeRuleError, place, "temporaries", message, hint)
 
     def _target(self, target: Term) -> str:
         """Return what is assigned to, after checking that it may be."""

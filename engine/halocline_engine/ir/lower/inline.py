@@ -1,10 +1,10 @@
 """Functions are put in the place of their calls, and constants in the place of their names.
 
 After this, a body holds only assignments of one value to one target and branches, and names in it
-are those of fields, scalars and temporaries. As in GT4Py, a parameter that the function does not
-assign stands for the caller's name, any other argument becomes a temporary, and tuple assignment
-is sequential. Temporaries of a function are called `function.n.local`, which no text can spell;
-`n` counts calls.
+are those of fields, scalars and temporaries. As in GT4Py, a parameter stands for the caller's name
+unless the function assigns it with `=`: so `x *= 2` changes the caller's variable. Any other
+argument becomes a temporary, and tuple assignment is sequential. Temporaries of a function are
+called `function.n.local`, which no text can spell; `n` counts calls.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from halocline_engine.ir.lower.scope import (
     REDUCTIONS,
     Scope,
     assigned,
+    augmented,
     check_imports,
     subscripted,
 )
@@ -64,6 +65,7 @@ class Inliner:
         self._statements = 0
         self._terms = 0
         self._depth = 0
+        self._dead = False
 
     def body(self, steps: Iterable[Step], scope: Scope) -> tuple[Step, ...]:
         """Return statements with all calls inlined, in order."""
@@ -87,6 +89,8 @@ class Inliner:
         match step:
             case Store():
                 self._store(step, scope, out)
+            case Demand() if self._dead:
+                pass
             case Demand(condition, place):
                 if not truth(self._fold(condition, scope), place):
                     message = "The condition of 'compile_assert' is false."
@@ -98,7 +102,7 @@ class Inliner:
                 mask = self._term(condition, scope, None)
                 self._depth += 1
                 if self._depth > self._limits.depth:
-                    raise self._too_much("nested conditions", self._limits.depth, place)
+                    raise _too_much("nested conditions", self._limits.depth, place)
                 inner = self.body(then, scope), self.body(otherwise, scope)
                 self._depth -= 1
                 self._append(Branch(mask, *inner, place), out)
@@ -113,7 +117,9 @@ class Inliner:
             raise fault(SyntaxRuleError, call.place, "calls", message, hint)
         chosen = truth(self._fold(call.arguments[0], scope), call.place)
         for branch, kept in ((step.then, chosen), (step.otherwise, not chosen)):
+            was_dead, self._dead = self._dead, self._dead or not kept
             body = self.body(branch, scope)
+            self._dead = was_dead
             if kept:
                 out.extend(body)
 
@@ -187,7 +193,7 @@ class Inliner:
         """Return a term without constants and calls; without `out`, a call is an error."""
         self._terms += 1
         if self._terms > self._limits.terms:
-            raise self._too_much("terms", self._limits.terms, term.place)
+            raise _too_much("terms", self._limits.terms, term.place)
         match term:
             case Literal() | Text():
                 return term
@@ -296,14 +302,15 @@ class Inliner:
         given = self._bind(call, function, scope, out)
         self._calls += 1
         prefix = f"{function.name}.{self._calls}."
-        own = dict(assigned(function.body))
+        changed = augmented(function)
+        own = {name: place for name, place in assigned(function.body) if name not in changed}
         parameters = {argument.name: argument.place for argument in function.arguments}
         check_imports(parameters | own, function.externals)
         moved = frozenset(subscripted(function))
         renames: dict[str, Term] = {name: Name(prefix + name, place) for name, place in own.items()}
         for name, value in given.items():
             alias = isinstance(value, Name) and value.name not in (*AXES.values(), *CONSTANTS)
-            constant = isinstance(value, Literal) and name not in moved
+            constant = isinstance(value, Literal) and name not in moved | changed
             if name not in own and (alias or constant):
                 renames[name] = value
                 continue
@@ -336,7 +343,7 @@ class Inliner:
         for argument, value in zip(positional, call.arguments, strict=False):
             given[argument.name] = self._term(value, scope, out)
         for keyword in call.keywords:
-            self._check_keyword(keyword, given, function)
+            _check_keyword(keyword, given, function)
             given[keyword.name] = self._term(keyword.value, scope, out)
         return {a.name: self._given(a, given, call, function) for a in function.arguments}
 
@@ -352,27 +359,27 @@ class Inliner:
         outside = Scope({}, frozenset())
         return self._term(argument.default, outside, None)
 
-    def _check_keyword(
-        self, keyword: Keyword, given: Mapping[str, Term], function: Function
-    ) -> None:
-        names = [argument.name for argument in function.arguments]
-        if keyword.name not in names:
-            message = f"The function '{function.name}' has no parameter '{keyword.name}'."
-            hint = nearest(keyword.name, names) or f"Its parameters are {', '.join(names)}."
-            raise fault(NameRuleError, keyword.place, "calls", message, hint)
-        if keyword.name in given:
-            message = f"The call of '{function.name}' gives '{keyword.name}' twice."
-            raise fault(SyntaxRuleError, keyword.place, "calls", message, "Remove one of them.")
-
     def _append(self, step: Step, out: list[Step]) -> None:
         self._statements += 1
         if self._statements > self._limits.statements:
-            raise self._too_much("statements", self._limits.statements, step.place)
+            raise _too_much("statements", self._limits.statements, step.place)
         out.append(step)
 
-    def _too_much(self, what: str, most: int, place: Place) -> LimitError:
-        message = f"The program has more than {most} {what} after its functions are inlined."
-        return fault(LimitError, place, "limits", message, "Split it into several programs.")
+
+def _check_keyword(keyword: Keyword, given: Mapping[str, Term], function: Function) -> None:
+    names = [argument.name for argument in function.arguments]
+    if keyword.name not in names:
+        message = f"The function '{function.name}' has no parameter '{keyword.name}'."
+        hint = nearest(keyword.name, names) or f"Its parameters are {', '.join(names)}."
+        raise fault(NameRuleError, keyword.place, "calls", message, hint)
+    if keyword.name in given:
+        message = f"The call of '{function.name}' gives '{keyword.name}' twice."
+        raise fault(SyntaxRuleError, keyword.place, "calls", message, "Remove one of them.")
+
+
+def _too_much(what: str, most: int, place: Place) -> LimitError:
+    message = f"The program has more than {most} {what} after its functions are inlined."
+    return fault(LimitError, place, "limits", message, "Split it into several programs.")
 
 
 def _count(number: int, noun: str) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "REDUCTIONS",
     "Scope",
     "assigned",
+    "augmented",
     "check_imports",
     "stencil_scope",
     "subscripted",
@@ -81,16 +82,22 @@ def check_imports(own: Mapping[str, Place], externals: Sequence[Import]) -> None
             raise fault(NameRuleError, place, "externals", message, "Rename one of them.")
 
 
-def assigned(steps: Iterable[Step]) -> Iterator[tuple[str, Place]]:
-    """Yield each name that a body assigns to, with where it is first assigned."""
+def assigned(steps: Iterable[Step], *, operators: bool = True) -> Iterator[tuple[str, Place]]:
+    """Yield each name that a body assigns to, with where it is first assigned.
+
+    Without `operators`, `x *= 2` is no assignment.
+    """
     seen: set[str] = set()
     for step in steps:
         match step:
+            case Store(operator=operator) if operator and not operators:
+                found = []
             case Store(targets):
                 bases = [t.base if isinstance(t, Subscript) else t for t in targets]
                 found = [(t.name, t.place) for t in bases if isinstance(t, Name)]
             case Branch(_, then, otherwise):
-                found = [*assigned(then), *assigned(otherwise)]
+                branches = (then, otherwise)
+                found = [one for b in branches for one in assigned(b, operators=operators)]
             case Demand():
                 found = []
             case _:
@@ -99,6 +106,13 @@ def assigned(steps: Iterable[Step]) -> Iterator[tuple[str, Place]]:
             if name not in seen:
                 seen.add(name)
                 yield name, place
+
+
+def augmented(function: Function) -> frozenset[str]:
+    """Return the parameters that a function changes by operators only, as in `x *= 2`."""
+    parameters = {argument.name for argument in function.arguments}
+    plain = {name for name, _ in assigned(function.body, operators=False)}
+    return frozenset(name for name, _ in assigned(function.body)) & parameters - plain
 
 
 def subscripted(function: Function) -> Iterator[str]:
