@@ -28,14 +28,14 @@ class Limits:
     offset.
     """
 
-    source: int = 64 * 1024
-    tokens: int = 20_000
-    nodes: int = 20_000
+    source: int = 512 * 1024
+    tokens: int = 100_000
+    nodes: int = 200_000
     depth: int = 64
     digits: int = 64
-    fields: int = 64
-    statements: int = 4096
-    terms: int = 200_000
+    fields: int = 256
+    statements: int = 16_384
+    terms: int = 300_000
     halo: int = 64
 
 

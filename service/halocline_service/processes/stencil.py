@@ -42,7 +42,7 @@ class StencilInputs(DatasetInputs):
             description="The text of a stencil: a function in GT4Py's Cartesian language. "
             "It is parsed and never executed as Python.",
             min_length=1,
-            max_length=65_536,
+            max_length=524_288,
             json_schema_extra={"contentMediaType": "text/x-python"},
         ),
     ]
@@ -51,12 +51,12 @@ class StencilInputs(DatasetInputs):
         Field(
             title="Fields",
             description="Names of variables by name of the program's fields; same names where out.",
-            max_length=64,
+            max_length=256,
         ),
     ] = None
     scalars: Annotated[
         dict[Name, _Scalar] | None,
-        Field(title="Scalars", description="Values of the scalar parameters.", max_length=64),
+        Field(title="Scalars", description="Values of the scalar parameters.", max_length=256),
     ] = None
     externals: Annotated[
         dict[Name, _Constant] | None,
