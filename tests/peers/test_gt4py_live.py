@@ -452,9 +452,9 @@ def names_that_might_clash(f0: F, t0: F, np_: F, dtype: F):
 }
 
 GIVEN: dict[str, Any] = {"factor": 3.5, "k0": 1, "on": True}
-EXTERNALS: dict[str, dict[str, Any]] = {
-    name: GIVEN for name in ("externals", "dead_assertions", "late_externals")
-}
+EXTERNALS: dict[str, dict[str, Any]] = dict.fromkeys(
+    ("externals", "dead_assertions", "late_externals"), GIVEN
+)
 SCALARS: dict[str, dict[str, Any]] = {
     "scalars": {"n": 3, "c": 0.3, "flag": False},
     "vertical_advection": {"dtr": 3.0 / 20.0},
