@@ -11,6 +11,7 @@ import pytest
 from emulation.machine import ABSENT, EmulatedArtifact, compiler
 from on_device import OnDevice
 
+from halocline_engine.backends.positions import with_positions
 from halocline_engine.device.probe import device_count
 from halocline_engine.functions.stencil import Stencil, stencil
 
@@ -81,5 +82,6 @@ def run_stencil(request: pytest.FixtureRequest, stencils: dict[str, Stencil]) ->
 
 def emulated(made: Stencil, folder: Path) -> Stencil:
     """Return the stencil with generated CUDA that runs on the host; it takes NumPy arrays."""
-    artifact = EmulatedArtifact(made.compiled.schedule, folder)
+    program, schedule = made.compiled.program, made.compiled.schedule
+    artifact = with_positions(EmulatedArtifact(schedule, folder), program)
     return Stencil(replace(made.compiled, artifact=artifact))

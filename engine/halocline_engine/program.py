@@ -12,6 +12,7 @@ from halocline_engine import arguments
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Artifact
+from halocline_engine.backends.positions import with_positions
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.errors import ProgramError
@@ -28,7 +29,7 @@ from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 from halocline_engine.version import halocline_version
 
-__all__ = ["Compiled", "compile_lowered", "compile_program", "fingerprint"]
+__all__ = ["Compiled", "compile_lowered", "compile_program", "fingerprint", "retargeted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,13 @@ def compile_lowered(program: Program, target: str) -> Compiled:
     check(program)
     facts = analyse(program)
     schedule = plan(program, facts)
-    artifact = with_tables(find(target).build(schedule), program)
+    return retargeted(program, facts, schedule, target)
+
+
+def retargeted(program: Program, facts: Facts, schedule: Schedule, target: str) -> Compiled:
+    """Return what was planned, compiled for a target."""
+    kernels = find(target).build(schedule)
+    artifact = with_tables(with_positions(kernels, program), program)
     return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
 
 

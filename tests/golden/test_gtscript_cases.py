@@ -12,7 +12,7 @@ from on_device import OnDevice
 
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
-from halocline_engine.backends.registry import find
+from halocline_engine.backends.positions import with_positions
 from halocline_engine.device.probe import device_count
 from halocline_engine.errors import SyntaxRuleError
 from halocline_engine.functions.stencil import Stencil
@@ -21,7 +21,7 @@ from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
 from halocline_engine.passes.pipeline import PASSES
-from halocline_engine.program import Compiled, fingerprint
+from halocline_engine.program import retargeted
 from halocline_engine.schedule.plan import plan
 
 DATA = Path(__file__).parents[1] / "data" / "gtscript"
@@ -41,8 +41,6 @@ NOT_YET = {
     "o41_table_lookup": "tables",
     "o42_variable_k": "vertical offsets at run time",
     "o43_absolute_k": "absolute levels",
-    "o44_k_index": "the level index 'K'",
-    "o45_k_index_forward": "the level index 'K'",
     "o46_write_ahead": "assignments at a vertical offset",
     "o47_while_newton": "'while'",
     "o48_while_first_statement_changes_condition": "'while'",
@@ -76,9 +74,7 @@ def compiled(about: dict[str, Any], target: str) -> Stencil:
     check(program)
     facts = analyse(program)
     schedule = plan(program, facts)
-    artifact = find(target).build(schedule)
-    mark = fingerprint(program, target)
-    return Stencil(Compiled(program, facts, schedule, artifact, target, mark))
+    return Stencil(retargeted(program, facts, schedule, target))
 
 
 def box(about: dict[str, Any], name: str) -> tuple[slice, ...]:
@@ -113,7 +109,8 @@ def test_values_are_those_of_gt4py(case: str, target: str, request: pytest.Fixtu
     stencil = compiled(about, "reference" if target == "cuda-emulated" else target)
     if target == "cuda-emulated":
         folder = request.getfixturevalue("emulation_folder")
-        artifact = EmulatedArtifact(stencil.compiled.schedule, folder)
+        kernels = EmulatedArtifact(stencil.compiled.schedule, folder)
+        artifact = with_positions(kernels, stencil.compiled.program)
         stencil = Stencil(replace(stencil.compiled, artifact=artifact))
     with np.load(DATA / f"{case}.npz") as stored:
         arrays = {name: stored[name] for name in stored.files}

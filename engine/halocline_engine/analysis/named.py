@@ -34,8 +34,7 @@ def near(name: str, known: Iterable[str]) -> str:
 
 def used_fields(program: Program) -> list[Field]:
     """Return the fields that stand for variables: those that are read or written, and not made."""
-    made = {gather.name for gather in program.gathers}
-    return [f for f in program.fields if (f.read or f.written) and f.name not in made]
+    return [f for f in program.fields if (f.read or f.written) and f.name not in program.made]
 
 
 def check_axes(axes: Mapping[str, str | None]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from halocline_engine.analysis.levels import touched_levels
+from halocline_engine.analysis.named import used_fields
 from halocline_engine.ir.extent import Facts, Range
 from halocline_engine.ir.nodes import Field, Parameter, Program
 from halocline_engine.ir.walk import expressions, program_bodies, reads, walk
@@ -45,12 +46,11 @@ class Signature:
 
 def signature_of(program: Program, facts: Facts) -> Signature:
     """Return what calls of a program must give."""
-    made = {gather.name for gather in program.gathers}
     direct = {read.name for body in program_bodies(program) for read in reads(body)}
     return Signature(
         program=program,
         facts=facts,
-        used=tuple(f for f in program.fields if (f.read or f.written) and f.name not in made),
+        used=tuple(used_fields(program)),
         optional=frozenset(_optional(program)),
         elsewhere=frozenset({gather.field for gather in program.gathers} - direct),
     )

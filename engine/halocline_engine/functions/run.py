@@ -17,8 +17,7 @@ from halocline_engine.arguments import (
     sizes_by_name,
     whole,
 )
-from halocline_engine.backends.registry import find, resolve
-from halocline_engine.backends.tables import with_tables
+from halocline_engine.backends.registry import resolve
 from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.select import check_threads, granted, local_pool
@@ -31,7 +30,7 @@ from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 from halocline_engine.functions.stencil import Stencil
 from halocline_engine.language.python.sources import ProgramLike
-from halocline_engine.program import Compiled, compile_program, fingerprint
+from halocline_engine.program import Compiled, compile_program, retargeted
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -225,14 +224,7 @@ def _compile(
     compiled = program.compiled
     if compiled.target == target:
         return compiled
-    return Compiled(
-        program=compiled.program,
-        facts=compiled.facts,
-        schedule=compiled.schedule,
-        artifact=with_tables(find(target).build(compiled.schedule), compiled.program),
-        target=target,
-        fingerprint=fingerprint(compiled.program, target),
-    )
+    return retargeted(compiled.program, compiled.facts, compiled.schedule, target)
 
 
 def _axes(given: object) -> Mapping[str, str | None] | None:

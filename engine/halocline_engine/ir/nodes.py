@@ -4,12 +4,13 @@ Grammar (a test compares it with the classes below)::
 
     Program     = (str name, str* arguments, Field* fields, Scalar* scalars,
                    Temporary* temporaries, Computation* computations, Table* tables,
-                   Gather* gathers)
+                   Gather* gathers, Position* positions)
     Field       = (str name, DType dtype, Axis* axes, bool read, bool written)
     Scalar      = (str name, DType dtype, default)
     Temporary   = (str name, DType dtype)
     Table       = (str name, DType dtype, int slots)
     Gather      = (str name, str field, str index)
+    Position    = (str name, Axis axis)
     Computation = (Order order, Block* blocks)
     Block       = (Interval interval, Statement* body)
     Interval    = (Bound start, Bound end)
@@ -49,6 +50,8 @@ What a program means:
   (index[i], j, k), where indices count from the domain's first point; for an index of -1 it is NaN,
   or 0 where the type has none. The field is not written, and nothing is read beside the point along
   I and J.
+* The index of a point along an axis is a field over that axis, which a `Position` makes before the
+  program runs: 0 at the domain's first point, 1 at the next one. It is only read, and no argument.
 * Points outside the domain are never written in a field; temporaries are computed as far outside
   as later statements read them.
 """
@@ -83,6 +86,7 @@ __all__ = [
     "Number",
     "Offset",
     "Parameter",
+    "Position",
     "Program",
     "Read",
     "Scalar",
@@ -337,6 +341,14 @@ class Gather:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """The field `name` holds the index of each point along an axis, from the domain's first on."""
+
+    name: str
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A whole stencil program, lowered, typed and checked.
 
@@ -352,3 +364,9 @@ class Program:
     computations: tuple[Computation, ...]
     tables: tuple[Table, ...] = ()
     gathers: tuple[Gather, ...] = ()
+    positions: tuple[Position, ...] = ()
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The fields that no caller gives: they are made before the program runs."""
+        return frozenset(one.name for one in (*self.gathers, *self.positions))

@@ -87,6 +87,8 @@ def _program(program: Program) -> Iterator[str]:
         yield f"table {table.name}: {table.dtype.value}[I, {table.slots}]"
     for gather in program.gathers:
         yield f"gather {gather.name} = {gather.field}[{gather.index}]"
+    for position in program.positions:
+        yield f"position {position.name} along {position.axis.value}"
     yield from (_scalar(scalar) for scalar in program.scalars)
     for temporary in program.temporaries:
         yield f"temporary {temporary.name}: {temporary.dtype.value}"

@@ -60,8 +60,7 @@ def verify(program: Program) -> None:
     """Raise `InternalError` where a program breaks a promise of `ir.nodes`."""
     arrays = {item.name: item for item in (*program.fields, *program.temporaries)}
     scalars = {scalar.name: scalar.dtype for scalar in program.scalars}
-    made = {gather.name for gather in program.gathers}
-    made.update(column for table in program.tables for column in table.columns)
+    made = program.made | {column for table in program.tables for column in table.columns}
     fields, tables = [field.name for field in program.fields], [t.name for t in program.tables]
     names = [*fields, *scalars, *tables]
     given = sorted(name for name in names if name not in made)
@@ -70,6 +69,7 @@ def verify(program: Program) -> None:
     _require(len(set(everything)) == len(everything), "A name is declared twice.")
     _uses(program)
     _gathers(program)
+    _positions(program)
     checker = _Checker(arrays, scalars)
     for computation in program.computations:
         for block in computation.blocks:
@@ -109,6 +109,15 @@ def _gathers(program: Program) -> None:
         _require(fits and whole and not written, f"'{gather.name}' cannot be gathered.")
     shifted = (r.offset[:2] != (0, 0) for body in program_bodies(program) for r in reads(body))
     _require(not program.gathers or not any(shifted), "A gather stands beside an offset.")
+
+
+def _positions(program: Program) -> None:
+    """Check that positions are integers along their axis, and not written."""
+    fields = {field.name: field for field in program.fields}
+    for position in program.positions:
+        made = fields[position.name]
+        fits = made.axes == (position.axis,) and made.dtype is DType.INT64
+        _require(fits and not made.written, f"'{position.name}' is no position.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,7 @@ def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
         computations,
         tuple(symbols.tables.values()),
         gathers,
+        tuple(symbols.positions.values()),
     )
 
 

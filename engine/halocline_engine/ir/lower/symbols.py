@@ -12,7 +12,7 @@ from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.names import Level, Names
 from halocline_engine.ir.lower.scope import Scope
 from halocline_engine.ir.lower.types import number
-from halocline_engine.ir.nodes import Gather, Scalar, Table
+from halocline_engine.ir.nodes import Gather, Position, Scalar, Table
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.source import Place, fault
@@ -26,7 +26,8 @@ class Symbols:
     """What a stencil's names are; all but fields and scalars grow as its text is lowered.
 
     `gathers` are fields that are made of others by a table, with where they are first read;
-    `shifted` is the first read at a horizontal offset.
+    `positions` are fields over an axis that hold indices along it; `shifted` is the first read at a
+    horizontal offset.
     """
 
     fields: dict[str, FieldType]
@@ -39,7 +40,14 @@ class Symbols:
     gathers: dict[str, tuple[Gather, Place]] = field(
         default_factory=dict[str, tuple[Gather, Place]]
     )
+    positions: dict[Axis, Position] = field(default_factory=dict[Axis, Position])
     shifted: Place | None = None
+
+    def position(self, axis: Axis) -> str:
+        """Return the field that holds the index along an axis, which no text can spell."""
+        found = self.positions.setdefault(axis, Position(f".{axis.value}", axis))
+        self.fields[found.name] = FieldType(DType.INT64, (axis,))
+        return found.name
 
 
 def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limits) -> Symbols:

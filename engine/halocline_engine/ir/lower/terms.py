@@ -128,8 +128,7 @@ class Terms:
         if name in _PLAIN:
             axis = _PLAIN[name]
             if axis is Axis.K:
-                hint = "Pass a field with the level as its value, 'Field[K, np.int64]'."
-                raise not_yet(place, "the level index 'K' as a value", hint)
+                return self._read(self.symbols.position(axis), (0, 0, 0), place)
             message = f"The axis '{axis.value}' has no value: only offsets may name it."
             hint = "Pass a field with the index as its value."
             raise fault(SyntaxRuleError, place, "names", message, hint)

@@ -1,0 +1,88 @@
+"""The level index as a value: on arrays and datasets, in steps, however blocks are cut."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline_engine as he
+from halocline_engine.backends.positions import PositionExecutable
+from halocline_engine.errors import ArgumentError, NameRuleError
+from halocline_engine.functions.stencil import Stencil
+
+RAMP = """
+def ramp(a: Field[float], b: Field[float]):
+    with computation(PARALLEL), interval(...):
+        t = a * K
+        b = t[1, 0, 0] + t[0, -1, 0] + (0.5 if K > 1 else K)
+"""
+STEP = """
+def step(a: Field[float], b: Field[float]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            b = 0.5 * a + K
+        with interval(1, None):
+            b = 0.5 * a + 0.1 * K * b[0, 0, -1]
+"""
+
+
+def expected(a: Any) -> Any:
+    k = np.arange(a.shape[2])
+    t = a * k
+    return t[2:, 1:-1] + t[1:-1, :-2] + np.where(k > 1, 0.5, k)
+
+
+def test_levels_count_from_the_domains_first(run_stencil: Any) -> None:
+    a = np.random.default_rng(2).normal(size=(8, 7, 6))
+    for first, count in ((0, 6), (2, 3)):
+        b = np.full_like(a, np.nan)
+        run_stencil(RAMP, a, b, origin=(1, 1, first), domain=(6, 5, count))
+        levels = slice(first, first + count)
+        np.testing.assert_array_equal(b[1:-1, 1:-1, levels], expected(a[:, :, levels]))
+        assert np.isnan(b).sum() == b.size - 6 * 5 * count
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_many_steps_are_those_one_by_one(target: str) -> None:
+    stencil = he.stencil(STEP, target=target)
+    stencil = pickle.loads(pickle.dumps(stencil))
+    start = np.random.default_rng(3).normal(size=(5, 4, 6))
+    a, b = start.copy(), np.zeros_like(start)
+    found = stencil.repeat(7, a, b, feedback={"b": "a"})["b"]
+    one, other = start.copy(), np.zeros_like(start)
+    for _ in range(7):
+        stencil(one, other)
+        one, other = other, one
+    np.testing.assert_array_equal(found, one)
+    assert "float64(.K[0, 0, 0])" in stencil.show("schedule")
+    with pytest.raises(ArgumentError, match="is not tuned"):
+        stencil.tune(a, b)
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_blocks_change_no_bit(target: str, tmp_path: Path) -> None:
+    values = np.random.default_rng(4).normal(size=(6, 9, 11))
+    dataset = xr.Dataset({"a": (("z", "y", "x"), values)})
+    axes = {"I": "x", "J": "y", "K": "z"}
+    given: dict[str, Any] = {"axes": axes, "boundary": {"x": "periodic", "y": "edge"}}
+    given |= {"target": target, "steps": 3, "feedback": {"b": "a"}}
+    whole = he.run(RAMP, dataset, **given)["b"].values
+    for chunks in ({"x": 4}, {"y": 2, "x": 3}):
+        cut = he.run(RAMP, dataset, chunks=chunks, output=tmp_path / f"{len(chunks)}", **given)
+        np.testing.assert_array_equal(cut["b"].values, whole)
+
+
+def test_the_field_of_levels_is_nobodys_argument() -> None:
+    stencil: Stencil = he.stencil(RAMP, target="reference")
+    assert list(stencil.extents) == ["a", "b"]
+    assert "position .K along K" in stencil.show("ir")
+    assert isinstance(stencil.compiled.artifact.load(), PositionExecutable)
+    with pytest.raises(ArgumentError, match=r"has no argument '\.K'"):
+        stencil(np.ones((3, 3, 3)), np.ones((3, 3, 3)), **{".K": np.ones(3)})
+    with pytest.raises(NameRuleError, match="The name 'L' is unknown"):
+        he.stencil(RAMP.replace("a * K", "a * L"))
