@@ -32,8 +32,8 @@ def step(a: Field[float], b: Field[float]):
 
 
 def expected(a: Any) -> Any:
-    k = np.arange(a.shape[2])
-    t = a * k
+    k: Any = np.arange(a.shape[2])
+    t: Any = a * k
     return t[2:, 1:-1] + t[1:-1, :-2] + np.where(k > 1, 0.5, k)
 
 
@@ -82,7 +82,8 @@ def test_the_field_of_levels_is_nobodys_argument() -> None:
     assert list(stencil.extents) == ["a", "b"]
     assert "position .K along K" in stencil.show("ir")
     assert isinstance(stencil.compiled.artifact.load(), PositionExecutable)
+    levels: dict[str, Any] = {".K": np.ones(3)}
     with pytest.raises(ArgumentError, match=r"has no argument '\.K'"):
-        stencil(np.ones((3, 3, 3)), np.ones((3, 3, 3)), **{".K": np.ones(3)})
+        stencil(np.ones((3, 3, 3)), np.ones((3, 3, 3)), **levels)
     with pytest.raises(NameRuleError, match="The name 'L' is unknown"):
         he.stencil(RAMP.replace("a * K", "a * L"))

@@ -52,7 +52,7 @@ class PositionArtifact:
     def load(self) -> PositionExecutable:
         """Make it run in this process."""
         kernels = self.artifact.load()
-        kind = TunablePositions if isinstance(kernels, Tunable) else PositionExecutable
+        kind = _TunablePositions if isinstance(kernels, Tunable) else PositionExecutable
         return kind(self.positions, kernels)
 
     def tuned(self, mode: TuneMode, seconds: float) -> PositionArtifact:
@@ -123,7 +123,7 @@ class PositionExecutable:
 
 
 @dataclass(frozen=True, slots=True)
-class TunablePositions(PositionExecutable):
+class _TunablePositions(PositionExecutable):
     """The same with kernels whose tiles can be measured; see `backends.base.Tunable`."""
 
     def tune(
