@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.typing import NDArray
 
 import halocline_engine as he
 from halocline_engine.backends.positions import PositionExecutable
@@ -31,9 +32,9 @@ def step(a: Field[float], b: Field[float]):
 """
 
 
-def expected(a: Any) -> Any:
-    k: Any = np.arange(a.shape[2])
-    t: Any = a * k
+def expected(a: NDArray[np.float64]) -> NDArray[np.float64]:
+    k = np.arange(a.shape[2])
+    t = a * k
     return t[2:, 1:-1] + t[1:-1, :-2] + np.where(k > 1, 0.5, k)
 
 
