@@ -33,7 +33,7 @@ def step(a: Field[float], b: Field[float]):
 
 
 def expected(a: NDArray[np.float64]) -> NDArray[np.float64]:
-    k = np.arange(a.shape[2])
+    k = np.arange(float(a.shape[2]))
     t = a * k
     return t[2:, 1:-1] + t[1:-1, :-2] + np.where(k > 1, 0.5, k)
 
