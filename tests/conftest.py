@@ -83,5 +83,5 @@ def run_stencil(request: pytest.FixtureRequest, stencils: dict[str, Stencil]) ->
 def emulated(made: Stencil, folder: Path) -> Stencil:
     """Return the stencil with generated CUDA that runs on the host; it takes NumPy arrays."""
     program, schedule = made.compiled.program, made.compiled.schedule
-    artifact = with_positions(EmulatedArtifact(schedule, folder), program)
+    artifact = with_positions(EmulatedArtifact(schedule, folder), program, made.compiled.facts)
     return Stencil(replace(made.compiled, artifact=artifact))

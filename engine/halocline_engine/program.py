@@ -94,7 +94,7 @@ def compile_lowered(program: Program, target: str) -> Compiled:
 def retargeted(program: Program, facts: Facts, schedule: Schedule, target: str) -> Compiled:
     """Return what was planned, compiled for a target."""
     kernels = find(target).build(schedule)
-    artifact = with_tables(with_positions(kernels, program), program)
+    artifact = with_tables(with_positions(kernels, program, facts), program)
     return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
 
 

@@ -1,4 +1,4 @@
-"""The level index as a value: on arrays and datasets, in steps, however blocks are cut."""
+"""The level index as a value, and regions: on arrays and datasets, however blocks are cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import halocline_engine as he
 from halocline_engine.backends.positions import PositionExecutable
-from halocline_engine.errors import ArgumentError, NameRuleError
+from halocline_engine.errors import ArgumentError, DependenceError, NameRuleError
 from halocline_engine.functions.stencil import Stencil
 
 RAMP = """
@@ -88,3 +88,73 @@ def test_the_field_of_levels_is_nobodys_argument() -> None:
         stencil(np.ones((3, 3, 3)), np.ones((3, 3, 3)), **levels)
     with pytest.raises(NameRuleError, match="The name 'L' is unknown"):
         he.stencil(RAMP.replace("a * K", "a * L"))
+
+
+EDGES = """
+def edges(a: Field[float], b: Field[float]):
+    with computation(PARALLEL), interval(...):
+        t = a * 0.5
+        with horizontal(region[I[0], :], region[I[-1], :]):
+            t = 3.0 * a
+        with horizontal(region[1:I[-1] - 1, J[0] : J[0] + 2]):
+            t = t + a[0, 1, 0]
+        b = t[1, 0, 0] - t[-1, 0, 0] + a
+        with horizontal(region[:, J[-1]]):
+            b = -a[0, -1, 0]
+"""
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+@pytest.mark.parametrize("boundary", ["periodic", "edge"])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_regions_stay_at_the_edges_however_blocks_are_cut(
+    target: str, boundary: str, steps: int
+) -> None:
+    values = np.random.default_rng(5).normal(size=(3, 13, 17))
+    dataset = xr.Dataset({"a": (("z", "y", "x"), values)})
+    given: dict[str, Any] = {"axes": {"I": "x", "J": "y", "K": "z"}, "target": target}
+    given |= {"boundary": {"x": boundary, "y": "edge"}, "steps": steps, "feedback": {"b": "a"}}
+    whole = he.run(EDGES, dataset, **given)["b"].values
+    for chunks in ({"x": 5}, {"y": 4}, {"x": 4, "y": 3}, {"x": 1}):
+        for steps_per_pass in (1, 2):
+            options = he.Options(steps_per_pass=steps_per_pass)
+            cut = he.run(EDGES, dataset, chunks=chunks, options=options, **given)["b"].values
+            np.testing.assert_array_equal(cut, whole)
+
+
+def test_a_region_asks_for_no_halo_that_it_does_not_reach(run_stencil: Any) -> None:
+    """As in GT4Py: the first two points are far from the end of an array without halo."""
+    program = """
+def shifted(a: Field[float], b: Field[float]):
+    with computation(PARALLEL), interval(...):
+        b = a
+        with horizontal(region[I[0] : I[0] + 2, :]):
+            b = a[2, 0, 0]
+        with horizontal(region[:, J[-1]]):
+            b = a[0, -1, 0]
+"""
+    a = np.random.default_rng(6).normal(size=(6, 5, 2))
+    b = np.full_like(a, np.nan)
+    made = run_stencil(program, a, b)
+    wanted = a.copy()
+    wanted[:2] = a[2:4]
+    wanted[:, -1] = a[:, -2]
+    np.testing.assert_array_equal(b, wanted)
+    assert made.extents["a"] == ((0, 0), (0, 0), (0, 0))
+
+
+def test_what_was_written_is_not_read_beside_the_point_in_a_region() -> None:
+    program = """
+def f(a: Field[float], b: Field[float]):
+    with computation(PARALLEL), interval(...):
+        t = a
+        with horizontal(region[I[0], :]):
+            b = t[1, 0, 0]
+"""
+    with pytest.raises(DependenceError) as caught:
+        he.stencil(program)
+    assert str(caught.value) == (
+        "line 6, column 13: 't' is written before, and read at the offset (1, 0, 0) in a region.\n"
+        "            b = t[1, 0, 0]\n            ^\n"
+        "Assign the value at the offset to a temporary before the region, and read that."
+    )

@@ -33,9 +33,6 @@ TARGETS = ("reference", "cpu", "cuda-emulated", *(("cuda",) if device_count() el
 
 #: Cases whose features are not part of the language yet: how the refusal begins.
 NOT_YET = {
-    "o33_regions": "horizontal regions",
-    "o34_regions_not_on_edge": "horizontal regions",
-    "o35_region_reads_outside": "horizontal regions",
     "o39_data_dims": "data dimensions",
     "o40_vector_assign": "data dimensions",
     "o41_table_lookup": "tables",
@@ -110,7 +107,7 @@ def test_values_are_those_of_gt4py(case: str, target: str, request: pytest.Fixtu
     if target == "cuda-emulated":
         folder = request.getfixturevalue("emulation_folder")
         kernels = EmulatedArtifact(stencil.compiled.schedule, folder)
-        artifact = with_positions(kernels, stencil.compiled.program)
+        artifact = with_positions(kernels, stencil.compiled.program, stencil.compiled.facts)
         stencil = Stencil(replace(stencil.compiled, artifact=artifact))
     with np.load(DATA / f"{case}.npz") as stored:
         arrays = {name: stored[name] for name in stored.files}

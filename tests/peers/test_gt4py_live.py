@@ -25,7 +25,7 @@ import numpy as np
 from gt4py.cartesian import gtscript
 from gt4py.cartesian.gtscript import (
     __INLINED, BACKWARD, FORWARD, PARALLEL, IJ, IK, JK, I, J, K, Field, compile_assert,
-    computation, interval, abs, acos, acosh, asin, asinh, atan, atanh, cbrt, ceil, cos, cosh, erf,
+    computation, horizontal, interval, region, abs, acos, acosh, asin, asinh, atan, atanh, cbrt, ceil, cos, cosh, erf,
     erfc, exp, floor, gamma, isfinite, isinf, isnan, log, log10, max, min, mod, round,
     round_away_from_zero, sin, sinh, sqrt, tan, tanh, trunc, float32, float64, int32, int64)
 
@@ -108,6 +108,14 @@ def scale_within(p, q):
 def shifted_index(q):
     level = K + 0.5
     return q[0, 1, 0] * level
+
+
+@gtscript.function
+def cornered(q):
+    r = 0.1 * q
+    with horizontal(region[I[0], J[0]], region[I[-1], J[0]]):
+        r = q[0, 1, 0]
+    return r
 
 
 @gtscript.function
@@ -469,6 +477,43 @@ def level_index_forward(a: F, out: F):
         if K < 4:
             out = out + out[0, 0, 1] / (K + 1)
 """,
+    "regions": """
+def regions(a: F, w: FIJ, out: F, b: F):
+    with computation(PARALLEL), interval(...):
+        t = a
+        with horizontal(region[I[0], :], region[I[-1], :]):
+            t = a[1, 0, 0] - 2.0 * a
+        with horizontal(region[I[0] - 1, J[0]], region[I[-1] + 1 :, : J[0] + 1]):
+            t = -a
+        out = t[1, 0, 0] - t[-1, 0, 0]
+        if a > 0.0:
+            with horizontal(region[1 : I[-1], J[-1]]):
+                out = w * a[0, -2, 0]
+        else:
+            out = 0.5 * out
+        corner = cornered(a)
+        with horizontal(region[:, 0:2]):
+            out += corner
+    with computation(FORWARD):
+        with interval(0, 1):
+            b = a
+        with interval(1, None):
+            b = b[0, 0, -1] + a
+            with horizontal(region[I[0] + 1 : I[-1] - 1, J[0] : J[-1]]):
+                b = b[0, 0, -1] * 0.5
+""",
+    "regions_from_externals": """
+def regions_from_externals(a: F, out: F):
+    from __externals__ import i_start, j_end, away
+
+    with computation(PARALLEL), interval(...), horizontal(region[i_start : i_start + 3, : j_end]):
+        out = a
+    with computation(PARALLEL), interval(1, None):
+        with horizontal(region[:, j_end + 1], region[away, :]):
+            out = 7.0
+        with horizontal(region[i_start, j_end]):
+            out = a[0, 0, -1]
+""",
     "names_that_might_clash": """
 def names_that_might_clash(f0: F, t0: F, np_: F, dtype: F):
     with computation(PARALLEL), interval(...):
@@ -544,7 +589,10 @@ def inputs(stencil: he.Stencil, case: str) -> dict[str, np.ndarray[Any, Any]]:
 def test_arrays_are_those_of_gt4py(case: str, peer: ModuleType) -> None:
     gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript")
     name = PROGRAMS[case].split("(", 1)[0].split()[1]
-    externals = EXTERNALS.get(case, {})
+    externals = dict(EXTERNALS.get(case, {}))
+    if case == "regions_from_externals":
+        i, j = gtscript.I, gtscript.J
+        externals |= {"i_start": i[0], "j_end": j[-1], "away": i[0] - 32767}
     theirs = gtscript.stencil(
         backend=BACKENDS.get(case, "numpy"),
         format_source=False,

@@ -16,6 +16,7 @@ from halocline_engine.ir.nodes import (
     Block,
     Computation,
     Field,
+    If,
     Location,
     Offset,
     Program,
@@ -43,6 +44,7 @@ def check(program: Program) -> None:
     * level-offset: what a PARALLEL block writes, it does not read on another level; but a block of
       one level.
     * written-extent: a field that is written is needed on the domain only, in the whole program.
+    * region-offset: what was written is not read at a horizontal offset in a region.
     * loop-carried-extent: no level needs ever more neighbours of the level before.
     """
     for computation in program.computations:
@@ -57,6 +59,7 @@ def check(program: Program) -> None:
             if computation.order is Order.PARALLEL and not _is_one_level(block):
                 _vertical(program, block)
             number += 1
+    _regions(program)
     _written_extents(program)
 
 
@@ -130,6 +133,34 @@ def _horizontal(block: Block, own: set[str]) -> None:
                 "Only a temporary that is first assigned in the block may be; assign to a new "
                 "name there.",
                 "block-offset",
+                location,
+            )
+
+
+def _regions(program: Program) -> None:
+    """Check the rule region-offset."""
+    written: set[str] = set()
+    for body in program_bodies(program):
+        for statement in body:
+            written |= {assign.target for assign in assignments((statement,))}
+            if isinstance(statement, If) and program.regions:
+                _region(statement, program, written)
+
+
+def _region(statement: If, program: Program, written: set[str]) -> None:
+    """Check an `If`, or what is in it where it is no region."""
+    if not any(read.name in program.regions for read in reads_of(statement.condition)):
+        for inner in (*statement.then, *statement.otherwise):
+            if isinstance(inner, If):
+                _region(inner, program, written)
+        return
+    for read, location in _direct_reads(statement.then):
+        if read.name in written and read.offset[:2] != (0, 0):
+            raise _fault(
+                f"'{read.name}' is written before, and read at the offset {_shown(read.offset)} in"
+                " a region.",
+                "Assign the value at the offset to a temporary before the region, and read that.",
+                "region-offset",
                 location,
             )
 

@@ -22,7 +22,18 @@ from halocline_engine.analysis.levels import (
 )
 from halocline_engine.errors import DependenceError, InternalError
 from halocline_engine.ir.extent import CENTRE, Facts, Horizontal, enclose, shift
-from halocline_engine.ir.nodes import Block, Computation, If, Program, Read, Statement
+from halocline_engine.ir.nodes import (
+    FAR,
+    Binary,
+    Block,
+    Computation,
+    Expr,
+    If,
+    Position,
+    Program,
+    Read,
+    Statement,
+)
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import assignments, is_entangled, program_bodies, reads, reads_of
 
@@ -55,11 +66,17 @@ def analyse(program: Program) -> Facts:
     needs = horizontal_needs(program)
     least = least_levels(program)
     vertical = field_levels(program, least)
+    clipped = horizontal_needs(program, clip=True).names if program.regions else needs.names
     return Facts(
         fields={f.name: (*needs.names[f.name], vertical[f.name]) for f in program.fields},
         temporaries={t.name: _stored(program, needs, t.name) for t in program.temporaries},
         statements=needs.statements,
         min_levels=least,
+        in_regions={
+            f.name: (*clipped[f.name], vertical[f.name])
+            for f in program.fields
+            if clipped[f.name] != needs.names[f.name]
+        },
     )
 
 
@@ -80,13 +97,15 @@ def _stored(program: Program, needs: Needs, name: str) -> Horizontal:
     return extent
 
 
-def horizontal_needs(program: Program) -> Needs:
+def horizontal_needs(program: Program, *, clip: bool = False) -> Needs:
     """Return the horizontal part of the analysis; raises `DependenceError` as `analyse` does.
 
-    The needs of names are the same before and after the pass that splits entangled conditionals.
+    The needs of names are the same before and after the pass that splits entangled conditionals. If
+    `clip`, what statements read in regions is needed only as far as the regions reach.
     """
     axes = {f.name: frozenset(f.axes) for f in program.fields}
-    pass_ = _Pass({t.name for t in program.temporaries}, axes)
+    regions: Mapping[str, Position] = program.regions if clip else {}
+    pass_ = _Pass({t.name for t in program.temporaries}, axes, regions)
     live: _Map = {item.name: CENTRE for item in (*program.fields, *program.temporaries)}
     found: list[_Blocks] = []
     for computation in reversed(program.computations):
@@ -105,6 +124,7 @@ class _Pass:
 
     temporaries: set[str]
     axes: Mapping[str, frozenset[Axis]]
+    regions: Mapping[str, Position]
 
     def parallel(self, computation: Computation, after: _Map) -> tuple[_Blocks, _Map]:
         """Return the extents of the statements, and the needs before the computation."""
@@ -168,15 +188,29 @@ class _Pass:
         if isinstance(statement, If) and is_entangled(statement, self.temporaries):
             for inner in reversed((*statement.then, *statement.otherwise)):
                 extent = enclose(extent, self._statement(inner, live, route))
-            found = reads_of(statement.condition)
+            for read in reads_of(statement.condition):
+                self._need(route(read), read, extent)
         else:
             targets = {a.target for a in assignments((statement,))} & self.temporaries
             for target in sorted(targets):
                 extent = enclose(extent, live[target])
-            found = reads((statement,))
-        for read in found:
-            self._need(route(read), read, extent)
+            self._reads(statement, extent, route)
         return extent
+
+    def _reads(
+        self, statement: Statement, extent: Horizontal | None, route: Callable[[Read], _Map]
+    ) -> None:
+        """Add what a statement on an extent reads to the needs."""
+        if extent is None:
+            return
+        expr = statement.condition if isinstance(statement, If) else statement.value
+        for read in reads_of(expr):
+            self._need(route(read), read, extent)
+        if isinstance(statement, If):
+            for inner in statement.then:
+                self._reads(inner, _clipped(extent, expr, self.regions), route)
+            for inner in statement.otherwise:
+                self._reads(inner, extent, route)
 
     def _need(self, needs: _Map, read: Read, extent: Horizontal) -> None:
         """Add a read on an extent to the needs."""
@@ -186,6 +220,28 @@ class _Pass:
             i = i if Axis.I in axes else (0, 0)
             j = j if Axis.J in axes else (0, 0)
         needs[read.name] = enclose(needs.get(read.name, CENTRE), (i, j))
+
+
+def _clipped(
+    extent: Horizontal, condition: Expr, regions: Mapping[str, Position]
+) -> Horizontal | None:
+    """Return the part of an extent in the regions that a condition names; None where none is.
+
+    A side that the domain's own size keeps away from an edge is `FAR` from it.
+    """
+    if isinstance(condition, Binary) and condition.operator == "and":
+        left = _clipped(extent, condition.left, regions)
+        return None if left is None else _clipped(left, condition.right, regions)
+    region = regions.get(condition.name) if isinstance(condition, Read) else None
+    if region is None or region.span is None:
+        return extent
+    at = list(Axis).index(region.axis)
+    (low, high), start, end = extent[at], region.span.start, region.span.end
+    if (start.from_end and start.offset >= high) or (not end.from_end and end.offset <= low):
+        return None
+    low = FAR if start.from_end else max(low, start.offset)
+    high = min(high, end.offset) if end.from_end else -FAR
+    return ((low, high), extent[1]) if at == 0 else (extent[0], (low, high))
 
 
 def _refuse_entangled(program: Program) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "Executable",
     "HostArray",
     "Memory",
+    "Placed",
     "Preparable",
     "Tunable",
     "TuneMode",
@@ -120,6 +121,23 @@ class Turning(Protocol):
         """Return an executable with the same results, for every other step of many.
 
         It may begin where the step before it ended, whose last results a cache has still.
+        """
+        ...
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """An executable for which it matters where the domain of a call lies in a larger one."""
+
+    def placed(
+        self,
+        first: tuple[int, int, int],
+        sizes: tuple[int, int, int],
+        periodic: tuple[bool, bool, bool],
+    ) -> Executable:
+        """Return an executable for domains that begin at a point of one of some sizes.
+
+        Along an axis that is periodic, indices are taken modulo its size.
         """
         ...
 

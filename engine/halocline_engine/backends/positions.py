@@ -1,16 +1,20 @@
-"""Fields of positions, which kernels read as any other field: one number for each level.
+"""Fields of positions, which kernels read as any other field: indices, and tests of regions.
 
-A program that uses `K` as a value has a field over K that no caller gives, see
-`ir.nodes.Position`. It is made in the memory of the target, once for each number of levels.
+A program that uses `K` as a value, or has horizontal regions, has fields over one axis that no
+caller gives, see `ir.nodes.Position`. They are made in the memory of the target, once for each
+domain. Fields that are needed less far than kernels read them, because only regions do, are copied
+to larger arrays where a caller's are too small: what is there is not used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halocline_engine.backends.base import (
     Adjustable,
@@ -26,7 +30,9 @@ from halocline_engine.backends.base import (
     prepare,
 )
 from halocline_engine.backends.ghosts import Ends, Filling, Framed
-from halocline_engine.ir.nodes import Position, Program
+from halocline_engine.backends.host import repeat_work
+from halocline_engine.ir.extent import Facts, Range
+from halocline_engine.ir.nodes import Field, Position, Program
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.tune import Tuning
 
@@ -35,14 +41,30 @@ __all__ = ["PositionArtifact", "PositionExecutable", "with_positions"]
 _Point: TypeAlias = tuple[int, int, int]
 _Fields: TypeAlias = Mapping[str, Array]
 _Origins: TypeAlias = Mapping[str, _Point]
+_Call: TypeAlias = tuple[_Fields, Mapping[str, Value], _Origins, _Point]
+_NOWHERE: _Point = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Cells around the domain that kernels read of a field, along each of its axes."""
+
+    name: str
+    reach: tuple[tuple[int, Range], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PositionArtifact:
-    """`backends.base.Artifact` of a program that reads positions."""
+    """`backends.base.Artifact` of a program that reads positions.
+
+    `reaches` says how far beyond the domain each is read; `wide` are the fields that are needed
+    less far than they are read.
+    """
 
     artifact: Artifact
     positions: tuple[Position, ...]
+    reaches: tuple[Range, ...]
+    wide: tuple[_Read, ...]
 
     @property
     def source(self) -> str:
@@ -53,7 +75,7 @@ class PositionArtifact:
         """Make it run in this process."""
         kernels = self.artifact.load()
         kind = _TunablePositions if isinstance(kernels, Tunable) else PositionExecutable
-        return kind(self.positions, kernels)
+        return kind(self, kernels)
 
     def tuned(self, mode: TuneMode, seconds: float) -> PositionArtifact:
         """Return the artifact with kernels that look for the fastest code, where they can."""
@@ -72,11 +94,17 @@ class PositionArtifact:
 
 @dataclass(frozen=True, slots=True)
 class PositionExecutable:
-    """`backends.base.Executable` of a program that reads positions."""
+    """`backends.base.Executable` of a program that reads positions.
 
-    positions: tuple[Position, ...]
+    The domains of calls begin at `first` of a whole of some `sizes`, or are the whole.
+    """
+
+    plan: PositionArtifact
     kernels: Executable
-    _made: dict[tuple[int, ...], _Fields] = field(default_factory=dict[tuple[int, ...], _Fields])
+    first: _Point = _NOWHERE
+    sizes: _Point | None = None
+    periodic: tuple[bool, bool, bool] = (False, False, False)
+    _made: dict[object, _Fields] = field(default_factory=dict[object, _Fields])
 
     @property
     def memory(self) -> Memory:
@@ -86,40 +114,100 @@ class PositionExecutable:
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
-        """Do work again; positions stay."""
-        self.kernels.repeat(work, times, look)
+        """Do work again; positions stay, but what is copied to larger arrays does not."""
+        if self.plan.wide:
+            repeat_work(work, times, look)
+        else:
+            self.kernels.repeat(work, times, look)
 
     def __call__(
         self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
     ) -> None:
         """Run once."""
-        self.kernels(*self._with_own(fields, origins, scalars, domain))
+        self.kernels(*self._call(fields, scalars, origins, domain))
 
     def prepared(
         self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
     ) -> Callable[[], None]:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
-        return prepare(self.kernels, *self._with_own(fields, origins, scalars, domain))
+        if self.plan.wide:
+            return partial(self, fields, scalars, origins, domain)
+        return prepare(self.kernels, *self._call(fields, scalars, origins, domain))
 
     def turned(self) -> Executable:
         """Return what makes every other step; see `backends.base.Turning`."""
         if not isinstance(self.kernels, Turning):
             return self
-        return PositionExecutable(self.positions, self.kernels.turned(), self._made)
+        turned = self.kernels.turned()
+        place = (self.first, self.sizes, self.periodic)
+        return PositionExecutable(self.plan, turned, *place, self._made)
+
+    def placed(self, first: _Point, sizes: _Point, periodic: tuple[bool, bool, bool]) -> Executable:
+        """Return the same for blocks; see `backends.base.Placed`."""
+        return PositionExecutable(self.plan, self.kernels, first, sizes, periodic, self._made)
 
     def filling(self, ends: Ends, several: Sequence[Framed]) -> Callable[[], None] | None:
         """Return what fills ghosts, where the kernels can; see `backends.ghosts.Filling`."""
         return self.kernels.filling(ends, several) if isinstance(self.kernels, Filling) else None
 
-    def _with_own(
-        self, fields: _Fields, origins: _Origins, scalars: Mapping[str, Value], domain: _Point
-    ) -> tuple[_Fields, Mapping[str, Value], _Origins, _Point]:
+    def _call(
+        self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
+    ) -> _Call:
         """Return the arguments of a call of the kernels."""
-        sizes = tuple(domain[list(Axis).index(one.axis)] for one in self.positions)
-        made = self._made.get(sizes)
+        arrays, places = dict(fields), dict(origins)
+        for read in self.plan.wide:
+            name = read.name
+            arrays[name], places[name] = self._widened(read, fields[name], origins[name], domain)
+        key = tuple(
+            (self.first[at], self.sizes and self.sizes[at], self.periodic[at], domain[at])
+            for at in {list(Axis).index(one.axis) for one in self.plan.positions}
+        )
+        made = self._made.get(key)
         if made is None:
-            made = self._made[sizes] = _arrays(self.positions, sizes, self.memory)
-        return {**fields, **made}, scalars, {**origins, **dict.fromkeys(made, (0, 0, 0))}, domain
+            made = self._made[key] = self._positions(domain)
+        arrays |= made
+        for one, (low, _) in zip(self.plan.positions, self.plan.reaches, strict=True):
+            i, j, k = (-low if axis is one.axis else 0 for axis in Axis)
+            places[one.name] = (i, j, k)
+        return arrays, scalars, places, domain
+
+    def _positions(self, domain: _Point) -> _Fields:
+        """Return the arrays of positions [i, j, k], with stride 0 along axes they do not have."""
+        made: dict[str, Array] = {}
+        sizes = domain if self.sizes is None else self.sizes
+        for one, reach in zip(self.plan.positions, self.plan.reaches, strict=True):
+            at = list(Axis).index(one.axis)
+            first, last = self.first[at] + reach[0], self.first[at] + domain[at] + reach[1]
+            indices = np.arange(first, last, dtype=np.int64)
+            values = _values(one, indices % sizes[at] if self.periodic[at] else indices, sizes[at])
+            i, j, k = (values.size if axis == at else 1 for axis in range(3))
+            halo_i, halo_j, halo_k = (-reach[0] if axis == at else 0 for axis in range(3))
+            array = self.memory.empty((i, j, k), values.dtype, (halo_i, halo_j, halo_k))
+            self.memory.upload(values.reshape(i, j, k), array)
+            for axis in range(3):
+                if axis != at:
+                    before = (slice(None),) * axis
+                    array = array[(*before, 0)][(*before, None)]
+            made[one.name] = array
+        return made
+
+    def _widened(
+        self, read: _Read, array: Array, origin: _Point, domain: _Point
+    ) -> tuple[Array, _Point]:
+        """Return an array that has all that kernels read, and its origin."""
+        before, after = [0, 0, 0], [0, 0, 0]
+        for at, (low, high) in read.reach:
+            before[at] = max(0, -(origin[at] + low))
+            after[at] = max(0, origin[at] + domain[at] + high - array.shape[at])
+        if not any((*before, *after)):
+            return array, origin
+        sizes = [n + b + a for n, b, a in zip(array.shape, before, after, strict=True)]
+        i, j, k = (start + more for start, more in zip(origin, before, strict=True))
+        wide = self.memory.empty((sizes[0], sizes[1], sizes[2]), np.dtype(array.dtype), (i, j, k))
+        wide[...] = 0
+        held = tuple(slice(b, b + n) for b, n in zip(before, array.shape, strict=True))
+        wide[held] = array
+        return wide, (i, j, k)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +224,7 @@ class _TunablePositions(PositionExecutable):
     ) -> Tuning | None:
         """Measure for calls like this one."""
         assert isinstance(self.kernels, Tunable)
-        call = self._with_own(fields, origins, scalars, domain)
-        return self.kernels.tune(*call, seconds)
+        return self.kernels.tune(*self._call(fields, scalars, origins, domain), seconds)
 
     def tilings(self) -> tuple[str, ...]:
         """Return how kernels are cut for each kind of call so far."""
@@ -145,23 +232,32 @@ class _TunablePositions(PositionExecutable):
         return self.kernels.tilings()
 
 
-def with_positions(artifact: Artifact, program: Program) -> Artifact:
+def with_positions(artifact: Artifact, program: Program, facts: Facts) -> Artifact:
     """Return the artifact of a program, which makes the positions that it reads."""
-    return PositionArtifact(artifact, program.positions) if program.positions else artifact
+    if not program.positions:
+        return artifact
+    reaches = tuple(
+        facts.fields[one.name][list(Axis).index(one.axis)] if one.axis is not Axis.K else (0, 0)
+        for one in program.positions
+    )
+    wide = tuple(
+        _Read(one.name, tuple((at, facts.fields[one.name][at]) for at in _horizontal(one)))
+        for one in program.fields
+        if one.name in facts.in_regions and one.name not in program.made
+    )
+    return PositionArtifact(artifact, program.positions, reaches, wide)
 
 
-def _arrays(positions: Sequence[Position], sizes: Sequence[int], memory: Memory) -> _Fields:
-    """Return the arrays of positions [i, j, k], with stride 0 along the axes they do not have."""
-    made: dict[str, Array] = {}
-    for position, size in zip(positions, sizes, strict=True):
-        at = list(Axis).index(position.axis)
-        i, j, k = (size if axis == at else 1 for axis in range(3))
-        values = np.arange(size, dtype=np.int64).reshape(i, j, k)
-        array = memory.empty((i, j, k), values.dtype, (0, 0, 0))
-        memory.upload(values, array)
-        for axis in range(3):
-            if axis != at:
-                before = (slice(None),) * axis
-                array = array[(*before, 0)][(*before, None)]
-        made[position.name] = array
-    return made
+def _horizontal(field: Field) -> list[int]:
+    """Return the numbers of the axes I and J that a field has."""
+    return [at for at, axis in enumerate((Axis.I, Axis.J)) if axis in field.axes]
+
+
+def _values(
+    position: Position, indices: NDArray[np.int64], size: int
+) -> NDArray[np.int64] | NDArray[np.bool_]:
+    """Return what a position is at some indices of an axis with so many points."""
+    if position.span is None:
+        return indices
+    start, end = position.span.start.level(size), position.span.end.level(size)
+    return (indices >= start) & (indices < end)

@@ -19,6 +19,7 @@ from halocline_engine.backends.base import (
     Artifact,
     Executable,
     Memory,
+    Placed,
     TuneMode,
     Value,
 )
@@ -93,6 +94,14 @@ class TableExecutable:
             arrays[gather.name] = self._made(gather, fields, origins, domain)
             places[gather.name] = (0, 0, 0)
         self.kernels(arrays, scalars, places, domain)
+
+    def placed(
+        self, first: _Point, sizes: _Point, periodic: tuple[bool, bool, bool]
+    ) -> TableExecutable:
+        """Return the same for blocks; see `backends.base.Placed`."""
+        if not isinstance(self.kernels, Placed):
+            return self
+        return replace(self, kernels=self.kernels.placed(first, sizes, periodic))
 
     def _made(
         self,

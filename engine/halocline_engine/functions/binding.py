@@ -307,7 +307,7 @@ def _default_domain(
         room = {
             f.name: views[f.name].shape[number]
             - origins[f.name][number]
-            - max(0, facts.fields[f.name][number][1])
+            - max(0, facts.required(f.name)[number][1])
             for f in signature.program.fields
             if f.name in views and axis in f.axes and not (axis is Axis.I and f.name in elsewhere)
         }
@@ -318,7 +318,7 @@ def _default_domain(
             )
         least = min(room, key=lambda name: room[name])
         if room[least] <= 0 and views[least].shape[number]:
-            high = max(0, facts.fields[least][number][1])
+            high = max(0, facts.required(least)[number][1])
             raise _nothing_left(
                 least, axis, views[least].shape[number], origins[least][number], high
             )
@@ -354,7 +354,7 @@ def _check_space(
     for field in program.fields:
         if field.name not in views:
             continue
-        extent = facts.fields[field.name]
+        extent = facts.required(field.name)
         for number, axis in enumerate(Axis):
             if axis not in field.axes or (axis is Axis.I and field.name in elsewhere):
                 continue

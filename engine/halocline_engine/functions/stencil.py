@@ -328,8 +328,8 @@ class Stencil:
         Negative numbers are points before the domain, positive ones after. Along K they are
         relative to the first and the last level; (1, 0) means that the first level is not read.
         """
-        found, made = self.compiled.facts.fields, self.compiled.program.made
-        return {name: extent for name, extent in found.items() if name not in made}
+        facts, made = self.compiled.facts, self.compiled.program.made
+        return {name: facts.required(name) for name in facts.fields if name not in made}
 
     @property
     def source(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 __all__ = ["CENTRE", "Extent", "Facts", "Horizontal", "Range", "enclose", "shift"]
@@ -48,10 +48,16 @@ class Facts:
     `temporaries` the horizontal extent on which each temporary is computed, and `statements` the
     horizontal extent of each top-level statement, nested as computations, blocks and bodies are.
     `min_levels` is the smallest number of levels on which no interval is reversed or overlaps, and
-    no temporary is read outside the domain.
+    no temporary is read outside the domain. `in_regions` gives the extent of fields whose values
+    are needed less far, as they are read in regions only: beyond it any value will do.
     """
 
     fields: Mapping[str, Extent]
     temporaries: Mapping[str, Horizontal]
     statements: tuple[tuple[tuple[Horizontal, ...], ...], ...]
     min_levels: int
+    in_regions: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
+
+    def required(self, name: str) -> Extent:
+        """Return what a caller must provide of a field around the domain."""
+        return self.in_regions.get(name, self.fields[name])

@@ -10,7 +10,7 @@ Grammar (a test compares it with the classes below)::
     Temporary   = (str name, DType dtype)
     Table       = (str name, DType dtype, int slots)
     Gather      = (str name, str field, str index)
-    Position    = (str name, Axis axis)
+    Position    = (str name, Axis axis, span)
     Computation = (Order order, Block* blocks)
     Block       = (Interval interval, Statement* body)
     Interval    = (Bound start, Bound end)
@@ -52,6 +52,8 @@ What a program means:
   I and J.
 * The index of a point along an axis is a field over that axis, which a `Position` makes before the
   program runs: 0 at the domain's first point, 1 at the next one. It is only read, and no argument.
+  A `Position` with a span says of each point whether its index is in that, which may be beyond the
+  domain, where temporaries are.
 * Points outside the domain are never written in a field; temporaries are computed as far outside
   as later statements read them.
 """
@@ -67,6 +69,7 @@ from halocline_engine.ir.types import Axis, DType, Order
 __all__ = [
     "ARITHMETIC",
     "COMPARISONS",
+    "FAR",
     "FUNCTIONS",
     "LOGICAL",
     "NOWHERE",
@@ -102,6 +105,9 @@ Offset: TypeAlias = tuple[int, int, int]
 ARITHMETIC = ("+", "-", "*", "/", "%")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 LOGICAL = ("and", "or")
+
+#: Points beyond all that there are: where the bound of a region is left out.
+FAR = 1 << 30
 
 #: The functions of the language and how many arguments each takes. `pow` is the operator `**`,
 #: `mod` is the operator `%` written as a call and is lowered to it.
@@ -342,10 +348,14 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The field `name` holds the index of each point along an axis, from the domain's first on."""
+    """The field `name` holds the index of each point along an axis, from the domain's first on.
+
+    With a `span`, it holds whether the index is in that.
+    """
 
     name: str
     axis: Axis
+    span: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +375,11 @@ class Program:
     tables: tuple[Table, ...] = ()
     gathers: tuple[Gather, ...] = ()
     positions: tuple[Position, ...] = ()
+
+    @property
+    def regions(self) -> Mapping[str, Position]:
+        """The positions that are tests of regions, by name."""
+        return {one.name: one for one in self.positions if one.span is not None}
 
     @property
     def made(self) -> frozenset[str]:

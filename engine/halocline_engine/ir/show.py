@@ -88,7 +88,8 @@ def _program(program: Program) -> Iterator[str]:
     for gather in program.gathers:
         yield f"gather {gather.name} = {gather.field}[{gather.index}]"
     for position in program.positions:
-        yield f"position {position.name} along {position.axis.value}"
+        where = "" if position.span is None else f" in {show_interval(position.span)}"
+        yield f"position {position.name} along {position.axis.value}{where}"
     yield from (_scalar(scalar) for scalar in program.scalars)
     for temporary in program.temporaries:
         yield f"temporary {temporary.name}: {temporary.dtype.value}"

@@ -116,7 +116,8 @@ def _positions(program: Program) -> None:
     fields = {field.name: field for field in program.fields}
     for position in program.positions:
         made = fields[position.name]
-        fits = made.axes == (position.axis,) and made.dtype is DType.INT64
+        dtype = DType.INT64 if position.span is None else DType.BOOL
+        fits = (made.axes, made.dtype) == ((position.axis,), dtype)
         _require(fits and not made.written, f"'{position.name}' is no position.")
 
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
-from halocline_engine.language.source import Place, fault
-from halocline_engine.language.statements import is_ignored, read_steps, with_names
+from halocline_engine.language.source import fault
+from halocline_engine.language.statements import is_ignored, read_region, read_steps, with_names
 from halocline_engine.language.syntax import (
     Apply,
     Argument,
@@ -178,11 +178,16 @@ def _sweep(node: ast.stmt, reader: Reader) -> Sweep:
     order = _order(calls[0])
     if len(calls) == 1:
         return Sweep(order, _sections(node, reader), place)
+    region = None
+    if calls[-1].function == "horizontal" and len(calls) == 3:
+        region = read_region(node, node.items[-1].context_expr, reader)
+        calls.pop()
     interval = calls[-1]
     if len(calls) > 2 or interval.function != "interval":
         message = f"'{interval.function}' cannot stand in this 'with'."
         raise fault(SyntaxRuleError, interval.place, "computations", message, _FORM)
-    section = Section(interval, _body(node, reader), interval.place)
+    body = _body(node, reader) if region is None else (region,)
+    section = Section(interval, body, interval.place)
     return Sweep(order, (section,), place)
 
 
@@ -195,14 +200,10 @@ def _calls(node: ast.With, reader: Reader) -> list[Apply]:
             message = "A 'with' takes 'computation(...)' and 'interval(...)' only."
             raise fault(SyntaxRuleError, reader.place(call), "computations", message, _FORM)
         if with_names(node, reader)[len(calls)] == "horizontal":
-            raise _no_regions(reader.place(call))
-        calls.append(reader.call(call))
+            calls.append(Apply("horizontal", (), (), reader.place(call)))
+        else:
+            calls.append(reader.call(call))
     return calls
-
-
-def _no_regions(place: Place) -> SyntaxRuleError:
-    hint = "Pass a mask field and write 'if mask:', or write the edges outside the program."
-    return not_yet(place, "horizontal regions 'with horizontal(region[...])'", hint)
 
 
 def _order(call: Apply) -> Term:

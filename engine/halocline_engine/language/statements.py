@@ -7,11 +7,21 @@ from collections.abc import Sequence
 
 from halocline_engine.errors import SyntaxRuleError
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import Branch, Demand, Step, Store, Term
+from halocline_engine.language.syntax import (
+    Area,
+    Branch,
+    Demand,
+    Region,
+    Side,
+    Step,
+    Store,
+    Term,
+)
 from halocline_engine.language.terms import Reader, not_yet
 
-__all__ = ["is_docstring", "is_ignored", "read_steps", "with_names"]
+__all__ = ["is_docstring", "is_ignored", "read_region", "read_steps", "with_names"]
 
+_REGION = "Write 'with horizontal(region[I[0], :]):' inside an interval."
 _ONLY = "Assign, or choose with 'if': nothing else can stand here."
 
 _OTHERS: dict[type[ast.stmt], tuple[str, str]] = {
@@ -80,7 +90,7 @@ def _step(node: ast.stmt, reader: Reader) -> Step:
         case ast.Expr(value):
             return _expression(value, place, reader)
         case ast.With():
-            raise _bad_with(node, reader)
+            return _region(node, reader)
         case ast.While():
             raise not_yet(place, "'while'", "Write the steps out, with 'if' around them.")
         case _:
@@ -147,11 +157,58 @@ def _expression(value: ast.expr, place: Place, reader: Reader) -> Demand:
     return Demand(call.arguments[0], place)
 
 
+def _region(node: ast.With, reader: Reader) -> Region:
+    if with_names(node, reader) != ("horizontal",):
+        raise _bad_with(node, reader)
+    return read_region(node, node.items[0].context_expr, reader)
+
+
+def read_region(node: ast.With, call: ast.expr, reader: Reader) -> Region:
+    """Return the body of a `with` in the regions of its call of `horizontal`."""
+    place = reader.place(call)
+    if not isinstance(call, ast.Call) or not call.args or call.keywords:
+        raise fault(SyntaxRuleError, place, "regions", "'horizontal' takes regions.", _REGION)
+    areas = tuple(_area(one, reader) for one in call.args)
+    for inner in (inner for statement in node.body for inner in ast.walk(statement)):
+        if isinstance(inner, ast.With):
+            message = "Regions cannot be nested."
+            hint = "Write both bounds in one region."
+            raise fault(SyntaxRuleError, reader.place(inner), "regions", message, hint)
+    body = read_steps(node.body, reader)
+    if not body:
+        message = "This region has no statement."
+        raise fault(SyntaxRuleError, reader.place(node), "regions", message, "Remove it.")
+    return Region(areas, body, reader.place(node))
+
+
+def _area(node: ast.expr, reader: Reader) -> Area:
+    place = reader.place(node)
+    match node:
+        case ast.Subscript(ast.Name() | ast.Attribute() as base, ast.Tuple([i, j])):
+            if reader.dotted(base) == "region":
+                return Area(_side(i, reader), _side(j, reader), place)
+        case _:
+            pass
+    message = "'horizontal' takes regions with a part of I and one of J."
+    raise fault(SyntaxRuleError, place, "regions", message, _REGION)
+
+
+def _side(node: ast.expr, reader: Reader) -> Side:
+    place = reader.place(node)
+    if not isinstance(node, ast.Slice):
+        return Side(reader.term(node), None, True, place)
+    if node.step is not None:
+        message = "The points of a region follow each other: it takes no step."
+        raise fault(SyntaxRuleError, place, "regions", message, _REGION)
+    low, high = (None if each is None else reader.term(each) for each in (node.lower, node.upper))
+    return Side(low, high, False, place)
+
+
 def _bad_with(node: ast.With, reader: Reader) -> SyntaxRuleError:
     place, names = reader.place(node), with_names(node, reader)
     if "horizontal" in names:
-        hint = "Pass a mask field and write 'if mask:', or write the edges outside the program."
-        return not_yet(place, "horizontal regions 'with horizontal(region[...])'", hint)
+        message = "'horizontal' stands alone in its 'with'."
+        return fault(SyntaxRuleError, place, "regions", message, _REGION)
     if "interval" in names or "computation" in names:
         message = "'with computation' and 'with interval' cannot be nested inside a body."
         hint = "Begin a new 'with computation(...), interval(...)' after it."

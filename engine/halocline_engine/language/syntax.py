@@ -13,12 +13,15 @@ Grammar::
     Section     = (Apply interval, Step* body)
     Step        = Store(Term* targets, Term* values, str operator, Term? annotation)
                 | Branch(Term condition, Step* then, Step* otherwise)
-                | Demand(Term condition)
+                | Demand(Term condition) | Region(Area* areas, Step* body)
+    Area        = (Side i, Side j)
+    Side        = (Term? low, Term? high, bool point)
     Term        = Literal(value, str dtype) | Text(str value) | Name(str name)
                 | Subscript(Term base, Term* indices) | Pack(Term* items)
                 | Prefix(str operator, Term operand) | Infix(str operator, Term left, Term right)
                 | Choice(Term condition, Term then, Term otherwise)
                 | Apply(str function, Term* arguments, Keyword* keywords)
+                | Inside(str axis, Edge low, Edge high)
 
 Every node has a `place`. A name may be dotted (`grid.DX`); `None` and `...` are names. The empty
 tuple of indices is `a[...]`. A `Store` with one value and several targets takes a function that
@@ -37,6 +40,7 @@ from halocline_engine.language.source import Place
 
 __all__ = [
     "Apply",
+    "Area",
     "Argument",
     "Binding",
     "Branch",
@@ -44,15 +48,19 @@ __all__ = [
     "Choice",
     "Definition",
     "Demand",
+    "Edge",
     "Function",
     "Import",
     "Infix",
+    "Inside",
     "Keyword",
     "Literal",
     "Name",
     "Pack",
     "Prefix",
+    "Region",
     "Section",
+    "Side",
     "Stencil",
     "Step",
     "Store",
@@ -154,7 +162,26 @@ class Apply:
     place: Place
 
 
-Term: TypeAlias = Literal | Text | Name | Subscript | Pack | Prefix | Infix | Choice | Apply
+#: A place on an axis: whether it counts from the end, and the points from there.
+Edge: TypeAlias = tuple[bool, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Whether a point's index along an axis is from `low` up to, not including, `high`.
+
+    No text has it: regions become it.
+    """
+
+    axis: str
+    low: Edge
+    high: Edge
+    place: Place
+
+
+Term: TypeAlias = (
+    Literal | Text | Name | Subscript | Pack | Prefix | Infix | Choice | Apply | Inside
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +213,35 @@ class Demand:
     place: Place
 
 
-Step: TypeAlias = Store | Branch | Demand
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The part of an axis in a region: an index if `point`, else `low:high`, both optional."""
+
+    low: Term | None
+    high: Term | None
+    point: bool
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """`region[i, j]`."""
+
+    i: Side
+    j: Side
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """`with horizontal(areas):` and its body, which runs in one area after the other."""
+
+    areas: tuple[Area, ...]
+    body: tuple[Step, ...]
+    place: Place
+
+
+Step: TypeAlias = Store | Branch | Demand | Region
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,15 @@ from halocline_engine.ir.nodes import (
     Unary,
 )
 from halocline_engine.ir.types import DType
-from halocline_engine.ir.walk import is_entangled
+from halocline_engine.ir.walk import is_entangled, reads_of
 
 __all__ = ["split_conditionals"]
 
 
 def split_conditionals(program: Program) -> Program:
     """Return the program with the conditionals split that need it."""
-    masks = _Masks(frozenset(temporary.name for temporary in program.temporaries))
+    names = frozenset(temporary.name for temporary in program.temporaries)
+    masks = _Masks(names, frozenset(program.regions))
     computations = tuple(
         replace(
             computation,
@@ -55,7 +56,12 @@ class _Masks:
     """Names of new temporaries; the dot keeps them apart from the names of a text."""
 
     temporaries: frozenset[str]
+    regions: frozenset[str]
     made: list[str] = field(default_factory=list[str])
+
+    def stays(self, condition: Expr) -> bool:
+        """Whether a condition is one of regions, which no statement changes."""
+        return all(read.name in self.regions for read in reads_of(condition))
 
     def fresh(self) -> str:
         """Return the next name."""
@@ -68,9 +74,11 @@ def _split(statement: Statement, masks: _Masks) -> Iterator[Statement]:
     if isinstance(statement, Assign) or not is_entangled(statement, masks.temporaries):
         yield statement
         return
-    mask = _store(statement.condition, statement.location, masks)
-    yield mask
-    test = Read(mask.target, (0, 0, 0), DType.BOOL)
+    test = statement.condition
+    if not masks.stays(test):
+        mask = _store(test, statement.location, masks)
+        yield mask
+        test = Read(mask.target, (0, 0, 0), DType.BOOL)
     for inner in statement.then:
         yield from _under(test, inner, masks)
     for inner in statement.otherwise:

@@ -28,10 +28,6 @@ CASES = sorted(path.stem for path in DATA.glob("o*.json"))
 NOT_YET = {
     "absolute_k",
     "data_dims",
-    "k_index",
-    "k_index_forward",
-    "region_reads_outside",
-    "regions",
     "table_lookup",
     "temp_2d",
     "variable_k",
@@ -121,7 +117,7 @@ def test_gt4py_finds_the_same(case: str, own_stencils: Syntax) -> None:
     for name, info in facts_of["fields_info"].items():
         axes: list[str] = info.get("axes") or []
         bounds: list[list[int]] = info.get("boundary_IJK") or []
-        for axis, (before, after), ours in zip("IJK", bounds, facts.fields[name], strict=False):
+        for axis, (before, after), ours in zip("IJK", bounds, facts.required(name), strict=False):
             if axis == "K" and axis in axes:
                 assert ours == (-before, after), name
             elif axis in axes:

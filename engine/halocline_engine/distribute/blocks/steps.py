@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Array, Executable, Turning, Value, prepare
+from halocline_engine.analysis.boundaries import Kind
+from halocline_engine.backends.base import Array, Executable, Placed, Turning, Value, prepare
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
@@ -31,6 +32,7 @@ _EAGER = 2
 _FEW = 4
 #: Steps beyond which repeating alike ones is worth waiting for them.
 _MANY = 32
+_AROUND = (Kind.PERIODIC, Kind.WRAP)
 _NOWHERE: Reaches = ((0, 0), (0, 0), (0, 0))
 #: Fields, scalars, origins and domain of a call.
 _Call: TypeAlias = tuple[
@@ -173,7 +175,7 @@ class _Steps:
             self._turn()
         for act in self._prepare(step):
             act()
-        self._executable(*self._call(step))
+        self._placed(self._executable, step)(*self._call(step))
 
     def pair(self, step: int) -> list[Callable[[], None]]:
         """Return what makes two steps that are alike, to be done again and again."""
@@ -183,8 +185,19 @@ class _Steps:
         other = executable.turned() if isinstance(executable, Turning) else executable
         for one in (executable, other):
             self._turn()
-            found += [*self._prepare(step), prepare(one, *self._call(step))]
+            here = self._placed(one, step)
+            found += [*self._prepare(step), prepare(here, *self._call(step))]
         return found
+
+    def _placed(self, executable: Executable, step: int) -> Executable:
+        """Return what computes the domain of a step where it lies in the data."""
+        if not isinstance(executable, Placed):
+            return executable
+        i, j, k = (span.start for span in self._cells.domains[step])
+        lines = self._layout.lines
+        ni, nj, nk = (line.size for line in lines)
+        around_i, around_j, around_k = (line.low.kind in _AROUND for line in lines)
+        return executable.placed((i, j, k), (ni, nj, nk), (around_i, around_j, around_k))
 
     def _turn(self) -> None:
         """Give each input that is fed the array of its output, and the other way round."""

@@ -13,7 +13,16 @@ from halocline_engine.ir.lower.types import condition, convert
 from halocline_engine.ir.nodes import Assign, If, Location, Statement
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import Branch, Demand, Name, Step, Store, Subscript, Term
+from halocline_engine.language.syntax import (
+    Branch,
+    Demand,
+    Name,
+    Region,
+    Step,
+    Store,
+    Subscript,
+    Term,
+)
 from halocline_engine.language.terms import not_yet
 
 __all__ = ["Body"]
@@ -40,8 +49,8 @@ class Body:
                 checked = condition(self.terms.expression(mask), mask.place, "A condition")
                 bodies = self.statements(then), self.statements(otherwise)
                 return If(checked, *bodies, _location(place))
-            case Demand():
-                raise InternalError("A compile-time assertion was left after inlining.")
+            case Demand() | Region():
+                raise InternalError("A compile-time assertion or a region was left after inlining.")
             case _:
                 assert_never(step)
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
 from halocline_engine.ir.lower.fold import CASTS, Value, fold, truth
 from halocline_engine.ir.lower.names import Level, Names, literal, nearest
+from halocline_engine.ir.lower.regions import inside
 from halocline_engine.ir.lower.scope import (
     AXES,
     CONSTANTS,
@@ -37,11 +39,13 @@ from halocline_engine.language.syntax import (
     Demand,
     Function,
     Infix,
+    Inside,
     Keyword,
     Literal,
     Name,
     Pack,
     Prefix,
+    Region,
     Step,
     Store,
     Subscript,
@@ -106,6 +110,10 @@ class Inliner:
                 inner = self.body(then, scope), self.body(otherwise, scope)
                 self._depth -= 1
                 self._append(Branch(mask, *inner, place), out)
+            case Region(areas, body):
+                for area in areas:
+                    condition = inside(area, partial(self.constant, scope=scope))
+                    self._step(Branch(condition, body, (), step.place), scope, out)
             case _:
                 assert_never(step)
 
@@ -195,7 +203,7 @@ class Inliner:
         if self._terms > self._limits.terms:
             raise _too_much("terms", self._limits.terms, term.place)
         match term:
-            case Literal() | Text():
+            case Literal() | Text() | Inside():
                 return term
             case Name():
                 return self._name(term, scope)

@@ -16,10 +16,12 @@ from halocline_engine.language.syntax import (
     Function,
     Import,
     Infix,
+    Inside,
     Literal,
     Name,
     Pack,
     Prefix,
+    Region,
     Stencil,
     Step,
     Store,
@@ -95,6 +97,8 @@ def assigned(steps: Iterable[Step], *, operators: bool = True) -> Iterator[tuple
             case Store(targets):
                 bases = [t.base if isinstance(t, Subscript) else t for t in targets]
                 found = [(t.name, t.place) for t in bases if isinstance(t, Name)]
+            case Region(body=body):
+                found = [*assigned(body, operators=operators)]
             case Branch(_, then, otherwise):
                 branches = (then, otherwise)
                 found = [one for b in branches for one in assigned(b, operators=operators)]
@@ -131,6 +135,8 @@ def subscripted(function: Function) -> Iterator[str]:
                 pending.extend((condition, *then, *otherwise))
             case Demand(condition):
                 pending.append(condition)
+            case Region(body=body):
+                pending.extend(body)
             case Prefix(_, operand):
                 pending.append(operand)
             case Infix(_, left, right):
@@ -141,7 +147,7 @@ def subscripted(function: Function) -> Iterator[str]:
                 pending.extend((*arguments, *(keyword.value for keyword in keywords)))
             case Pack(items):
                 pending.extend(items)
-            case Literal() | Text() | Name():
+            case Literal() | Text() | Name() | Inside():
                 pass
             case _:
                 assert_never(node)

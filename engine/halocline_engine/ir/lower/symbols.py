@@ -12,7 +12,7 @@ from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.names import Level, Names
 from halocline_engine.ir.lower.scope import Scope
 from halocline_engine.ir.lower.types import number
-from halocline_engine.ir.nodes import Gather, Position, Scalar, Table
+from halocline_engine.ir.nodes import Gather, Interval, Position, Scalar, Table
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.source import Place, fault
@@ -40,14 +40,20 @@ class Symbols:
     gathers: dict[str, tuple[Gather, Place]] = field(
         default_factory=dict[str, tuple[Gather, Place]]
     )
-    positions: dict[Axis, Position] = field(default_factory=dict[Axis, Position])
+    positions: dict[str, Position] = field(default_factory=dict[str, Position])
     shifted: Place | None = None
 
-    def position(self, axis: Axis) -> str:
-        """Return the field that holds the index along an axis, which no text can spell."""
-        found = self.positions.setdefault(axis, Position(f".{axis.value}", axis))
-        self.fields[found.name] = FieldType(DType.INT64, (axis,))
-        return found.name
+    def position(self, axis: Axis, span: Interval | None = None) -> str:
+        """Return the field of the index along an axis, or of whether it is in a span.
+
+        No text can spell it.
+        """
+        bounds = () if span is None else (span.start, span.end)
+        marks = ":".join(f"{'end' if b.from_end else ''}{b.offset}" for b in bounds)
+        name = f".{axis.value}{marks}"
+        self.positions.setdefault(name, Position(name, axis, span))
+        self.fields[name] = FieldType(DType.INT64 if span is None else DType.BOOL, (axis,))
+        return name
 
 
 def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limits) -> Symbols:

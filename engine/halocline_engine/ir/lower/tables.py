@@ -32,6 +32,7 @@ from halocline_engine.language.syntax import (
     Apply,
     Choice,
     Infix,
+    Inside,
     Literal,
     Name,
     Pack,
@@ -161,7 +162,7 @@ def at_slot(term: Term, slot: int, symbols: Symbols) -> Term:
     match term:
         case Name(name, place) if name in symbols.tables:
             return Subscript(term, (Literal(slot, place),), place)
-        case Literal() | Text() | Name() | Pack():
+        case Literal() | Text() | Name() | Pack() | Inside():
             return term
         case Prefix():
             return replace(term, operand=inner(term.operand))
@@ -208,7 +209,7 @@ def _tables(term: Term, symbols: Symbols, inside: bool) -> Iterator[tuple[str, b
         case Name(name):
             if name in symbols.tables:
                 yield name, inside
-        case Literal() | Text() | Pack():
+        case Literal() | Text() | Pack() | Inside():
             pass
         case Prefix(_, operand):
             yield from _tables(operand, symbols, False)

@@ -29,13 +29,14 @@ from halocline_engine.ir.lower.types import (
     number,
     select,
 )
-from halocline_engine.ir.nodes import Binary, Expr, Interval, Offset, Parameter, Read
+from halocline_engine.ir.nodes import Binary, Bound, Expr, Interval, Offset, Parameter, Read
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Apply,
     Choice,
     Infix,
+    Inside,
     Literal,
     Name,
     Pack,
@@ -79,6 +80,9 @@ class Terms:
                 return select(self.expression(mask), first, second, mask.place)
             case Apply():
                 return self._apply(term)
+            case Inside(axis, low, high, place):
+                name = self.symbols.position(Axis(axis), Interval(Bound(*low), Bound(*high)))
+                return self._read(name, (0, 0, 0), place)
             case Text(place=place):
                 message = "A string is not a value of the language."
                 raise fault(SyntaxRuleError, place, "strings", message, "Write a number.")
