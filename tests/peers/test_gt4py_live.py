@@ -25,7 +25,8 @@ import numpy as np
 from gt4py.cartesian import gtscript
 from gt4py.cartesian.gtscript import (
     __INLINED, BACKWARD, FORWARD, PARALLEL, IJ, IK, JK, I, J, K, Field, compile_assert,
-    computation, horizontal, interval, region, abs, acos, acosh, asin, asinh, atan, atanh, cbrt, ceil, cos, cosh, erf,
+    computation, horizontal, interval, region, abs, acos, acosh, asin, asinh, atan, atanh, cbrt,
+    ceil, cos, cosh, erf,
     erfc, exp, floor, gamma, isfinite, isinf, isnan, log, log10, max, min, mod, round,
     round_away_from_zero, sin, sinh, sqrt, tan, tanh, trunc, float32, float64, int32, int64)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from halocline_engine.backends.base import Executable
+from halocline_engine.backends.base import Executable, Placed
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.distribute.grid.boundary import Line
-from halocline_engine.distribute.grid.geometry import Geometry
+from halocline_engine.distribute.grid.geometry import Geometry, Layout
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.ir.types import Axis
 
@@ -59,8 +59,8 @@ class Replays:
 
 
 def kind_of(
-    uses: Sequence[FieldUse],
-    lines: Sequence[Line],
+    executable: Executable,
+    layout: Layout,
     block: Block,
     cells: Geometry,
     parts: Mapping[str, Iterable[Box | None]],
@@ -68,9 +68,14 @@ def kind_of(
     """Return what two blocks have in common that are alike but for where they lie.
 
     `parts` are further cells of each field that its work is about. Far from the ends of an axis all
-    cells follow from those of the block; at an end, its place counts.
+    cells follow from those of the block; at an end, its place counts, and everywhere for an
+    executable that asks for it.
     """
-    inside = [_inside(axis, line, uses, cells) for axis, line in zip(Axis, lines, strict=True)]
+    uses, counts = layout.uses, isinstance(executable, Placed)
+    inside = [
+        not counts and _inside(axis, line, uses, cells)
+        for axis, line in zip(Axis, layout.lines, strict=True)
+    ]
     starts = [span.start if far else 0 for far, span in zip(inside, block.box, strict=True)]
 
     def moved(box: Box, axes: Iterable[Axis]) -> Hashable:

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from halocline_engine.backends.base import Array, Executable, Placed
+from halocline_engine.backends.base import Array, Executable
 from halocline_engine.datasets.grids.match import Role
 from halocline_engine.datasets.stores.chunks import Tally
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
@@ -245,10 +245,9 @@ class PipelineStages:
 
     def _kind(self, item: int) -> Hashable:
         """Return what items have in common whose steps are queued alike in one slot."""
-        one, layout = self._items[item], self._work.layout
+        one = self._items[item]
         handed = {name: (one.shares[name].kept, self._wanted(item, name)) for name in self._loading}
-        kind = kind_of(layout.uses, layout.lines, one.block, one.cells, handed)
-        return (kind, one.block.box) if isinstance(self._executable, Placed) else kind
+        return kind_of(self._executable, self._work.layout, one.block, one.cells, handed)
 
     def _known(self, name: str, box: Box) -> Array:
         """Return where the part of a field that the next item needs is kept meanwhile."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from halocline_engine.errors import NameRuleError
 from halocline_engine.ir.columns.table import OPERATORS, Operator
-from halocline_engine.ir.lower.names import nearest
+from halocline_engine.ir.lower.naming.names import nearest
 from halocline_engine.language.columns_syntax import Act, ColumnSyntax, nodes_in
 from halocline_engine.language.source import fault, locate
 

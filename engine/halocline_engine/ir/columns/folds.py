@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError, TypeRuleError
 from halocline_engine.ir.columns.nodes import Compute, Constant, Element, Fold, Item, Slot, Weight
 from halocline_engine.ir.columns.table import At
-from halocline_engine.ir.lower.names import nearest
+from halocline_engine.ir.lower.naming.names import nearest
 from halocline_engine.language.columns_syntax import (
     Choose,
     Invoke,

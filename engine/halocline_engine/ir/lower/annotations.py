@@ -7,8 +7,8 @@ from copy import copy
 from dataclasses import dataclass
 
 from halocline_engine.errors import NameRuleError, TypeRuleError
-from halocline_engine.ir.lower.fold import CASTS
-from halocline_engine.ir.lower.names import Names, nearest
+from halocline_engine.ir.lower.naming.fold import CASTS
+from halocline_engine.ir.lower.naming.names import Names, nearest
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.source import fault
 from halocline_engine.language.syntax import (

@@ -15,10 +15,9 @@ from functools import partial
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
-from halocline_engine.ir.lower.fold import CASTS, Value, fold, truth
-from halocline_engine.ir.lower.names import Level, Names, literal, nearest
-from halocline_engine.ir.lower.regions import inside
-from halocline_engine.ir.lower.scope import (
+from halocline_engine.ir.lower.naming.fold import CASTS, Value, fold, truth
+from halocline_engine.ir.lower.naming.names import Level, Names, literal, nearest
+from halocline_engine.ir.lower.naming.scope import (
     AXES,
     CONSTANTS,
     REDUCTIONS,
@@ -28,6 +27,7 @@ from halocline_engine.ir.lower.scope import (
     check_imports,
     subscripted,
 )
+from halocline_engine.ir.lower.regions import inside
 from halocline_engine.ir.nodes import FUNCTIONS
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.source import Place, fault

@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 
 from halocline_engine.errors import SyntaxRuleError
-from halocline_engine.ir.lower.fold import Value
 from halocline_engine.ir.lower.inline import Inliner
-from halocline_engine.ir.lower.names import Level
-from halocline_engine.ir.lower.scope import Scope
+from halocline_engine.ir.lower.naming.fold import Value
+from halocline_engine.ir.lower.naming.names import Level
+from halocline_engine.ir.lower.naming.scope import Scope
 from halocline_engine.ir.nodes import Bound, Interval
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.language.source import Place, fault

@@ -14,8 +14,8 @@ from halocline_engine.errors import (
 from halocline_engine.ir.lower.body import Body
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.intervals import check_order, read_interval
-from halocline_engine.ir.lower.names import Names, make_names, nearest
-from halocline_engine.ir.lower.scope import Scope, stencil_scope
+from halocline_engine.ir.lower.naming.names import Names, make_names, nearest
+from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.symbols import Symbols, check_count, make_symbols
 from halocline_engine.ir.lower.tables import check_gathers
 from halocline_engine.ir.lower.terms import Terms

@@ -9,8 +9,8 @@ import numpy as np
 from halocline_engine.errors import LimitError, TypeRuleError
 from halocline_engine.ir.lower.annotations import FieldType, TableType, read_type
 from halocline_engine.ir.lower.inline import Inliner
-from halocline_engine.ir.lower.names import Level, Names
-from halocline_engine.ir.lower.scope import Scope
+from halocline_engine.ir.lower.naming.names import Level, Names
+from halocline_engine.ir.lower.naming.scope import Scope
 from halocline_engine.ir.lower.types import number
 from halocline_engine.ir.nodes import Gather, Interval, Position, Scalar, Table
 from halocline_engine.ir.types import Axis, DType

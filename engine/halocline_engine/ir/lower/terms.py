@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.lower.fold import CASTS
-from halocline_engine.ir.lower.names import Names, nearest
-from halocline_engine.ir.lower.scope import AXES, CONSTANTS, REDUCTIONS
+from halocline_engine.ir.lower.naming.fold import CASTS
+from halocline_engine.ir.lower.naming.names import Names, nearest
+from halocline_engine.ir.lower.naming.scope import AXES, CONSTANTS, REDUCTIONS
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.lower.tables import (
     as_index,
@@ -225,11 +225,11 @@ class Terms:
             case Literal(bool()):
                 pass
             case Literal(int() as value, place):
-                return self._bounded(value, place)
+                return _bounded(value, self.symbols.limits.halo, place)
             case Prefix("-", Literal(int() as value), place) if not isinstance(value, bool):
-                return self._bounded(-value, place)
+                return _bounded(-value, self.symbols.limits.halo, place)
             case Prefix("+", Literal(int() as value), place) if not isinstance(value, bool):
-                return self._bounded(value, place)
+                return _bounded(value, self.symbols.limits.halo, place)
             case _:
                 pass
         if axis is Axis.K and _is_variable(term):
@@ -243,14 +243,6 @@ class Terms:
         message = "An offset must be one constant integer."
         hint = "Write the number itself, like 'q[2, 0, 0]', or an external."
         raise fault(SyntaxRuleError, term.place, "offsets", message, hint)
-
-    def _bounded(self, value: int, place: Place) -> int:
-        most = self.symbols.limits.halo
-        if abs(value) > most:
-            message = f"An offset is at most {most} cells, but got {value}."
-            hint = "Move data over larger distances outside of the program."
-            raise fault(LimitError, place, "limits", message, hint)
-        return value
 
     def _infix(self, operator: str, left: Term, right: Term, place: Place) -> Expr:
         first, second = self.expression(left), self.expression(right)
@@ -286,6 +278,15 @@ class Terms:
         target = CASTS[term.function]
         kinds = {"int": self.names.integer, "float": self.names.floating}
         return convert(arguments[0], kinds.get(target) or DType(target), term.place)
+
+
+def _bounded(value: int, most: int, place: Place) -> int:
+    """Return an offset that is not too large."""
+    if abs(value) > most:
+        message = f"An offset is at most {most} cells, but got {value}."
+        hint = "Move data over larger distances outside of the program."
+        raise fault(LimitError, place, "limits", message, hint)
+    return value
 
 
 def _axis_of(index: Term) -> Axis | None:

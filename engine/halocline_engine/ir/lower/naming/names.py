@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from halocline_engine.errors import ArgumentError, NameRuleError, SyntaxRuleError
-from halocline_engine.ir.lower.fold import Value, dtype_name, fold
+from halocline_engine.ir.lower.naming.fold import Value, dtype_name, fold
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
