@@ -11,7 +11,7 @@ import pytest
 from emulation.machine import ABSENT, EmulatedArtifact, compiler
 from on_device import OnDevice
 
-from halocline_engine.backends.positions import with_positions
+from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.device.probe import device_count
 from halocline_engine.functions.stencil import Stencil, stencil
 
@@ -83,5 +83,5 @@ def run_stencil(request: pytest.FixtureRequest, stencils: dict[str, Stencil]) ->
 def emulated(made: Stencil, folder: Path) -> Stencil:
     """Return the stencil with generated CUDA that runs on the host; it takes NumPy arrays."""
     program, schedule = made.compiled.program, made.compiled.schedule
-    artifact = with_positions(EmulatedArtifact(schedule, folder), program, made.compiled.facts)
+    artifact = with_made_fields(EmulatedArtifact(schedule, folder), program, made.compiled.facts)
     return Stencil(replace(made.compiled, artifact=artifact))

@@ -12,7 +12,7 @@ from halocline_engine import arguments
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Artifact
-from halocline_engine.backends.positions import with_positions
+from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.errors import ProgramError
@@ -94,7 +94,7 @@ def compile_lowered(program: Program, target: str) -> Compiled:
 def retargeted(program: Program, facts: Facts, schedule: Schedule, target: str) -> Compiled:
     """Return what was planned, compiled for a target."""
     kernels = find(target).build(schedule)
-    artifact = with_tables(with_positions(kernels, program, facts), program)
+    artifact = with_tables(with_made_fields(kernels, program, facts), program)
     return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
 
 

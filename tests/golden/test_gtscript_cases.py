@@ -12,7 +12,7 @@ from on_device import OnDevice
 
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
-from halocline_engine.backends.positions import with_positions
+from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.device.probe import device_count
 from halocline_engine.errors import SyntaxRuleError
 from halocline_engine.functions.stencil import Stencil
@@ -41,7 +41,6 @@ NOT_YET = {
     "o46_write_ahead": "assignments at a vertical offset",
     "o47_while_newton": "'while'",
     "o48_while_first_statement_changes_condition": "'while'",
-    "o49_temp_2d": "temporaries with fewer than three axes",
 }
 RUNNING = [case for case in CASES if case not in NOT_YET]
 
@@ -107,7 +106,7 @@ def test_values_are_those_of_gt4py(case: str, target: str, request: pytest.Fixtu
     if target == "cuda-emulated":
         folder = request.getfixturevalue("emulation_folder")
         kernels = EmulatedArtifact(stencil.compiled.schedule, folder)
-        artifact = with_positions(kernels, stencil.compiled.program, stencil.compiled.facts)
+        artifact = with_made_fields(kernels, stencil.compiled.program, stencil.compiled.facts)
         stencil = Stencil(replace(stencil.compiled, artifact=artifact))
     with np.load(DATA / f"{case}.npz") as stored:
         arrays = {name: stored[name] for name in stored.files}

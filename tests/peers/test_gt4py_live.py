@@ -515,6 +515,22 @@ def regions_from_externals(a: F, out: F):
         with horizontal(region[i_start, j_end]):
             out = a[0, 0, -1]
 """,
+    "planes": """
+def planes(a: F, out: F, b: FIJ):
+    with computation(FORWARD):
+        with interval(0, 1):
+            s: Field[IJ, np.float64] = 0.5
+            last: Field[IJ, np.int64] = -1
+        with interval(1, None):
+            s = 0.5 * s + a
+            if a > 0.3:
+                last = K
+    with computation(PARALLEL), interval(...):
+        out = a - s if K == last else s
+    with computation(BACKWARD), interval(...):
+        s += out
+        b = s
+""",
     "names_that_might_clash": """
 def names_that_might_clash(f0: F, t0: F, np_: F, dtype: F):
     with computation(PARALLEL), interval(...):

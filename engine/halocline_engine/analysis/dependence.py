@@ -44,7 +44,7 @@ def check(program: Program) -> None:
     * level-offset: what a PARALLEL block writes, it does not read on another level; but a block of
       one level.
     * written-extent: a field that is written is needed on the domain only, in the whole program.
-    * region-offset: what was written is not read at a horizontal offset in a region.
+    * region-offset: what was written, not in a region, is not read at a horizontal offset in one.
     * loop-carried-extent: no level needs ever more neighbours of the level before.
     """
     for computation in program.computations:
@@ -142,14 +142,27 @@ def _regions(program: Program) -> None:
     written: set[str] = set()
     for body in program_bodies(program):
         for statement in body:
-            written |= {assign.target for assign in assignments((statement,))}
+            written |= set(_outside_regions(statement, program))
             if isinstance(statement, If) and program.regions:
                 _region(statement, program, written)
 
 
+def _outside_regions(statement: Statement, program: Program) -> Iterator[str]:
+    """Yield what a statement assigns outside of regions."""
+    if isinstance(statement, Assign):
+        yield statement.target
+    elif not _is_region(statement, program):
+        for inner in (*statement.then, *statement.otherwise):
+            yield from _outside_regions(inner, program)
+
+
+def _is_region(statement: If, program: Program) -> bool:
+    return any(read.name in program.regions for read in reads_of(statement.condition))
+
+
 def _region(statement: If, program: Program, written: set[str]) -> None:
     """Check an `If`, or what is in it where it is no region."""
-    if not any(read.name in program.regions for read in reads_of(statement.condition)):
+    if not _is_region(statement, program):
         for inner in (*statement.then, *statement.otherwise):
             if isinstance(inner, If):
                 _region(inner, program, written)

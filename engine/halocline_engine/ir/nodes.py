@@ -4,13 +4,14 @@ Grammar (a test compares it with the classes below)::
 
     Program     = (str name, str* arguments, Field* fields, Scalar* scalars,
                    Temporary* temporaries, Computation* computations, Table* tables,
-                   Gather* gathers, Position* positions)
+                   Gather* gathers, Position* positions, Scratch* scratch)
     Field       = (str name, DType dtype, Axis* axes, bool read, bool written)
     Scalar      = (str name, DType dtype, default)
     Temporary   = (str name, DType dtype)
     Table       = (str name, DType dtype, int slots)
     Gather      = (str name, str field, str index)
     Position    = (str name, Axis axis, span)
+    Scratch     = (str name)
     Computation = (Order order, Block* blocks)
     Block       = (Interval interval, Statement* body)
     Interval    = (Bound start, Bound end)
@@ -54,6 +55,8 @@ What a program means:
   program runs: 0 at the domain's first point, 1 at the next one. It is only read, and no argument.
   A `Position` with a span says of each point whether its index is in that, which may be beyond the
   domain, where temporaries are.
+* A temporary over I and J alone is a field over them that no caller gives, a `Scratch`: it is zero
+  before the program runs, and keeps its value from level to level.
 * Points outside the domain are never written in a field; temporaries are computed as far outside
   as later statements read them.
 """
@@ -93,6 +96,7 @@ __all__ = [
     "Program",
     "Read",
     "Scalar",
+    "Scratch",
     "Select",
     "Statement",
     "Table",
@@ -359,6 +363,13 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class Scratch:
+    """The field `name` is zero before each call, and forgotten after it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A whole stencil program, lowered, typed and checked.
 
@@ -375,6 +386,7 @@ class Program:
     tables: tuple[Table, ...] = ()
     gathers: tuple[Gather, ...] = ()
     positions: tuple[Position, ...] = ()
+    scratch: tuple[Scratch, ...] = ()
 
     @property
     def regions(self) -> Mapping[str, Position]:
@@ -384,4 +396,4 @@ class Program:
     @property
     def made(self) -> frozenset[str]:
         """The fields that no caller gives: they are made before the program runs."""
-        return frozenset(one.name for one in (*self.gathers, *self.positions))
+        return frozenset(one.name for one in (*self.gathers, *self.positions, *self.scratch))

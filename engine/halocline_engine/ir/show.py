@@ -90,6 +90,8 @@ def _program(program: Program) -> Iterator[str]:
     for position in program.positions:
         where = "" if position.span is None else f" in {show_interval(position.span)}"
         yield f"position {position.name} along {position.axis.value}{where}"
+    for scratch in program.scratch:
+        yield f"scratch {scratch.name}"
     yield from (_scalar(scalar) for scalar in program.scalars)
     for temporary in program.temporaries:
         yield f"temporary {temporary.name}: {temporary.dtype.value}"

@@ -114,6 +114,8 @@ def _gathers(program: Program) -> None:
 def _positions(program: Program) -> None:
     """Check that positions are integers along their axis, and not written."""
     fields = {field.name: field for field in program.fields}
+    for scratch in program.scratch:
+        _require(fields[scratch.name].axes == (Axis.I, Axis.J), f"'{scratch.name}' is no plane.")
     for position in program.positions:
         made = fields[position.name]
         dtype = DType.INT64 if position.span is None else DType.BOOL

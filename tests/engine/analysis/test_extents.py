@@ -29,7 +29,6 @@ NOT_YET = {
     "absolute_k",
     "data_dims",
     "table_lookup",
-    "temp_2d",
     "variable_k",
     "vector_assign",
     "while_first_statement_changes_condition",

@@ -50,7 +50,7 @@ def check(name: str, text: str) -> None:
 def test_products() -> None:
     products = {name: text for name, text in grammar().items() if text.startswith("(")}
     assert set(products) == {
-        *["Program", "Field", "Scalar", "Temporary", "Table", "Gather", "Position"],
+        *["Program", "Field", "Scalar", "Temporary", "Table", "Gather", "Position", "Scratch"],
         *["Computation", "Block", "Interval", "Bound"],
     }
     for name, text in products.items():

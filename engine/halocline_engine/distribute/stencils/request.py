@@ -97,7 +97,7 @@ def temporaries_of(compiled: Compiled) -> Temporaries:
     What is read through tables is among them.
     """
     program, extents = compiled.program, compiled.facts.temporaries
-    made = {gather.name for gather in program.gathers}
+    made = {one.name for one in (*program.gathers, *program.scratch)}
     gathered = tuple((f.dtype.itemsize, CENTRE) for f in program.fields if f.name in made)
     if TARGETS[compiled.target].compiles:
         own = tuple((b.dtype.itemsize, b.extent) for b in compiled.schedule.buffers)

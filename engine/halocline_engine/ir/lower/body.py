@@ -11,7 +11,7 @@ from halocline_engine.ir.lower.annotations import FieldType, TableType, read_typ
 from halocline_engine.ir.lower.terms import Terms
 from halocline_engine.ir.lower.types import condition, convert
 from halocline_engine.ir.nodes import Assign, If, Location, Statement
-from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.ir.types import Axis, Order
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Branch,
@@ -28,6 +28,7 @@ from halocline_engine.language.terms import not_yet
 __all__ = ["Body"]
 
 _ALL = (Axis.I, Axis.J, Axis.K)
+_FLAT = (Axis.I, Axis.J)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,11 @@ class Body:
         name = self._target(target)
         value = self.terms.expression(step.values[0])
         symbols = self.terms.symbols
+        if step.annotation is not None:
+            self._declare(name, step.annotation, target.place)
         field = symbols.fields.get(name)
         if step.annotation is not None:
-            declared = self._declared(name, step.annotation, target.place)
-            self._check_once(name, declared, target.place)
-            symbols.temporaries[name] = declared
+            self._check_axes(name, target.place)
         elif field is None and name not in symbols.temporaries:
             symbols.temporaries[name] = value.dtype
         if field is not None:
@@ -71,9 +72,10 @@ class Body:
         dtype = field.dtype if field else symbols.temporaries[name]
         return Assign(name, convert(value, dtype, step.values[0].place), _location(step.place))
 
-    def _declared(self, name: str, annotation: Term, place: Place) -> DType:
+    def _declare(self, name: str, annotation: Term, place: Place) -> None:
+        """Make a temporary of a type; it may be declared again with the same one."""
         symbols = self.terms.symbols
-        if name in symbols.fields:
+        if name in symbols.fields and name not in symbols.scratch:
             message = f"'{name}' is a parameter, so its type cannot be declared here."
             hint = "Declare the type of a temporary at its first assignment."
             raise fault(TypeRuleError, place, "temporaries", message, hint)
@@ -82,19 +84,22 @@ class Body:
             message = f"'{name}' is a temporary, and only a parameter can be a table."
             hint = "Make it a parameter of the stencil."
             raise fault(TypeRuleError, annotation.place, "tables", message, hint)
-        if not isinstance(kind, FieldType):
-            return kind
-        if kind.axes != _ALL:
+        kind = kind if isinstance(kind, FieldType) else FieldType(kind, _ALL)
+        if kind.axes not in (_ALL, _FLAT):
+            message = f"A temporary has all axes, or I and J, but '{name}' has other ones."
             hint = "Make it a parameter of the stencil, or use a temporary with all axes."
-            raise not_yet(annotation.place, "temporaries with fewer than three axes", hint)
-        return kind.dtype
-
-    def _check_once(self, name: str, declared: DType, place: Place) -> None:
-        known = self.terms.symbols.temporaries.get(name, declared)
-        if known is not declared:
-            message = f"'{name}' is {known.value} already, and cannot be {declared.value} here."
+            raise fault(TypeRuleError, annotation.place, "temporaries", message, hint)
+        dtype = symbols.temporaries.get(name)
+        known = symbols.fields.get(name) if dtype is None else FieldType(dtype, _ALL)
+        if known is not None and known != kind:
+            message = f"'{name}' is {_kind(known)} already, and cannot be {_kind(kind)} here."
             hint = "Declare the type of a temporary at its first assignment."
             raise fault(TypeRuleError, place, "temporaries", message, hint)
+        if kind.axes == _ALL:
+            symbols.temporaries[name] = kind.dtype
+        else:
+            symbols.fields[name] = kind
+            symbols.scratch.add(name)
 
     def _target(self, target: Term) -> str:
         """Return what is assigned to, after checking that it may be."""
@@ -152,6 +157,11 @@ class Body:
             )
             hint = "Write 'computation(FORWARD)' or 'computation(BACKWARD)'."
             raise fault(SyntaxRuleError, place, "assignments", message, hint)
+
+
+def _kind(kind: FieldType) -> str:
+    """Return a type as a message names it."""
+    return kind.dtype.value if kind.axes == _ALL else f"Field[IJ, {kind.dtype.value}]"
 
 
 def _location(place: Place) -> Location:

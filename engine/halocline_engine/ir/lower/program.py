@@ -19,7 +19,7 @@ from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.symbols import Symbols, check_count, make_symbols
 from halocline_engine.ir.lower.tables import check_gathers
 from halocline_engine.ir.lower.terms import Terms
-from halocline_engine.ir.nodes import Block, Computation, Field, Program, Temporary
+from halocline_engine.ir.nodes import Block, Computation, Field, Program, Scratch, Temporary
 from halocline_engine.ir.types import Order
 from halocline_engine.language.source import START, fault, locate
 from halocline_engine.language.syntax import Broken, Function, Name, Stencil, Sweep, Syntax
@@ -113,6 +113,7 @@ def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
         tuple(symbols.tables.values()),
         gathers,
         tuple(symbols.positions.values()),
+        tuple(Scratch(name) for name in sorted(symbols.scratch)),
     )
 
 

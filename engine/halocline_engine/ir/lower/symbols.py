@@ -26,8 +26,8 @@ class Symbols:
     """What a stencil's names are; all but fields and scalars grow as its text is lowered.
 
     `gathers` are fields that are made of others by a table, with where they are first read;
-    `positions` are fields over an axis that hold indices along it; `shifted` is the first read at a
-    horizontal offset.
+    `positions` are fields over an axis that hold indices along it, `scratch` temporaries over I and
+    J; `shifted` is the first read at a horizontal offset.
     """
 
     fields: dict[str, FieldType]
@@ -40,6 +40,7 @@ class Symbols:
     gathers: dict[str, tuple[Gather, Place]] = field(
         default_factory=dict[str, tuple[Gather, Place]]
     )
+    scratch: set[str] = field(default_factory=set[str])
     positions: dict[str, Position] = field(default_factory=dict[str, Position])
     shifted: Place | None = None
 

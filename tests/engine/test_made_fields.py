@@ -1,4 +1,4 @@
-"""The level index as a value, and regions: on arrays and datasets, however blocks are cut."""
+"""Level indices, regions and planes: on arrays and datasets, however blocks are cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine.backends.positions import PositionExecutable
+from halocline_engine.backends.made_fields import MadeFieldsExecutable
 from halocline_engine.errors import ArgumentError, DependenceError, NameRuleError
 from halocline_engine.functions.stencil import Stencil
 
@@ -82,7 +82,7 @@ def test_the_field_of_levels_is_nobodys_argument() -> None:
     stencil: Stencil = he.stencil(RAMP, target="reference")
     assert list(stencil.extents) == ["a", "b"]
     assert "position .K along K" in stencil.show("ir")
-    assert isinstance(stencil.compiled.artifact.load(), PositionExecutable)
+    assert isinstance(stencil.compiled.artifact.load(), MadeFieldsExecutable)
     levels: dict[str, Any] = {".K": np.ones(3)}
     with pytest.raises(ArgumentError, match=r"has no argument '\.K'"):
         stencil(np.ones((3, 3, 3)), np.ones((3, 3, 3)), **levels)
@@ -158,3 +158,49 @@ def f(a: Field[float], b: Field[float]):
         "            b = t[1, 0, 0]\n            ^\n"
         "Assign the value at the offset to a temporary before the region, and read that."
     )
+
+
+PLANES = """
+def planes(a: Field[float], b: Field[float]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            most: Field[IJ, np.float64] = a
+        with interval(1, None):
+            most = max(most, a)
+    with computation(PARALLEL), interval(...):
+        b = 0.5 * (a + most)
+"""
+TOTAL = """
+def total(a: Field[float], b: Field[float]):
+    with computation(FORWARD):
+        with interval(1, None):
+            sum: Field[IJ, np.float64] = 2.0 * a
+    with computation(FORWARD), interval(...):
+        sum += a
+        b = 0.1 * sum
+"""
+
+
+def test_temporaries_over_planes_keep_their_value_from_level_to_level(run_stencil: Any) -> None:
+    a = np.random.default_rng(7).normal(size=(5, 4, 6))
+    wanted = 0.5 * (a + a.max(axis=2, keepdims=True))
+    b = np.full_like(a, np.nan)
+    for _ in range(2):
+        run_stencil(PLANES, a, b)
+        np.testing.assert_array_equal(b, wanted)
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_temporaries_over_planes_begin_anew_in_each_step(target: str, tmp_path: Path) -> None:
+    stencil = he.stencil(TOTAL, target=target)
+    a = np.random.default_rng(8).normal(size=(4, 3, 5))
+    dataset = xr.Dataset({"a": (("x", "y", "z"), a.copy())})
+    wanted = a.copy()
+    for _ in range(5):
+        wanted = 0.1 * (2.0 * wanted[:, :, -1:] + wanted.cumsum(axis=2))
+    found = stencil.repeat(5, a, np.zeros_like(a), feedback={"b": "a"})["b"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    axes = {"I": "x", "J": "y", "K": "z"}
+    given: dict[str, Any] = {"axes": axes, "steps": 5, "feedback": {"b": "a"}, "target": target}
+    cut = he.run(TOTAL, dataset, chunks={"x": 3, "y": 2}, output=tmp_path / "out", **given)
+    np.testing.assert_array_equal(cut["b"].transpose("x", "y", "z").values, found)

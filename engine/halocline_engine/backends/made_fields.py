@@ -1,9 +1,10 @@
-"""Fields of positions, which kernels read as any other field: indices, and tests of regions.
+"""Fields that no caller gives, which kernels see as any other: indices, tests of regions, planes.
 
-A program that uses `K` as a value, or has horizontal regions, has fields over one axis that no
-caller gives, see `ir.nodes.Position`. They are made in the memory of the target, once for each
-domain. Fields that are needed less far than kernels read them, because only regions do, are copied
-to larger arrays where a caller's are too small: what is there is not used.
+A program that uses `K` as a value, or has horizontal regions, has fields over one axis, see
+`ir.nodes.Position`. They are made in the memory of the target, once for each domain; so are its
+temporaries over I and J, which are set to zero before each call. Fields that are needed less far
+than kernels read them, because only regions do, are copied to larger arrays where a caller's are
+too small: what is there is not used.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from halocline_engine.ir.nodes import Field, Position, Program
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.tune import Tuning
 
-__all__ = ["PositionArtifact", "PositionExecutable", "with_positions"]
+__all__ = ["MadeFieldsArtifact", "MadeFieldsExecutable", "with_made_fields"]
 
 _Point: TypeAlias = tuple[int, int, int]
 _Fields: TypeAlias = Mapping[str, Array]
@@ -54,16 +55,17 @@ class _Read:
 
 
 @dataclass(frozen=True, slots=True)
-class PositionArtifact:
-    """`backends.base.Artifact` of a program that reads positions.
+class MadeFieldsArtifact:
+    """`backends.base.Artifact` of a program with fields that no caller gives.
 
-    `reaches` says how far beyond the domain each is read; `wide` are the fields that are needed
-    less far than they are read.
+    `reaches` says how far beyond the domain each position is read; `planes` are temporaries over I
+    and J with their types; `wide` are the fields that are needed less far than they are read.
     """
 
     artifact: Artifact
     positions: tuple[Position, ...]
     reaches: tuple[Range, ...]
+    planes: tuple[tuple[str, str], ...]
     wide: tuple[_Read, ...]
 
     @property
@@ -71,13 +73,13 @@ class PositionArtifact:
         """The code of the kernels."""
         return self.artifact.source
 
-    def load(self) -> PositionExecutable:
+    def load(self) -> MadeFieldsExecutable:
         """Make it run in this process."""
         kernels = self.artifact.load()
-        kind = _TunablePositions if isinstance(kernels, Tunable) else PositionExecutable
+        kind = _TunableMadeFields if isinstance(kernels, Tunable) else MadeFieldsExecutable
         return kind(self, kernels)
 
-    def tuned(self, mode: TuneMode, seconds: float) -> PositionArtifact:
+    def tuned(self, mode: TuneMode, seconds: float) -> MadeFieldsArtifact:
         """Return the artifact with kernels that look for the fastest code, where they can."""
         if not isinstance(self.artifact, Adjustable):
             return self
@@ -93,13 +95,13 @@ class PositionArtifact:
 
 
 @dataclass(frozen=True, slots=True)
-class PositionExecutable:
-    """`backends.base.Executable` of a program that reads positions.
+class MadeFieldsExecutable:
+    """`backends.base.Executable` of a program with fields that no caller gives.
 
     The domains of calls begin at `first` of a whole of some `sizes`, or are the whole.
     """
 
-    plan: PositionArtifact
+    plan: MadeFieldsArtifact
     kernels: Executable
     first: _Point = _NOWHERE
     sizes: _Point | None = None
@@ -124,7 +126,9 @@ class PositionExecutable:
         self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
     ) -> None:
         """Run once."""
-        self.kernels(*self._call(fields, scalars, origins, domain))
+        call = self._call(fields, scalars, origins, domain)
+        self._clear(call[0])
+        self.kernels(*call)
 
     def prepared(
         self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
@@ -132,7 +136,16 @@ class PositionExecutable:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
         if self.plan.wide:
             return partial(self, fields, scalars, origins, domain)
-        return prepare(self.kernels, *self._call(fields, scalars, origins, domain))
+        call = self._call(fields, scalars, origins, domain)
+        kernels = prepare(self.kernels, *call)
+        if not self.plan.planes:
+            return kernels
+
+        def both() -> None:
+            self._clear(call[0])
+            kernels()
+
+        return both
 
     def turned(self) -> Executable:
         """Return what makes every other step; see `backends.base.Turning`."""
@@ -140,11 +153,11 @@ class PositionExecutable:
             return self
         turned = self.kernels.turned()
         place = (self.first, self.sizes, self.periodic)
-        return PositionExecutable(self.plan, turned, *place, self._made)
+        return MadeFieldsExecutable(self.plan, turned, *place, self._made)
 
     def placed(self, first: _Point, sizes: _Point, periodic: tuple[bool, bool, bool]) -> Executable:
         """Return the same for blocks; see `backends.base.Placed`."""
-        return PositionExecutable(self.plan, self.kernels, first, sizes, periodic, self._made)
+        return MadeFieldsExecutable(self.plan, self.kernels, first, sizes, periodic, self._made)
 
     def filling(self, ends: Ends, several: Sequence[Framed]) -> Callable[[], None] | None:
         """Return what fills ghosts, where the kernels can; see `backends.ghosts.Filling`."""
@@ -165,7 +178,11 @@ class PositionExecutable:
         made = self._made.get(key)
         if made is None:
             made = self._made[key] = self._positions(domain)
-        arrays |= made
+        planes = self._made.get(domain[:2])
+        if planes is None:
+            planes = self._made[domain[:2]] = self._planes(domain)
+        arrays |= {**made, **planes}
+        places |= dict.fromkeys(planes, _NOWHERE)
         for one, (low, _) in zip(self.plan.positions, self.plan.reaches, strict=True):
             i, j, k = (-low if axis is one.axis else 0 for axis in Axis)
             places[one.name] = (i, j, k)
@@ -191,6 +208,19 @@ class PositionExecutable:
             made[one.name] = array
         return made
 
+    def _planes(self, domain: _Point) -> _Fields:
+        """Return arrays [i, j, k] of temporaries over I and J, with stride 0 along K."""
+        shape = (domain[0], domain[1], 1)
+        return {
+            name: self.memory.empty(shape, np.dtype(dtype), _NOWHERE)[:, :, 0][:, :, None]
+            for name, dtype in self.plan.planes
+        }
+
+    def _clear(self, arrays: _Fields) -> None:
+        """Set temporaries over I and J to zero."""
+        for name, _ in self.plan.planes:
+            arrays[name][...] = 0
+
     def _widened(
         self, read: _Read, array: Array, origin: _Point, domain: _Point
     ) -> tuple[Array, _Point]:
@@ -211,7 +241,7 @@ class PositionExecutable:
 
 
 @dataclass(frozen=True, slots=True)
-class _TunablePositions(PositionExecutable):
+class _TunableMadeFields(MadeFieldsExecutable):
     """The same with kernels whose tiles can be measured; see `backends.base.Tunable`."""
 
     def tune(
@@ -232,10 +262,12 @@ class _TunablePositions(PositionExecutable):
         return self.kernels.tilings()
 
 
-def with_positions(artifact: Artifact, program: Program, facts: Facts) -> Artifact:
-    """Return the artifact of a program, which makes the positions that it reads."""
-    if not program.positions:
+def with_made_fields(artifact: Artifact, program: Program, facts: Facts) -> Artifact:
+    """Return the artifact of a program, which makes what no caller gives."""
+    if not program.positions and not program.scratch:
         return artifact
+    scratch = {one.name for one in program.scratch}
+    planes = tuple((f.name, f.dtype.value) for f in program.fields if f.name in scratch)
     reaches = tuple(
         facts.fields[one.name][list(Axis).index(one.axis)] if one.axis is not Axis.K else (0, 0)
         for one in program.positions
@@ -245,7 +277,7 @@ def with_positions(artifact: Artifact, program: Program, facts: Facts) -> Artifa
         for one in program.fields
         if one.name in facts.in_regions and one.name not in program.made
     )
-    return PositionArtifact(artifact, program.positions, reaches, wide)
+    return MadeFieldsArtifact(artifact, program.positions, reaches, planes, wide)
 
 
 def _horizontal(field: Field) -> list[int]:
