@@ -198,7 +198,7 @@ def test_temporaries_over_planes_begin_anew_in_each_step(target: str, tmp_path: 
     wanted = a.copy()
     for _ in range(5):
         wanted = 0.1 * (2.0 * wanted[:, :, -1:] + wanted.cumsum(axis=2))
-    found = stencil.repeat(5, a, np.zeros_like(a), feedback={"b": "a"})["b"]
+    found: Any = stencil.repeat(5, a, np.zeros_like(a), feedback={"b": "a"})["b"]
     np.testing.assert_allclose(found, wanted, rtol=1e-13)
     axes = {"I": "x", "J": "y", "K": "z"}
     given: dict[str, Any] = {"axes": axes, "steps": 5, "feedback": {"b": "a"}, "target": target}

@@ -520,13 +520,10 @@ def planes(a: F, out: F, b: FIJ):
     with computation(FORWARD):
         with interval(0, 1):
             s: Field[IJ, np.float64] = 0.5
-            last: Field[IJ, np.int64] = -1
         with interval(1, None):
             s = 0.5 * s + a
-            if a > 0.3:
-                last = K
     with computation(PARALLEL), interval(...):
-        out = a - s if K == last else s
+        out = a - s if K == 2 else s
     with computation(BACKWARD), interval(...):
         s += out
         b = s
