@@ -21,9 +21,12 @@ from halocline_engine.kernels.tridiagonal.pivoting import fold, settled, unfold
 from halocline_engine.kernels.tridiagonal.problem import (
     Batch,
     Factored,
+    PentadiagonalBands,
     Solved,
+    SolvedBands,
+    TridiagonalBands,
+    check_bands,
     check_batch,
-    rows_of_periodic,
 )
 
 __all__ = ["diagnose", "ends", "factor", "solve", "solve_factored", "solve_pentadiagonal"]
@@ -34,26 +37,16 @@ _BEHIND = 4
 _SEEN, _FEW = 256, 8
 
 
-def solve(
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    rhs: Batch,
-    *,
-    periodic: bool = False,
-    pivoting: bool = False,
-) -> Solved:
+def solve(*bands: *TridiagonalBands, periodic: bool = False, pivoting: bool = False) -> Solved:
     """Solve a batch."""
-    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
-    if periodic:
-        rows_of_periodic(rhs.shape[1])
-    bands = _dense(lower), _dense(diagonal), _dense(upper), _dense(rhs)
+    check_bands(bands, periodic=periodic)
+    rhs = bands[3]
     if pivoting and periodic:
         band, right = fold(*bands)
         found = unfold(solve_pentadiagonal(*band, right, pivoting=True))
         return settled(found, diagnose(*bands, found, periodic=True))
-    found = np.empty_like(bands[3])
-    arrays = (*bands, found)
+    found = np.empty(rhs.shape, rhs.dtype)
+    arrays = (*(_dense(band) for band in bands), found)
     status = np.zeros((rhs.shape[0], rhs.shape[2]), np.uint8)
 
     def look(first: int, past: int) -> None:
@@ -91,57 +84,36 @@ def solve_factored(factored: Factored, rhs: Batch) -> Batch:
     return found
 
 
-def ends(lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
+def ends(*bands: *TridiagonalBands) -> Batch:
     """Return the equations of the ends of each piece of rows, as the reference does."""
-    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+    check_bands(bands)
+    rhs = bands[3]
     found = np.empty((6, rhs.shape[0], rhs.shape[2]), rhs.dtype)
-    arrays = (*(_dense(band) for band in (lower, diagonal, upper, rhs)), found)
+    arrays = (*(_dense(band) for band in bands), found)
     over_tiles(_ends, arrays, rhs)
     return found
 
 
-def solve_pentadiagonal(
-    second_lower: Batch,
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    second_upper: Batch,
-    rhs: Batch,
-    *,
-    pivoting: bool = False,
-) -> Batch:
+def solve_pentadiagonal(*bands: *PentadiagonalBands, pivoting: bool = False) -> Batch:
     """Solve a batch of pentadiagonal systems."""
-    bands = {
-        "second_lower": second_lower,
-        "lower": lower,
-        "diagonal": diagonal,
-        "upper": upper,
-        "second_upper": second_upper,
-    }
-    check_batch(bands, rhs)
+    check_bands(bands)
+    rhs = bands[5]
     found = np.empty(rhs.shape, rhs.dtype)
-    arrays = (*(_dense(band) for band in bands.values()), _dense(rhs), found)
+    arrays = (*(_dense(band) for band in bands), found)
     over_tiles(pivoted_band_systems if pivoting else _pentadiagonal, arrays, rhs)
     return found
 
 
-def diagnose(
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    rhs: Batch,
-    solution: Batch,
-    *,
-    periodic: bool = False,
-) -> NDArray[np.uint8]:
+def diagnose(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.uint8]:
     """Return the `Status` of each system, indexed [outer, inner]."""
-    status = np.zeros((rhs.shape[0], rhs.shape[2]), np.uint8)
-    arrays = tuple(_dense(array) for array in (lower, diagonal, upper, rhs, solution))
+    outer, _, inner = solved[3].shape
+    status = np.zeros((outer, inner), np.uint8)
+    arrays = tuple(_dense(array) for array in solved)
 
     def part(first: int, past: int) -> None:
         _look(arrays, status, periodic, first, past)
 
-    spread(rhs.shape[0] * rhs.shape[2], thread_count(), part)
+    spread(outer * inner, thread_count(), part)
     return status
 
 
