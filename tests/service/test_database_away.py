@@ -20,7 +20,7 @@ from tests.service.test_dispatcher import claimed, tools
 from halocline_service.dispatcher.attempts.attempt import InProcess
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Away, outcome_of
-from halocline_service.jobs.setbacks import Cause
+from halocline_service.jobs.setbacks import Cause, Interruption
 from halocline_service.jobs.states import State
 from halocline_service.store.base import Store, StoreAway
 from halocline_service.store.sql.store import open_store
@@ -115,7 +115,7 @@ def test_a_job_that_needs_the_database_meanwhile_is_given_back(
 ) -> None:
     """Without spending an attempt: it is not the job's fault."""
     job = claimed(idle, "sst.zarr")
-    idle.store.jobs.give_back(job.lease, Cause.STOPPED, message="x")
+    idle.store.jobs.give_back(job.lease, Interruption(Cause.STOPPED, "x"))
     asked: list[str] = []
 
     class Resolver:
@@ -146,7 +146,7 @@ def test_a_dispatcher_that_is_stopped_meanwhile_ends(
     idle: Running, postgres_server: Server
 ) -> None:
     job = claimed(idle, "sst.zarr")
-    idle.store.jobs.give_back(job.lease, Cause.STOPPED, message="x")
+    idle.store.jobs.give_back(job.lease, Interruption(Cause.STOPPED, "x"))
     stop = threading.Event()
     thread = threading.Thread(
         target=Dispatcher(idle.settings, idle.store, InProcess(tools(idle))).run, args=(stop,)
