@@ -25,7 +25,7 @@ from halocline_service.dispatcher.lease_keeper import LeaseKeeper
 from halocline_service.dispatcher.leases import Observer
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Away, outcome_of
-from halocline_service.jobs.setbacks import Cause
+from halocline_service.jobs.setbacks import Cause, Interruption
 from halocline_service.jobs.states import State
 from halocline_service.store.base import Store, StoreAway
 from halocline_service.store.sql.store import open_store
@@ -153,7 +153,7 @@ def test_a_job_that_needs_the_database_meanwhile_is_given_back(
 ) -> None:
     """Without spending an attempt: it is not the job's fault."""
     job = claimed(idle, "sst.zarr")
-    idle.store.jobs.give_back(job.lease, Cause.STOPPED, message="x")
+    idle.store.jobs.give_back(job.lease, Interruption(Cause.STOPPED, "x"))
     asked: list[str] = []
 
     class Resolver:
@@ -184,7 +184,7 @@ def test_a_dispatcher_that_is_stopped_meanwhile_ends(
     idle: Running, postgres_server: Server
 ) -> None:
     job = claimed(idle, "sst.zarr")
-    idle.store.jobs.give_back(job.lease, Cause.STOPPED, message="x")
+    idle.store.jobs.give_back(job.lease, Interruption(Cause.STOPPED, "x"))
     stop = threading.Event()
     thread = threading.Thread(
         target=Dispatcher(idle.settings, idle.store, InProcess(tools(idle))).run, args=(stop,)

@@ -22,7 +22,7 @@ from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import ForeignFolder, adopt, claim
 from halocline_service.datasets.turns import alone
 from halocline_service.dispatcher.sweep import Sweep
-from halocline_service.jobs.job import JobRequest, new_id
+from halocline_service.jobs.job import Ending, JobRequest, new_id
 from halocline_service.jobs.states import Event
 from halocline_service.store.base import Store
 from halocline_service.store.memory.store import memory_store
@@ -169,9 +169,9 @@ class World:
         published = {"zarr": {"result": f"attempt-{job.fence}/result.zarr"}}
         match self.draw.randrange(4):
             case 0:
-                self.store.jobs.settle(job.lease, Event.SUCCEED, message="", outputs=published)
+                self.store.jobs.settle(job.lease, Ending(Event.SUCCEED, "", outputs=published))
             case 1:
-                self.store.jobs.settle(job.lease, Event.FAIL, message="", error={})
+                self.store.jobs.settle(job.lease, Ending(Event.FAIL, "", error={}))
             case 2:
                 self.store.jobs.cancel(job.id, owner="a")
             case _:

@@ -16,7 +16,7 @@ from tests.service.test_dispatcher import tools
 
 from halocline_service.dispatcher.attempts.attempt import InProcess
 from halocline_service.dispatcher.loop import Dispatcher
-from halocline_service.jobs.job import JobRequest
+from halocline_service.jobs.job import Ending, JobRequest
 from halocline_service.jobs.states import Event
 from halocline_service.store.base import Change, Note, Store
 from halocline_service.store.memory.store import memory_store
@@ -60,7 +60,7 @@ def test_what_happens_to_jobs_is_told(stores: tuple[Store, Store]) -> None:
         held = here.jobs.claim("w")
         assert held is not None
         here.jobs.record(held.lease, progress=0.5, message="Half.", notes=[Note("block")])
-        here.jobs.settle(held.lease, Event.SUCCEED, message="Done.")
+        here.jobs.settle(held.lease, Ending(Event.SUCCEED, "Done."))
         wanted = [Change(job.id, each) for each in ("accepted", "running", None, "successful")]
         until(lambda: [each for each in heard if each] == wanted)
         # Many at once are told one by one.

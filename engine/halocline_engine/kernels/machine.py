@@ -6,6 +6,7 @@ first, dense: the same memory as a NumPy array [outer, row, inner] in C order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +28,7 @@ _SHARED: Mapping[str, int] = {
     "120": 99,
 }
 _ANY_SHARED = 48
+_INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 
 
 class Kernels(Protocol):
@@ -177,12 +179,14 @@ class Library:
 
 
 def source_of(file: Path, **constants: int | str) -> str:
-    """Return a CUDA source with constants defined in front of it.
+    """Return a CUDA source with constants defined in front of it, and with what it includes.
 
-    Compiled code is kept by its source, so the constants are part of its name.
+    Compiled code is kept by its source, so the constants and the files beside it that it includes
+    are part of its name.
     """
     lines = [f"#define {name} {value}" for name, value in constants.items()]
-    return "\n".join((*lines, file.read_text()))
+    text = _INCLUDE.sub(lambda found: file.with_name(found[1]).read_text(), file.read_text())
+    return "\n".join((*lines, text))
 
 
 def most_shared(capability: str) -> int:

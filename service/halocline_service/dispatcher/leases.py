@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from halocline_service.jobs.job import Held, Lease
@@ -48,12 +47,7 @@ class LifeSign:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let go of the lock; the file stays, to tell of leases that are left (see `tidy`)."""
         assert self._file is not None
         os.close(self._file)

@@ -27,8 +27,8 @@ from halocline_service.dispatcher.outcome import (
 )
 from halocline_service.dispatcher.sweep import Sweep
 from halocline_service.dispatcher.workers import Look, Seen, Workers
-from halocline_service.jobs.job import Job
-from halocline_service.jobs.setbacks import Cause
+from halocline_service.jobs.job import Ending, Job
+from halocline_service.jobs.setbacks import Cause, Interruption
 from halocline_service.jobs.states import Event, ogc_status, sources
 from halocline_service.processes.table import PROCESSES
 from halocline_service.settings import Settings
@@ -198,21 +198,21 @@ class Dispatcher:
         jobs, lease, pause = self._store.jobs, job.lease, self._settings.retry_seconds
         match outcome:
             case Succeeded(outputs):
-                jobs.settle(lease, Event.SUCCEED, message="The result is there.", outputs=outputs)
+                jobs.settle(lease, Ending(Event.SUCCEED, "The result is there.", outputs=outputs))
             case Failed(error):
-                jobs.settle(lease, Event.FAIL, message=str(error["message"]), error=error)
+                jobs.settle(lease, Ending(Event.FAIL, str(error["message"]), error=error))
             case Crashed(error):
                 message = f"{error['message']} Waiting for another attempt."
-                jobs.give_back(lease, Cause.CRASHED, message=message, error=error, pause=pause)
+                jobs.give_back(lease, Interruption(Cause.CRASHED, message, error, pause))
             case Lost(error):
                 message = f"{error['message']} Waiting for another attempt."
-                jobs.give_back(lease, Cause.LOST, message=message, error=error, pause=pause)
+                jobs.give_back(lease, Interruption(Cause.LOST, message, error, pause))
             case Stopped() if self._closing:
                 message = "Its dispatcher was stopped; waiting for another."
-                jobs.give_back(lease, Cause.STOPPED, message=message)
+                jobs.give_back(lease, Interruption(Cause.STOPPED, message))
             case Away():
                 message = "The database did not answer; waiting for another attempt."
-                jobs.give_back(lease, Cause.LOST, message=message, pause=pause)
+                jobs.give_back(lease, Interruption(Cause.LOST, message, pause=pause))
             case Stopped():
                 pass  # the database knows already: that is why it was stopped
             case _:

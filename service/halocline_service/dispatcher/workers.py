@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import structlog
@@ -69,12 +68,7 @@ class Workers:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Look no more; a scheduler that does not answer is not waited for."""
         self._done.set()
 

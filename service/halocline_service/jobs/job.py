@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
-from halocline_service.jobs.states import FINAL, State
+from halocline_service.jobs.states import FINAL, Event, State
 
 __all__ = [
+    "Ending",
     "Held",
     "Job",
     "JobEvent",
@@ -167,6 +168,16 @@ class Upload:
     def is_complete(self) -> bool:
         """Whether it was checked and frozen, so that jobs may read it."""
         return self.completed is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ends: by SUCCEED with outputs, by FAIL with an error, or by GIVE_BACK."""
+
+    event: Event
+    message: str
+    outputs: JsonObject | None = None
+    error: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from halocline_service.jobs.job import Job
+from halocline_service.jobs.job import Job, JsonObject
 from halocline_service.jobs.states import Event
 
-__all__ = ["LONGEST_WAIT", "PROGRESS", "Cause", "Setback", "setback"]
+__all__ = ["LONGEST_WAIT", "PROGRESS", "Cause", "Interruption", "Setback", "setback"]
 
 #: Seconds before the next attempt, at most.
 LONGEST_WAIT = 60.0
@@ -33,6 +33,20 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Interruption:
+    """Why an attempt was cut off, and what its job is told.
+
+    `message` says why it waits, `error` why it ends where it is not tried again, and `pause` is the
+    first wait in seconds, which doubles each time.
+    """
+
+    cause: Cause
+    message: str
+    error: JsonObject | None = None
+    pause: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Setback:
     """What follows: another attempt after `wait` seconds (GIVE_BACK), or the end (FAIL)."""
 
@@ -42,8 +56,9 @@ class Setback:
     wait: float
 
 
-def setback(job: Job, cause: Cause, *, pause: float) -> Setback:
-    """Say what follows; `pause` is the first wait in seconds, and doubles each time."""
+def setback(job: Job, interruption: Interruption) -> Setback:
+    """Say what follows."""
+    cause, pause = interruption.cause, interruption.pause
     match cause:
         case Cause.STOPPED:
             return Setback(Event.GIVE_BACK, job.crashes, job.losses, 0.0)

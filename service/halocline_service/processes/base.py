@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -19,6 +19,7 @@ __all__ = [
     "Inputs",
     "OutputDescription",
     "Process",
+    "ProgramText",
 ]
 
 
@@ -28,6 +29,17 @@ def _as_whole(given: Any) -> Any:
 
 #: Of an `int`, behind its bounds: JSON may write it as 5.0.
 WHOLE = BeforeValidator(_as_whole)
+
+
+#: A text that is parsed and never executed as Python.
+ProgramText: TypeAlias = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=524_288,
+        json_schema_extra={"contentMediaType": "text/x-python"},
+    ),
+]
 
 
 class Inputs(BaseModel):

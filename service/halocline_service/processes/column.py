@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import Process
+from halocline_service.processes.base import Process, ProgramText
 from halocline_service.processes.blocks import Name, StreamedInputs
 
 __all__ = ["COLUMN", "ColumnInputs", "check_expression"]
@@ -17,14 +17,11 @@ class ColumnInputs(StreamedInputs):
     """The keyword arguments of `column`, as JSON."""
 
     expression: Annotated[
-        str,
+        ProgramText,
         Field(
             title="Expression",
             description="Staggered operators on variables of the dataset: one expression, or lines "
             "'name = expression'. It is parsed and never executed as Python.",
-            min_length=1,
-            max_length=65_536,
-            json_schema_extra={"contentMediaType": "text/x-python"},
         ),
     ]
     fields: Annotated[

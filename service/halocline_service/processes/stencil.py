@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
-from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process
+from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process, ProgramText
 from halocline_service.processes.blocks import Chunks, Name, Target
 
 __all__ = ["STENCIL", "ConstantBoundary", "SidedBoundary", "StencilInputs", "check_program"]
@@ -36,14 +36,11 @@ class StencilInputs(DatasetInputs):
     """The keyword arguments of `run`, as JSON."""
 
     program: Annotated[
-        str,
+        ProgramText,
         Field(
             title="Program",
             description="The text of a stencil: a function in GT4Py's Cartesian language. "
             "It is parsed and never executed as Python.",
-            min_length=1,
-            max_length=524_288,
-            json_schema_extra={"contentMediaType": "text/x-python"},
         ),
     ]
     fields: Annotated[

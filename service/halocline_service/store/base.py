@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from halocline_service.jobs.job import (
+    Ending,
     Held,
     Job,
     JobEvent,
@@ -24,8 +25,8 @@ from halocline_service.jobs.job import (
     Removed,
     Upload,
 )
-from halocline_service.jobs.setbacks import Cause
-from halocline_service.jobs.states import Event, State, ogc_status
+from halocline_service.jobs.setbacks import Interruption
+from halocline_service.jobs.states import State, ogc_status
 
 __all__ = [
     "ANY",
@@ -225,32 +226,15 @@ class JobStore(Protocol):
         """
         ...
 
-    def settle(
-        self,
-        lease: Lease,
-        event: Event,
-        *,
-        message: str,
-        outputs: JsonObject | None = None,
-        error: JsonObject | None = None,
-    ) -> bool:
+    def settle(self, lease: Lease, ending: Ending) -> bool:
         """End a running job by SUCCEED or FAIL; False where the lease is void."""
         ...
 
-    def give_back(
-        self,
-        lease: Lease,
-        cause: Cause,
-        *,
-        message: str,
-        error: JsonObject | None = None,
-        pause: float = 0.0,
-    ) -> bool:
-        """Have a running job tried again, or end it by `error` where that is enough (`setback`).
+    def give_back(self, lease: Lease, interruption: Interruption) -> bool:
+        """Have a running job tried again, or end it where that is enough (`setback`).
 
-        `message` says why it waits, and `pause` is the first wait in seconds. An attempt that the
-        worker could give back does not count as one unless it crashed. False where the lease is
-        void.
+        An attempt that the worker could give back does not count as one unless it crashed. False
+        where the lease is void.
         """
         ...
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from halocline_service.api.problems import STATUS_BY_CODE
+from halocline_service.jobs.job import Ending
 from halocline_service.jobs.states import Event
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def test_the_results_of_a_job_that_failed_are_a_final_answer(idle: Running, code
     held = idle.store.jobs.claim("w")
     assert held is not None
     error = {"code": code, "message": "It failed.", "hint": "Try another."}
-    idle.store.jobs.settle(held.lease, Event.FAIL, message="It failed.", error=error)
+    idle.store.jobs.settle(held.lease, Ending(Event.FAIL, "It failed.", error=error))
     for path in ("results", "results/result"):
         answer = idle.client.get(f"/jobs/{job}/{path}")
         assert answer.status_code not in {408, 425, 429, 502, 503, 504}

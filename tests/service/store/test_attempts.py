@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.stores import Clock, add, job_of, lose
 
 from halocline_service.jobs.job import Job
-from halocline_service.jobs.setbacks import LONGEST_WAIT, Cause
+from halocline_service.jobs.setbacks import LONGEST_WAIT, Cause, Interruption
 from halocline_service.jobs.states import State
 from halocline_service.store.base import (
     Store,
@@ -19,7 +19,7 @@ def test_a_job_that_crashes_is_given_up_soon(store: Store) -> None:
         held = store.jobs.claim("w")
         assert held is not None
         assert (held.attempt, held.crashes) == (times, times - 1)
-        assert store.jobs.give_back(held.lease, Cause.CRASHED, message="Again.", error=error)
+        assert store.jobs.give_back(held.lease, Interruption(Cause.CRASHED, "Again.", error=error))
     failed = job_of(store, job)
     assert (failed.state, failed.message, failed.error) == (
         State.FAILED,
@@ -52,7 +52,7 @@ def test_progress_forgives_what_happened(store: Store) -> None:
         held = store.jobs.claim("w")
         assert held is not None
         assert store.jobs.record(held.lease, progress=progress, message="x", notes=[])
-        assert store.jobs.give_back(held.lease, cause, message="x")
+        assert store.jobs.give_back(held.lease, Interruption(cause, "x"))
         return job_of(store, job)
 
     assert cut_off(0.5, Cause.LOST).losses == 1
@@ -70,12 +70,12 @@ def test_a_job_waits_before_its_next_attempt(store: Store, ticks: Clock) -> None
         held = store.jobs.claim("w")
         assert held is not None
         assert held.id == first
-        assert store.jobs.give_back(held.lease, Cause.LOST, message="x", pause=2.0)
+        assert store.jobs.give_back(held.lease, Interruption(Cause.LOST, "x", pause=2.0))
         other = store.jobs.claim("w")  # others have their turn meanwhile
         assert other is not None
         assert other.id == second
         assert store.jobs.claim("w") is None
-        assert store.jobs.give_back(other.lease, Cause.STOPPED, message="x")
+        assert store.jobs.give_back(other.lease, Interruption(Cause.STOPPED, "x"))
         ticks.now += wait - 0.1
         assert [each.id for each in _claim_all(store)] == [second]
         ticks.now += 0.2
@@ -88,7 +88,7 @@ def _claim_all(store: Store) -> list[Job]:
     while (job := store.jobs.claim("w")) is not None:
         claimed.append(job)
     for job in claimed:
-        store.jobs.give_back(job.lease, Cause.STOPPED, message="x")
+        store.jobs.give_back(job.lease, Interruption(Cause.STOPPED, "x"))
     return claimed
 
 
@@ -98,11 +98,11 @@ def test_no_wait_is_long(store: Store, clock: Clock, ticks: Clock) -> None:
     for _ in range(12):
         held = store.jobs.claim("w")
         assert held is not None
-        assert store.jobs.give_back(held.lease, Cause.LOST, message="x", pause=2.0)
+        assert store.jobs.give_back(held.lease, Interruption(Cause.LOST, "x", pause=2.0))
         ticks.now += LONGEST_WAIT
     held = store.jobs.claim("w")
     assert held is not None
-    assert store.jobs.give_back(held.lease, Cause.LOST, message="x", pause=2.0)
+    assert store.jobs.give_back(held.lease, Interruption(Cause.LOST, "x", pause=2.0))
     clock.now -= 3600
     ticks.now += LONGEST_WAIT
     assert store.jobs.claim("w")
@@ -114,7 +114,7 @@ def test_of_jobs_that_crashed_one_runs_at_a_time(store: Store) -> None:
     running = [store.jobs.claim("w") for _ in range(2)]
     for job in running:
         assert job is not None
-        assert store.jobs.give_back(job.lease, Cause.CRASHED, message="x")
+        assert store.jobs.give_back(job.lease, Interruption(Cause.CRASHED, "x"))
     assert [store.jobs.claim("w") for _ in range(3)][2] is None
     waiting = {each for each in (first, second, third) if job_of(store, each).state is State.QUEUED}
     assert len(waiting & {first, second}) == 1
@@ -127,7 +127,7 @@ def test_a_soft_stop_gives_the_attempt_back(store: Store) -> None:
     job = add(store)
     held = store.jobs.claim("w")
     assert held is not None
-    assert store.jobs.give_back(held.lease, Cause.STOPPED, message="Stopped.", pause=9.0)
+    assert store.jobs.give_back(held.lease, Interruption(Cause.STOPPED, "Stopped.", pause=9.0))
     waiting = job_of(store, job)
     assert (waiting.state, waiting.attempt, waiting.fence) == (State.QUEUED, 0, 1)
     assert (waiting.crashes, waiting.losses, waiting.retry_wait) == (0, 0, None)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.stores import Clock, add, job_of
 
-from halocline_service.jobs.setbacks import LONGEST_WAIT, Cause
+from halocline_service.jobs.setbacks import LONGEST_WAIT, Cause, Interruption
 from halocline_service.store.base import Store
 from halocline_service.store.sql.migrate import upgrade
 from halocline_service.store.sql.store import open_store
@@ -38,7 +38,7 @@ def given_back(store: Store, *, pause: float) -> str:
     job = add(store)
     held = store.jobs.claim("w")
     assert held is not None
-    assert store.jobs.give_back(held.lease, Cause.LOST, message="x", pause=pause)
+    assert store.jobs.give_back(held.lease, Interruption(Cause.LOST, "x", pause=pause))
     return job
 
 
@@ -81,7 +81,7 @@ def test_a_wait_begins_anew_with_a_process_and_each_attempt(opened: Open) -> Non
     ticks.now += 0.2
     held = later.jobs.claim("v")
     assert held is not None
-    assert later.jobs.give_back(held.lease, Cause.LOST, message="x", pause=10.0)
+    assert later.jobs.give_back(held.lease, Interruption(Cause.LOST, "x", pause=10.0))
     assert job_of(later, job).retry_wait == 20.0
     ticks.now += 19.9
     assert later.jobs.claim("v") is None

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.support.stores import Clock, add, asked, job_of, lose
 
-from halocline_service.jobs.job import Held, Lease, is_id
-from halocline_service.jobs.setbacks import Cause
+from halocline_service.jobs.job import Ending, Held, Lease, is_id
+from halocline_service.jobs.setbacks import Cause, Interruption
 from halocline_service.jobs.states import Event, State
 from halocline_service.store.base import (
     IdempotencyConflict,
@@ -83,9 +83,9 @@ def test_a_stale_fence_writes_nothing(store: Store) -> None:
     assert not store.jobs.renew(old.lease)
     assert not store.jobs.record(old.lease, progress=0.9, message="x", notes=[Note("note")])
     for event in (Event.SUCCEED, Event.FAIL):
-        assert not store.jobs.settle(old.lease, event, message="x", outputs={"a": 1})
+        assert not store.jobs.settle(old.lease, Ending(event, "x", outputs={"a": 1}))
     for cause in Cause:
-        assert not store.jobs.give_back(old.lease, cause, message="x")
+        assert not store.jobs.give_back(old.lease, Interruption(cause, "x"))
     store.jobs.drop(old.lease)
     assert store.jobs.get(job, owner=None) == before
     assert store.jobs.events(job) == events
@@ -121,7 +121,7 @@ def test_owners_take_turns(store: Store) -> None:
         while (job := store.jobs.claim("w")) is not None:
             owners.append(job.owner)
             if done:
-                store.jobs.settle(job.lease, Event.SUCCEED, message="x")
+                store.jobs.settle(job.lease, Ending(Event.SUCCEED, "x"))
         return owners
 
     assert turns(done=True) == ["ann", "bob", "eve", "ann", "bob", "ann", "ann"]
@@ -136,7 +136,7 @@ def test_removing_finished_jobs_gains_no_turn(store: Store) -> None:
         job = add(store, "ann")
         held = store.jobs.claim("w")
         assert held is not None
-        store.jobs.settle(held.lease, Event.SUCCEED, message="x")
+        store.jobs.settle(held.lease, Ending(Event.SUCCEED, "x"))
         store.jobs.remove(job, owner="ann")
     add(store, "ann")
     add(store, "bob")
@@ -191,12 +191,12 @@ def test_a_result_is_published_once(store: Store, clock: Clock) -> None:
     held = store.jobs.claim("w")
     assert held is not None
     clock.now += 5
-    assert store.jobs.settle(held.lease, Event.SUCCEED, message="Done.", outputs={"a": 1})
+    assert store.jobs.settle(held.lease, Ending(Event.SUCCEED, "Done.", outputs={"a": 1}))
     done = store.jobs.get(job, owner="ann")
     assert done is not None
     assert (done.state, done.progress, done.outputs) == (State.SUCCEEDED, 1.0, {"a": 1})
     assert (done.finished, done.lease_owner, done.error) == (clock.now, None, None)
-    assert not store.jobs.settle(held.lease, Event.FAIL, message="Late.", error={"code": "x"})
+    assert not store.jobs.settle(held.lease, Ending(Event.FAIL, "Late.", error={"code": "x"}))
     assert store.jobs.cancel(job, owner="ann") is None
     assert store.jobs.get(job, owner="ann") == done
 

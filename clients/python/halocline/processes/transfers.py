@@ -149,14 +149,8 @@ class Transfers(Submitting):
         others: dict[str, Any] = {"missing": missing, "least": least, "target": target}
         others |= {"variables": variables, "dims": dims, "target_dims": target_dims}
         others |= {"mode": mode, "weights": partial(reference, self._connection, weights, ())}
-        return self._submit(
-            "regrid",
-            dataset,
-            {},
-            others,
-            chunks,
-            () if variables is None else names("variables", variables),
-        )
+        needed = () if variables is None else names("variables", variables)
+        return self._submit("regrid", dataset, {}, others, chunks, needed)
 
     @documented
     def neighbours(
@@ -204,14 +198,8 @@ class Transfers(Submitting):
         others |= {"location": location, "variables": variables}
         others |= {"radius": radius, "target": target, "mode": mode}
         others["mesh"] = partial(reference, self._connection, mesh, ())
-        return self._submit(
-            "neighbours",
-            dataset,
-            {},
-            others,
-            chunks,
-            () if variables is None else names("variables", variables),
-        )
+        needed = () if variables is None else names("variables", variables)
+        return self._submit("neighbours", dataset, {}, others, chunks, needed)
 
     @documented
     def matmul(

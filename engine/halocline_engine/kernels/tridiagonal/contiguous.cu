@@ -8,54 +8,16 @@
 // Constants: REAL, ROWS, LANES, ROWS_A_LANE, PITCH (elements from one system to the next, on the
 // chip), VECTOR (elements that a lane reads at once), COPIED (elements that are copied at once),
 // PERIODIC, THREADS.
-typedef REAL real;
-extern __shared__ __align__(16) unsigned char chip[];
+#include "elements.cu"
+#include "cooperation.cu"
+#include "lanes.cu"
 
-#define R ROWS_A_LANE
 #define SYSTEMS (32 / LANES)
 #define ARRAY (SYSTEMS * PITCH)
 #define SIDES (PERIODIC + 1)
-#define EVERY 0xffffffffu
 // Whether the r-th row of some lane is beyond the end.
 #define PARTIAL(r) ((LANES - 1) * R + (r) >= ROWS)
 
-#ifdef __CUDACC__
-// Asynchronous where the device has that.
-template <typename Word>
-static __device__ __forceinline__ void copy_async(Word* into, const Word* from) {
-#if __CUDA_ARCH__ < 800
-  *into = *from;
-#else
-  const unsigned to = (unsigned)__cvta_generic_to_shared(into);
-  if constexpr (sizeof(Word) == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from),
-                 "n"((int)sizeof(Word))
-                 : "memory");
-#endif
-}
-static __device__ __forceinline__ void copy_async_wait_all() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-#endif
-
-template <int BYTES> struct Words;
-template <> struct Words<4> { typedef float type; };
-template <> struct Words<8> { typedef float2 type; };
-template <> struct Words<16> { typedef float4 type; };
-typedef Words<COPIED * sizeof(real)>::type Copied;
-
-template <int COUNT> struct alignas(COUNT * sizeof(real)) Several { real v[COUNT]; };
-
-static __device__ __forceinline__ double mad(double x, double y, double z) {
-  return __fma_rn(x, y, z);
-}
-static __device__ __forceinline__ float mad(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-static __device__ __forceinline__ float absolute(float v) { return fabsf(v); }
-static __device__ __forceinline__ double absolute(double v) { return fabs(v); }
 // Where an element of a warp's systems, counted as they lie in memory, is on the chip.
 static __device__ __forceinline__ int place(int i) {
   const int system = i / ROWS, row = i - system * ROWS;
@@ -85,15 +47,6 @@ static __device__ __forceinline__ void put(real* to, const real* stage, int lane
   for (int n = 0; n < (SYSTEMS * ROWS + 32 * W - 1) / (32 * W); ++n) {
     const int i = (n * 32 + lane) * W;
     if (i < count) *(Word*)(to + i) = *(const Word*)(stage + place(i));
-  }
-}
-
-static __device__ __forceinline__ void own(const real* stage, real (&into)[R]) {
-#pragma unroll
-  for (int r = 0; r < R; r += VECTOR) {
-    const Several<VECTOR> some = *(const Several<VECTOR>*)(stage + r);
-#pragma unroll
-    for (int e = 0; e < VECTOR; ++e) into[r + e] = some.v[e];
   }
 }
 
@@ -136,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) contiguous(
     if (here == SYSTEMS)
       bring<Copied>(stage, from, lane, SYSTEMS * ROWS);
     else
-      bring<Words<sizeof(real)>::type>(stage, from, lane, here * ROWS);
+      bring<Single>(stage, from, lane, here * ROWS);
     copy_async_wait_all();
     __syncwarp();
   }
@@ -253,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) contiguous(
   if (here == SYSTEMS)
     put<Copied>(X + at, stage, lane, SYSTEMS * ROWS);
   else
-    put<Words<sizeof(real)>::type>(X + at, stage, lane, here * ROWS);
+    put<Single>(X + at, stage, lane, here * ROWS);
   const unsigned group = (LANES == 32 ? EVERY : (1u << LANES % 32) - 1) << system * LANES;
   const bool zero = __ballot_sync(EVERY, found & 1) & group;
   const bool weak = __ballot_sync(EVERY, found & 2) & group;

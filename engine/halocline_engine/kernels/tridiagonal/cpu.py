@@ -6,10 +6,8 @@ result does not depend on how many systems there are or how they are spread over
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,63 +16,52 @@ from halocline_engine.kernels.tridiagonal.cpu_pivoting import (
     pivoted_band_systems,
     pivoted_systems,
 )
+from halocline_engine.kernels.tridiagonal.cpu_tiles import njit, over_tiles, thread_count, tile_at
 from halocline_engine.kernels.tridiagonal.pivoting import fold, settled, unfold
 from halocline_engine.kernels.tridiagonal.problem import (
     Batch,
     Factored,
+    PentadiagonalBands,
     Solved,
+    SolvedBands,
+    TridiagonalBands,
+    check_bands,
     check_batch,
-    rows_of_periodic,
 )
 
 __all__ = ["diagnose", "ends", "factor", "solve", "solve_factored", "solve_pentadiagonal"]
 
-#: Neighbouring systems that one pass over the rows solves: their rows are whole cache lines.
-_WIDTH = 64
-#: The same where systems lie one behind the other: none waits for another's division.
+#: Systems of a tile where they lie one behind the other: none waits for another's division.
 _BEHIND = 4
 #: Neighbouring systems that are looked at together; fewer than `_FEW` one by one.
 _SEEN, _FEW = 256, 8
 
-_njit: Any = cast("Any", numba).njit(nogil=True, error_model="numpy")
-_config: Any = cast("Any", numba).config
 
-
-def solve(
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    rhs: Batch,
-    *,
-    periodic: bool = False,
-    pivoting: bool = False,
-) -> Solved:
+def solve(*bands: *TridiagonalBands, periodic: bool = False, pivoting: bool = False) -> Solved:
     """Solve a batch."""
-    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
-    if periodic:
-        rows_of_periodic(rhs.shape[1])
-    bands = _dense(lower), _dense(diagonal), _dense(upper), _dense(rhs)
+    check_bands(bands, periodic=periodic)
+    rhs = bands[3]
     if pivoting and periodic:
         band, right = fold(*bands)
         found = unfold(solve_pentadiagonal(*band, right, pivoting=True))
         return settled(found, diagnose(*bands, found, periodic=True))
-    found = np.empty_like(bands[3])
-    arrays = (*bands, found)
+    found = np.empty(rhs.shape, rhs.dtype)
+    arrays = (*(_dense(band) for band in bands), found)
     status = np.zeros((rhs.shape[0], rhs.shape[2]), np.uint8)
 
     def look(first: int, past: int) -> None:
         _look(arrays, status, periodic, first, past)
 
     if pivoting:
-        _over_tiles(pivoted_systems, arrays, rhs, look)
+        over_tiles(pivoted_systems, arrays, rhs, look)
         return settled(found, status)
     if periodic:
-        _over_tiles(_periodic, arrays, rhs, look)
+        over_tiles(_periodic, arrays, rhs, look)
     elif rhs.shape[2] == 1:
         turned = tuple(array.transpose(2, 1, 0) for array in arrays)
-        _over_tiles(_thomas, turned, turned[0], look, most=_BEHIND)
+        over_tiles(_thomas, turned, turned[0], look, most=_BEHIND)
     else:
-        _over_tiles(_thomas, arrays, rhs, look)
+        over_tiles(_thomas, arrays, rhs, look)
     return Solved(found, status)
 
 
@@ -82,7 +69,7 @@ def factor(lower: Batch, diagonal: Batch, upper: Batch) -> Factored:
     """Eliminate the coefficients; the result serves any number of right-hand sides."""
     check_batch({"lower": lower, "upper": upper}, diagonal)
     low, reciprocal, scaled = (_dense(band).copy() for band in (lower, diagonal, upper))
-    _over_tiles(_factor, (low, reciprocal, scaled), diagonal)
+    over_tiles(_factor, (low, reciprocal, scaled), diagonal)
     return Factored(low, reciprocal, scaled)
 
 
@@ -93,61 +80,40 @@ def solve_factored(factored: Factored, rhs: Batch) -> Batch:
     found = np.empty_like(dense)
     bands = (factored.lower, factored.reciprocal, factored.upper)
     kernel = _solve_shared if factored.shared else _solve_each
-    _over_tiles(kernel, (*(_dense(band) for band in bands), dense, found), rhs)
+    over_tiles(kernel, (*(_dense(band) for band in bands), dense, found), rhs)
     return found
 
 
-def ends(lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
+def ends(*bands: *TridiagonalBands) -> Batch:
     """Return the equations of the ends of each piece of rows, as the reference does."""
-    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+    check_bands(bands)
+    rhs = bands[3]
     found = np.empty((6, rhs.shape[0], rhs.shape[2]), rhs.dtype)
-    arrays = (*(_dense(band) for band in (lower, diagonal, upper, rhs)), found)
-    _over_tiles(_ends, arrays, rhs)
+    arrays = (*(_dense(band) for band in bands), found)
+    over_tiles(_ends, arrays, rhs)
     return found
 
 
-def solve_pentadiagonal(
-    second_lower: Batch,
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    second_upper: Batch,
-    rhs: Batch,
-    *,
-    pivoting: bool = False,
-) -> Batch:
+def solve_pentadiagonal(*bands: *PentadiagonalBands, pivoting: bool = False) -> Batch:
     """Solve a batch of pentadiagonal systems."""
-    bands = {
-        "second_lower": second_lower,
-        "lower": lower,
-        "diagonal": diagonal,
-        "upper": upper,
-        "second_upper": second_upper,
-    }
-    check_batch(bands, rhs)
+    check_bands(bands)
+    rhs = bands[5]
     found = np.empty(rhs.shape, rhs.dtype)
-    arrays = (*(_dense(band) for band in bands.values()), _dense(rhs), found)
-    _over_tiles(pivoted_band_systems if pivoting else _pentadiagonal, arrays, rhs)
+    arrays = (*(_dense(band) for band in bands), found)
+    over_tiles(pivoted_band_systems if pivoting else _pentadiagonal, arrays, rhs)
     return found
 
 
-def diagnose(
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    rhs: Batch,
-    solution: Batch,
-    *,
-    periodic: bool = False,
-) -> NDArray[np.uint8]:
+def diagnose(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.uint8]:
     """Return the `Status` of each system, indexed [outer, inner]."""
-    status = np.zeros((rhs.shape[0], rhs.shape[2]), np.uint8)
-    arrays = tuple(_dense(array) for array in (lower, diagonal, upper, rhs, solution))
+    outer, _, inner = solved[3].shape
+    status = np.zeros((outer, inner), np.uint8)
+    arrays = tuple(_dense(array) for array in solved)
 
     def part(first: int, past: int) -> None:
         _look(arrays, status, periodic, first, past)
 
-    spread(rhs.shape[0] * rhs.shape[2], int(_config.NUMBA_NUM_THREADS), part)
+    spread(outer * inner, thread_count(), part)
     return status
 
 
@@ -165,42 +131,14 @@ def _dense(array: Batch) -> Batch:
     return np.ascontiguousarray(array)
 
 
-def _over_tiles(
-    kernel: Callable[..., None],
-    arrays: tuple[Batch, ...],
-    like: Batch,
-    then: Callable[[int, int], None] | None = None,
-    *,
-    most: int = _WIDTH,
-) -> None:
-    """Call a kernel for all tiles of systems, a range of tiles in each thread.
-
-    A tile has at most so many systems. `then` is called for the systems of each range once they are
-    done, counted through the outer axis, then the inner one.
-    """
-    outer, _, inner = like.shape
-    width = min(most, inner) or 1
-    tiles = -(-inner // width)
-    one = like.dtype.type(1)
-
-    def part(first: int, past: int) -> None:
-        kernel(*arrays, one, width, first, past)
-        if then is not None and tiles:
-            then(*(tile // tiles * inner + tile % tiles * width for tile in (first, past)))
-
-    spread(outer * tiles, int(_config.NUMBA_NUM_THREADS), part)
-
-
-@_njit
-def _thomas(
-    a: Any, b: Any, c: Any, d: Any, x: Any, one: Any, width: int, first: int, past: int
-) -> None:
+@njit
+def _thomas(a: Any, b: Any, c: Any, d: Any, x: Any, width: int, first: int, past: int) -> None:
     _, rows, inner = d.shape
-    tiles = -(-inner // width)
+    one = d.dtype.type(1)
     cp = np.empty((rows, width), d.dtype)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
-        lanes = min(width, inner - start)
+        o, start, end = tile_at(tile, inner, width)
+        lanes = end - start
         for q in range(lanes):
             i = start + q
             w = one / b[o, 0, i]
@@ -218,17 +156,15 @@ def _thomas(
                 x[o, k, i] = x[o, k, i] - cp[k, q] * x[o, k + 1, i]
 
 
-@_njit
-def _periodic(
-    a: Any, b: Any, c: Any, d: Any, x: Any, one: Any, width: int, first: int, past: int
-) -> None:
+@njit
+def _periodic(a: Any, b: Any, c: Any, d: Any, x: Any, width: int, first: int, past: int) -> None:
     _, rows, inner = d.shape
-    tiles = -(-inner // width)
+    one = d.dtype.type(1)
     last = rows - 1
     cp, z = np.empty((rows, width), d.dtype), np.empty((rows, width), d.dtype)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
-        for q in range(min(width, inner - start)):
+        o, start, end = tile_at(tile, inner, width)
+        for q in range(end - start):
             i = start + q
             gamma = -b[o, 0, i] if b[o, 0, i] != 0 else one
             w = one / (b[o, 0, i] - gamma)
@@ -254,15 +190,12 @@ def _periodic(
                 x[o, k, i] = x[o, k, i] - weight * z[k, q]
 
 
-@_njit
-def _ends(
-    a: Any, b: Any, c: Any, d: Any, e: Any, one: Any, width: int, first: int, past: int
-) -> None:
+@njit
+def _ends(a: Any, b: Any, c: Any, d: Any, e: Any, width: int, first: int, past: int) -> None:
     _, rows, inner = d.shape
-    tiles = -(-inner // width)
+    one = d.dtype.type(1)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
-        end = min(start + width, inner)
+        o, start, end = tile_at(tile, inner, width)
         k = rows - 2
         for i in range(start, end):
             w = one / b[o, k, i]
@@ -285,32 +218,30 @@ def _ends(
                 e[4, o, i] = c[o, k, i] * w
 
 
-@_njit
-def _factor(a: Any, b: Any, c: Any, one: Any, width: int, first: int, past: int) -> None:
+@njit
+def _factor(a: Any, b: Any, c: Any, width: int, first: int, past: int) -> None:
     """Replace the bands by what `Factored` holds."""
     _, rows, inner = b.shape
-    tiles = -(-inner // width)
+    zero, one = b.dtype.type(0), b.dtype.type(1)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
+        o, start, end = tile_at(tile, inner, width)
         for k in range(rows):
-            for i in range(start, min(start + width, inner)):
+            for i in range(start, end):
                 if k == 0:
-                    a[o, k, i] = one - one
+                    a[o, k, i] = zero
                     b[o, k, i] = one / b[o, k, i]
                 else:
                     b[o, k, i] = one / (b[o, k, i] - a[o, k, i] * c[o, k - 1, i])
                 c[o, k, i] = c[o, k, i] * b[o, k, i]
 
 
-@_njit
+@njit
 def _solve_each(
-    low: Any, w: Any, up: Any, d: Any, x: Any, _one: Any, width: int, first: int, past: int
+    low: Any, w: Any, up: Any, d: Any, x: Any, width: int, first: int, past: int
 ) -> None:
     _, rows, inner = d.shape
-    tiles = -(-inner // width)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
-        end = min(start + width, inner)
+        o, start, end = tile_at(tile, inner, width)
         for i in range(start, end):
             x[o, 0, i] = d[o, 0, i] * w[o, 0, i]
         for k in range(1, rows):
@@ -321,15 +252,13 @@ def _solve_each(
                 x[o, k, i] = x[o, k, i] - up[o, k, i] * x[o, k + 1, i]
 
 
-@_njit
+@njit
 def _solve_shared(
-    low: Any, w: Any, up: Any, d: Any, x: Any, _one: Any, width: int, first: int, past: int
+    low: Any, w: Any, up: Any, d: Any, x: Any, width: int, first: int, past: int
 ) -> None:
     _, rows, inner = d.shape
-    tiles = -(-inner // width)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
-        end = min(start + width, inner)
+        o, start, end = tile_at(tile, inner, width)
         for i in range(start, end):
             x[o, 0, i] = d[o, 0, i] * w[0, 0, 0]
         for k in range(1, rows):
@@ -342,26 +271,16 @@ def _solve_shared(
                 x[o, k, i] = x[o, k, i] - right * x[o, k + 1, i]
 
 
-@_njit
+@njit
 def _pentadiagonal(
-    e: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    f: Any,
-    d: Any,
-    x: Any,
-    one: Any,
-    width: int,
-    first: int,
-    past: int,
+    e: Any, a: Any, b: Any, c: Any, f: Any, d: Any, x: Any, width: int, first: int, past: int
 ) -> None:
     _, rows, inner = d.shape
-    tiles = -(-inner // width)
+    one = d.dtype.type(1)
     near, far = np.empty((rows, width), d.dtype), np.empty((rows, width), d.dtype)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
-        lanes = min(width, inner - start)
+        o, start, end = tile_at(tile, inner, width)
+        lanes = end - start
         for k in range(rows):
             for q in range(lanes):
                 i = start + q
@@ -385,7 +304,7 @@ def _pentadiagonal(
                     x[o, k, i] = x[o, k, i] - far[k, q] * x[o, k + 2, i]
 
 
-@_njit
+@njit
 def _diagnose(
     a: Any, b: Any, c: Any, d: Any, x: Any, status: Any, periodic: bool, first: int, past: int
 ) -> None:
@@ -415,7 +334,7 @@ def _diagnose(
         status[o, i] = found
 
 
-@_njit
+@njit
 def _diagnose_beside(
     a: Any,
     b: Any,

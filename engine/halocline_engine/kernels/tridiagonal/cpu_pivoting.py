@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-import numba
 import numpy as np
+
+from halocline_engine.kernels.tridiagonal.cpu_tiles import njit, tile_at
 
 __all__ = ["pivoted_band_systems", "pivoted_systems"]
 
-_njit: Any = cast("Any", numba).njit(nogil=True, error_model="numpy")
 
-
-@_njit
+@njit
 def pivoted_systems(
-    a: Any, b: Any, c: Any, d: Any, x: Any, one: Any, width: int, first: int, past: int
+    a: Any, b: Any, c: Any, d: Any, x: Any, width: int, first: int, past: int
 ) -> None:
     """Solve tridiagonal systems, tiles of `width` neighbours from `first` to `past`."""
     _, rows, inner = d.shape
-    tiles = -(-inner // width)
-    zero = one - one
+    zero, one = d.dtype.type(0), d.dtype.type(1)
     near, far = np.empty(rows, d.dtype), np.empty(rows, d.dtype)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
-        for i in range(start, min(start + width, inner)):
+        o, start, end = tile_at(tile, inner, width)
+        for i in range(start, end):
             p, q, y = b[o, 0, i], c[o, 0, i], d[o, 0, i]
             for k in range(rows - 1):
                 low, middle, value = a[o, k + 1, i], b[o, k + 1, i], d[o, k + 1, i]
@@ -45,27 +43,17 @@ def pivoted_systems(
                     x[o, k, i] = x[o, k, i] - far[k] * x[o, k + 2, i]
 
 
-@_njit
+@njit
 def pivoted_band_systems(
-    e: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    f: Any,
-    d: Any,
-    x: Any,
-    one: Any,
-    width: int,
-    first: int,
-    past: int,
+    e: Any, a: Any, b: Any, c: Any, f: Any, d: Any, x: Any, width: int, first: int, past: int
 ) -> None:
     """Solve pentadiagonal systems, tiles of `width` neighbours from `first` to `past`."""
     _, rows, inner = d.shape
-    tiles = -(-inner // width)
+    one = d.dtype.type(1)
     stored, held = np.empty((4, rows), d.dtype), np.empty((3, 6), d.dtype)
     for tile in range(first, past):
-        o, start = tile // tiles, tile % tiles * width
-        for i in range(start, min(start + width, inner)):
+        o, start, end = tile_at(tile, inner, width)
+        for i in range(start, end):
             _read_row(e, a, b, c, f, d, o, 0, 0, i, held, 0)
             _read_row(e, a, b, c, f, d, o, 1, 0, i, held, 1)
             for k in range(rows):
@@ -84,7 +72,7 @@ def pivoted_band_systems(
                     m = held[other, 0] * w
                     for at in range(4):
                         held[other, at] = held[other, at + 1] - m * held[0, at + 1]
-                    held[other, 4] = one - one
+                    held[other, 4] = 0
                     held[other, 5] = held[other, 5] - m * held[0, 5]
                 for at in range(6):
                     held[0, at] = held[1, at]
@@ -94,7 +82,7 @@ def pivoted_band_systems(
                     x[o, k, i] = x[o, k, i] - stored[at, k] * x[o, k + 1 + at, i]
 
 
-@_njit
+@njit
 def _read_row(
     e: Any,
     a: Any,

@@ -35,9 +35,11 @@ from halocline_engine.kernels.tridiagonal.pivoting import fold, settled, unfold
 from halocline_engine.kernels.tridiagonal.problem import (
     Batch,
     Factored,
+    PentadiagonalBands,
     Solved,
+    TridiagonalBands,
+    check_bands,
     check_batch,
-    rows_of_periodic,
 )
 
 __all__ = ["Address", "CudaTridiagonal"]
@@ -70,11 +72,7 @@ class CudaTridiagonal:
 
     def solve(
         self,
-        lower: Batch,
-        diagonal: Batch,
-        upper: Batch,
-        rhs: Batch,
-        *,
+        *bands: *TridiagonalBands,
         periodic: bool = False,
         pivoting: bool = False,
         contiguous: bool | None = None,
@@ -83,20 +81,19 @@ class CudaTridiagonal:
 
         With `pivoting`, systems go to a thread each however they lie.
         """
-        check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
-        if periodic:
-            rows_of_periodic(rhs.shape[1])
+        check_bands(bands, periodic=periodic)
+        rhs = bands[3]
         outer, rows, inner = rhs.shape
         layout = Layout(outer, rows, inner, rhs.dtype.name, periodic)
         if not layout.systems:
             return Solved(rhs.copy(), np.zeros((outer, inner), np.uint8))
         if pivoting and periodic:
-            return self._folded(lower, diagonal, upper, rhs)
+            return self._folded(bands)
         moved = Moved(self._machine)
-        bands = tuple(moved.put(array) for array in (lower, diagonal, upper, rhs))
+        given = tuple(moved.put(array) for array in bands)
         found = moved.new((outer, rows, inner), rhs.dtype)
         status = moved.new((1, outer, inner), np.dtype(np.uint8))
-        places = (*bands, moved.address(found), moved.address(status))
+        places = (*given, moved.address(found), moved.address(status))
         if pivoting:
             self.pivoted(layout, places, moved)
         elif inner == 1 if contiguous is None else contiguous:
@@ -106,11 +103,7 @@ class CudaTridiagonal:
         return Solved(moved.get(found), moved.get(status)[0])
 
     def interleaved(
-        self,
-        layout: Layout,
-        places: tuple[Address, ...],
-        moved: Moved,
-        plan: Plan | None = None,
+        self, layout: Layout, places: tuple[Address, ...], moved: Moved, plan: Plan | None = None
     ) -> None:
         """Queue the solution by a thread a system, or by several.
 
@@ -143,19 +136,15 @@ class CudaTridiagonal:
         arguments = (*places[:5], room, places[5], *numbers)
         self._launch("pivoted.cu", "pivoted", plan, layout.systems, arguments)
 
-    def _folded(self, lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Solved:
+    def _folded(self, bands: TridiagonalBands) -> Solved:
         """Solve periodic systems with pivoting, as pentadiagonal ones without corners."""
-        band, right = fold(lower, diagonal, upper, rhs)
+        band, right = fold(*bands)
         found = unfold(self.solve_pentadiagonal(*band, right, pivoting=True))
-        status = reference.diagnose(lower, diagonal, upper, rhs, found, periodic=True)
+        status = reference.diagnose(*bands, found, periodic=True)
         return settled(found, status)
 
     def contiguous(
-        self,
-        layout: Layout,
-        places: tuple[Address, ...],
-        moved: Moved,
-        plan: Plan | None = None,
+        self, layout: Layout, places: tuple[Address, ...], moved: Moved, plan: Plan | None = None
     ) -> None:
         """Queue the solution of systems whose rows lie side by side; `inner` is 1."""
         if layout.rows <= _MOST_IN_A_WARP:
@@ -237,13 +226,14 @@ class CudaTridiagonal:
         numbers = (np.int64(layout.systems), np.int32(layout.inner))
         self._launch("prefactored.cu", "solve", plan, layout.systems, (*places, *numbers))
 
-    def ends(self, lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
+    def ends(self, *bands: *TridiagonalBands) -> Batch:
         """Return the equations of the ends of each piece of rows, as the reference does."""
-        check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+        check_bands(bands)
+        rhs = bands[3]
         outer, rows, inner = rhs.shape
         layout = Layout(outer, rows, inner, rhs.dtype.name)
         moved = Moved(self._machine)
-        places = tuple(moved.put(array) for array in (lower, diagonal, upper, rhs))
+        places = tuple(moved.put(array) for array in bands)
         found = moved.new((6, outer, inner), rhs.dtype)
         plan = Plan((("REAL", layout.real), ("THREADS", _SMALL)), _SMALL, 0)
         numbers = (np.int64(layout.systems), np.int32(rows), np.int32(inner))
@@ -251,30 +241,14 @@ class CudaTridiagonal:
         self._launch("ends.cu", "piece_ends", plan, layout.systems, arguments)
         return moved.get(found)
 
-    def solve_pentadiagonal(
-        self,
-        second_lower: Batch,
-        lower: Batch,
-        diagonal: Batch,
-        upper: Batch,
-        second_upper: Batch,
-        rhs: Batch,
-        *,
-        pivoting: bool = False,
-    ) -> Batch:
+    def solve_pentadiagonal(self, *bands: *PentadiagonalBands, pivoting: bool = False) -> Batch:
         """Solve a batch of pentadiagonal systems, by a thread each."""
-        bands = {
-            "second_lower": second_lower,
-            "lower": lower,
-            "diagonal": diagonal,
-            "upper": upper,
-            "second_upper": second_upper,
-        }
-        check_batch(bands, rhs)
+        check_bands(bands)
+        rhs = bands[5]
         outer, rows, inner = rhs.shape
         layout = Layout(outer, rows, inner, rhs.dtype.name)
         moved = Moved(self._machine)
-        places = tuple(moved.put(array) for array in (*bands.values(), rhs))
+        places = tuple(moved.put(array) for array in bands)
         found = moved.new((outer, rows, inner), rhs.dtype)
         room = moved.new((4 if pivoting else 2, rows, layout.systems), rhs.dtype)
         constants: dict[str, int | str] = {"REAL": layout.real, "ROWS": rows, "THREADS": _SMALL}

@@ -2,7 +2,7 @@
 // a piece.
 //
 // Constants: REAL, THREADS. `ends` is indexed [equation, piece]; see `pieces.py`. Two rows or more.
-typedef REAL real;
+#include "elements.cu"
 
 extern "C" __global__ void __launch_bounds__(THREADS) piece_ends(
     const real* __restrict__ a, const real* __restrict__ b, const real* __restrict__ c,
@@ -10,8 +10,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) piece_ends(
     const int inner) {
   const long long system = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (system >= systems) return;
-  const long long outer = system / inner;
-  const long long first = outer * inner * rows + (system - outer * inner);
+  const long long first = first_of(system, rows, inner);
   long long at = first + (rows - 2) * (long long)inner;
   real w = real(1) / b[at];
   real left = a[at] * w, own = c[at] * w, value = d[at] * w;

@@ -10,51 +10,12 @@
 //
 // Constants: REAL, ROWS_A_LANE, GUARD, VECTOR (elements that a lane reads at once), COPIED (elements
 // that are copied at once), THREADS, JUDGES (threads of a block that looks at a whole system), SLIGHT.
-typedef REAL real;
-extern __shared__ __align__(16) unsigned char chip[];
+#include "elements.cu"
+#include "cooperation.cu"
+#include "lanes.cu"
 
-#define R ROWS_A_LANE
 #define TILE (32 * R)
-#define EVERY 0xffffffffu
 #define FAR 16
-
-#ifdef __CUDACC__
-// Asynchronous where the device has that.
-template <typename Word>
-static __device__ __forceinline__ void copy_async(Word* into, const Word* from) {
-#if __CUDA_ARCH__ < 800
-  *into = *from;
-#else
-  const unsigned to = (unsigned)__cvta_generic_to_shared(into);
-  if constexpr (sizeof(Word) == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from),
-                 "n"((int)sizeof(Word))
-                 : "memory");
-#endif
-}
-static __device__ __forceinline__ void copy_async_wait_all() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-#endif
-
-template <int BYTES> struct Words;
-template <> struct Words<4> { typedef float type; };
-template <> struct Words<8> { typedef float2 type; };
-template <> struct Words<16> { typedef float4 type; };
-typedef Words<COPIED * sizeof(real)>::type Copied;
-typedef Words<sizeof(real)>::type Single;
-template <int COUNT> struct alignas(COUNT * sizeof(real)) Several { real v[COUNT]; };
-
-static __device__ __forceinline__ double mad(double x, double y, double z) {
-  return __fma_rn(x, y, z);
-}
-static __device__ __forceinline__ float mad(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-static __device__ __forceinline__ float absolute(float v) { return fabsf(v); }
-static __device__ __forceinline__ double absolute(double v) { return fabs(v); }
 
 struct Bands {
   const real *a, *b, *c, *d;
@@ -91,15 +52,6 @@ static __device__ __forceinline__ void bring(real* stage, const Bands& bands, lo
   }
   copy_async_wait_all();
   __syncwarp();
-}
-
-static __device__ __forceinline__ void own(const real* stage, real (&into)[R]) {
-#pragma unroll
-  for (int r = 0; r < R; r += VECTOR) {
-    const Several<VECTOR> some = *(const Several<VECTOR>*)(stage + r);
-#pragma unroll
-    for (int e = 0; e < VECTOR; ++e) into[r + e] = some.v[e];
-  }
 }
 
 // Read the rows of a lane, the first of which is `row` of a system of `rows`.

@@ -1,7 +1,7 @@
 // Pentadiagonal systems, a thread each.
 //
 // Constants: REAL, ROWS, THREADS. `room` has 2 * ROWS * systems elements; x is used as room as well.
-typedef REAL real;
+#include "elements.cu"
 
 extern "C" __global__ void __launch_bounds__(THREADS) pentadiagonal(
     const real* __restrict__ e, const real* __restrict__ a, const real* __restrict__ b,
@@ -9,9 +9,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pentadiagonal(
     real* __restrict__ room, const long long systems, const int inner) {
   const long long system = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (system >= systems) return;
-  const long long outer = system / inner;
-  const long long first = outer * inner * ROWS + (system - outer * inner);
-  const long long step = inner;
+  const long long first = first_of(system, ROWS, inner), step = inner;
   real* near = room + first;
   real* far = room + ROWS * systems + first;
   real* y = x + first;

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.judging import slabs
-from halocline_engine.kernels.tridiagonal.problem import Batch, Solved
+from halocline_engine.kernels.tridiagonal.problem import Batch, Solved, TridiagonalBands
 
 __all__ = [
     "PIECE",
@@ -53,20 +53,17 @@ PIECE = 1024
 _LEAST = 2
 _LEAST_PERIODIC = 3
 
-#: lower, diagonal, upper and rhs.
-Bands: TypeAlias = tuple[Batch, Batch, Batch, Batch]
+Bands: TypeAlias = TridiagonalBands
 
 
 class PieceSolver(Protocol):
     """What a target does with systems and pieces."""
 
-    def solve(
-        self, lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch, *, periodic: bool
-    ) -> Solved:
+    def solve(self, *bands: *Bands, periodic: bool) -> Solved:
         """Solve a batch."""
         ...
 
-    def ends(self, lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> NDArray[Any]:
+    def ends(self, *bands: *Bands) -> NDArray[Any]:
         """Return e0 to e5 of each piece, indexed [equation, outer, inner]."""
         ...
 

@@ -3,7 +3,7 @@
 // Constants: REAL, ROWS, THREADS, ON_CHIP (of `pivoted`: what is eliminated stays on the chip).
 // `room` has 2 * ROWS * systems elements for `pivoted`, unless ON_CHIP, and 4 * ROWS * systems for
 // `pivoted_band`; x is used as room as well.
-typedef REAL real;
+#include "elements.cu"
 extern __shared__ __align__(16) unsigned char chip[];
 
 static __device__ __forceinline__ real absolute(real v) { return v < 0 ? -v : v; }
@@ -19,9 +19,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pivoted(
     const long long systems, const int inner) {
   const long long system = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (system >= systems) return;
-  const long long outer = system / inner;
-  const long long first = outer * inner * ROWS + (system - outer * inner);
-  const long long step = inner;
+  const long long first = first_of(system, ROWS, inner), step = inner;
 #if ON_CHIP
   real* near = (real*)chip + threadIdx.x;
   real* far = near + ROWS * THREADS;
@@ -98,8 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pivoted_band(
     real* __restrict__ room, const long long systems, const int inner) {
   const long long system = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (system >= systems) return;
-  const long long outer = system / inner;
-  const long long first = outer * inner * ROWS + (system - outer * inner);
+  const long long first = first_of(system, ROWS, inner);
   const long long step = inner, plane = ROWS * systems;
   real* own = room + first;
   const bool several = ROWS > 1, many = ROWS > 2;

@@ -3,7 +3,7 @@
 // Constants: REAL, ROWS, DEPTH, THREADS, ON_CHIP, SHARED (one matrix for all systems), FITS (and it
 // lies on the chip), UNROLLED (a thread has all its rows in registers, and loads them at once).
 // Compulsory traffic with a shared matrix is two elements a row: rhs in, x out.
-typedef REAL real;
+#include "elements.cu"
 extern __shared__ __align__(16) unsigned char chip[];
 
 // Eliminate bands in their place: lower, diagonal, upper become lower, reciprocal, c.
@@ -12,8 +12,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) factor(
     const int inner) {
   const long long system = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (system >= systems) return;
-  const long long outer = system / inner;
-  long long at = outer * inner * ROWS + (system - outer * inner);
+  long long at = first_of(system, ROWS, inner);
   real before = 0;
   for (int row = 0; row < ROWS; ++row, at += inner) {
     const real low = row ? a[at] : real(0);
@@ -42,9 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve(
 #endif
   const long long system = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (system >= systems) return;
-  const long long outer = system / inner;
-  const long long first = outer * inner * ROWS + (system - outer * inner);
-  const long long step = inner;
+  const long long first = first_of(system, ROWS, inner), step = inner;
 #if SHARED && FITS
 #define FACTOR(from, n, row) factors[n * ROWS + (row)]
 #elif SHARED

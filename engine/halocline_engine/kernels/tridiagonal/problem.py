@@ -42,13 +42,31 @@ from numpy.typing import NDArray
 
 from halocline_engine.errors import ArgumentError, FieldError
 
-__all__ = ["Batch", "Factored", "Solved", "check_batch", "rows_of_periodic"]
+__all__ = [
+    "Batch",
+    "Factored",
+    "PentadiagonalBands",
+    "Solved",
+    "SolvedBands",
+    "TridiagonalBands",
+    "check_bands",
+    "check_batch",
+    "rows_of_periodic",
+]
 
 #: An array indexed [outer, row, inner]; float32 or float64.
 Batch: TypeAlias = NDArray[Any]
+#: lower, diagonal, upper and rhs.
+TridiagonalBands: TypeAlias = tuple[Batch, Batch, Batch, Batch]
+#: lower, diagonal, upper, rhs and solution.
+SolvedBands: TypeAlias = tuple[Batch, Batch, Batch, Batch, Batch]
+#: second_lower, lower, diagonal, upper, second_upper and rhs.
+PentadiagonalBands: TypeAlias = tuple[Batch, Batch, Batch, Batch, Batch, Batch]
 
 _LEAST_PERIODIC = 3
 _KINDS = ("float32", "float64")
+_TRIDIAGONAL = ("lower", "diagonal", "upper")
+_PENTADIAGONAL = ("second_lower", *_TRIDIAGONAL, "second_upper")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +93,14 @@ class Factored:
     def shared(self) -> bool:
         """Whether there is one matrix for all systems."""
         return self.lower.shape[0] == 1 and self.lower.shape[2] == 1
+
+
+def check_bands(bands: TridiagonalBands | PentadiagonalBands, *, periodic: bool = False) -> None:
+    """Raise an error unless bands fit the right-hand side, and periodic ones have enough rows."""
+    names = _TRIDIAGONAL if len(bands) == len(_TRIDIAGONAL) + 1 else _PENTADIAGONAL
+    check_batch(dict(zip(names, bands[:-1], strict=True)), bands[-1])
+    if periodic:
+        rows_of_periodic(bands[-1].shape[1])
 
 
 def check_batch(bands: Mapping[str, Batch], rhs: Batch, *, shared: bool = False) -> None:

@@ -20,9 +20,12 @@ from halocline_engine.kernels.tridiagonal.pivoting import (
 from halocline_engine.kernels.tridiagonal.problem import (
     Batch,
     Factored,
+    PentadiagonalBands,
     Solved,
+    SolvedBands,
+    TridiagonalBands,
+    check_bands,
     check_batch,
-    rows_of_periodic,
 )
 
 __all__ = [
@@ -39,29 +42,19 @@ __all__ = [
 ]
 
 
-def solve(
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    rhs: Batch,
-    *,
-    periodic: bool = False,
-    pivoting: bool = False,
-) -> Solved:
+def solve(*bands: *TridiagonalBands, periodic: bool = False, pivoting: bool = False) -> Solved:
     """Solve a batch."""
-    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
-    if periodic:
-        rows_of_periodic(rhs.shape[1])
+    check_bands(bands, periodic=periodic)
     with np.errstate(all="ignore"):
         if pivoting and periodic:
-            found = unfold(pivoted_band(*fold(lower, diagonal, upper, rhs)))
+            found = unfold(pivoted_band(*fold(*bands)))
         elif pivoting:
-            found = pivoted(lower, diagonal, upper, rhs)
+            found = pivoted(*bands)
         elif periodic:
-            found = _periodic(lower, diagonal, upper, rhs)
+            found = _periodic(*bands)
         else:
-            found = solve_factored(factor(lower, diagonal, upper), rhs)
-    status = diagnose(lower, diagonal, upper, rhs, found, periodic=periodic)
+            found = solve_factored(factor(*bands[:3]), bands[3])
+    status = diagnose(*bands, found, periodic=periodic)
     return settled(found, status) if pivoting else Solved(found, status)
 
 
@@ -129,12 +122,13 @@ def with_corners(y: Batch, z: Batch, share: Batch) -> Batch:
         return y - weight[:, None] * z
 
 
-def ends(lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
+def ends(*bands: *TridiagonalBands) -> Batch:
     """Return the equations of the ends of each piece of rows, indexed [equation, outer, inner].
 
     They are e0 to e5 of `pieces`; all elements of the bands couple, and there are two rows or more.
     """
-    check_batch({"lower": lower, "diagonal": diagonal, "upper": upper}, rhs)
+    check_bands(bands)
+    lower, diagonal, upper, rhs = bands
     one, rows = rhs.dtype.type(1), rhs.shape[1]
     found = np.empty((6, rhs.shape[0], rhs.shape[2]), rhs.dtype)
     with np.errstate(all="ignore"):
@@ -159,27 +153,12 @@ def ends(lower: Batch, diagonal: Batch, upper: Batch, rhs: Batch) -> Batch:
     return found
 
 
-def solve_pentadiagonal(
-    second_lower: Batch,
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    second_upper: Batch,
-    rhs: Batch,
-    *,
-    pivoting: bool = False,
-) -> Batch:
+def solve_pentadiagonal(*bands: *PentadiagonalBands, pivoting: bool = False) -> Batch:
     """Solve a batch of pentadiagonal systems."""
-    bands = {
-        "second_lower": second_lower,
-        "lower": lower,
-        "diagonal": diagonal,
-        "upper": upper,
-        "second_upper": second_upper,
-    }
-    check_batch(bands, rhs)
+    check_bands(bands)
     if pivoting:
-        return pivoted_band((second_lower, lower, diagonal, upper, second_upper), rhs)
+        return pivoted_band(bands[:5], bands[5])
+    second_lower, lower, diagonal, upper, second_upper, rhs = bands
     one, rows = rhs.dtype.type(1), rhs.shape[1]
     near, far, found = np.zeros_like(rhs), np.zeros_like(rhs), np.empty_like(rhs)
     with np.errstate(all="ignore"):
@@ -203,16 +182,9 @@ def solve_pentadiagonal(
     return found
 
 
-def diagnose(
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    rhs: Batch,
-    solution: Batch,
-    *,
-    periodic: bool = False,
-) -> NDArray[np.uint8]:
+def diagnose(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.uint8]:
     """Return the `Status` of each system, indexed [outer, inner]."""
+    lower, diagonal, upper, rhs, solution = solved
     low, high = _used(lower, upper, periodic=periodic)
     with np.errstate(all="ignore"):
         finite = np.isfinite(low) & np.isfinite(diagonal) & np.isfinite(high) & np.isfinite(rhs)
@@ -226,20 +198,13 @@ def diagnose(
     return status.astype(np.uint8)
 
 
-def residual(
-    lower: Batch,
-    diagonal: Batch,
-    upper: Batch,
-    rhs: Batch,
-    solution: Batch,
-    *,
-    periodic: bool = False,
-) -> NDArray[np.float64]:
+def residual(*solved: *SolvedBands, periodic: bool = False) -> NDArray[np.float64]:
     """Return how far each solution is from solving its system, indexed [outer, inner].
 
     It is the largest |A x - rhs| of a row over the largest |A| |x| + |rhs|: about the rounding unit
     where all is well. Computed in float64.
     """
+    lower, diagonal, upper, rhs, solution = solved
     low, high = _used(lower, upper, periodic=periodic)
     beside = (solution[:, -1:], solution[:, :1])
     missing, scale = misses(low, diagonal, high, rhs, solution, beside)

@@ -10,12 +10,11 @@
 // Constants: REAL, ROWS, PIECES, LANES (the power of two that holds PIECES), ROWS_A_PIECE, STAGED,
 // WIDTH, NEIGHBOURS (a divisor of WIDTH; `inner` and all addresses are multiples of so many
 // elements), THREADS = PIECES * WIDTH / NEIGHBOURS, BLOCKS (that run at once).
-typedef REAL real;
-extern __shared__ __align__(16) unsigned char chip[];
+#include "elements.cu"
+#include "cooperation.cu"
 
 #define R ROWS_A_PIECE
 #define OPEN (R - STAGED)
-#define EVERY 0xffffffffu
 // Whether the r-th row of some piece is beyond the end.
 #define PARTIAL(r) ((PIECES - 1) * R + (r) >= ROWS)
 // Elements from one piece to the next where they change places: an odd number.
@@ -28,31 +27,6 @@ struct alignas(NEIGHBOURS * sizeof(real)) Some {
   real of[NEIGHBOURS];
 };
 
-#ifdef __CUDACC__
-// Asynchronous where the device has that.
-static __device__ __forceinline__ void copy_async(Some* into, const Some* from) {
-#if __CUDA_ARCH__ < 800
-  *into = *from;
-#else
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
-                   (unsigned)__cvta_generic_to_shared(into)),
-               "l"(from), "n"((int)sizeof(Some))
-               : "memory");
-#endif
-}
-static __device__ __forceinline__ void copy_async_wait_all() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-#endif
-
-static __device__ __forceinline__ double mad(double x, double y, double z) {
-  return __fma_rn(x, y, z);
-}
-static __device__ __forceinline__ float mad(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-static __device__ __forceinline__ float absolute(float v) { return fabsf(v); }
-static __device__ __forceinline__ double absolute(double v) { return fabs(v); }
 // The reciprocal; float32's hardware one and a step of Newton's take a third of a division's
 // instructions, and these are what float32 waits for. Multiplying by a quarter keeps the reciprocals
 // of the largest numbers, which the hardware's would take for zero; that of one below 2^-124 is not

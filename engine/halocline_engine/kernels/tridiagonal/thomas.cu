@@ -4,7 +4,7 @@
 // The first row's `lower` and the last row's `upper` are not looked at unless PERIODIC.
 // x may be used as room before it is written; `room` has ROWS * systems elements for c, and as many
 // again for z where PERIODIC; it is not touched where ON_CHIP.
-typedef REAL real;
+#include "elements.cu"
 extern __shared__ __align__(16) unsigned char chip[];
 
 struct Row {
@@ -123,9 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) thomas(
     const long long systems, const int inner) {
   const long long system = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (system >= systems) return;
-  const long long outer = system / inner;
-  const long long first = outer * inner * ROWS + (system - outer * inner);
-  const long long step = inner;
+  const long long first = first_of(system, ROWS, inner), step = inner;
 #if ON_CHIP
   real* own = (real*)chip + threadIdx.x;
   const Place place = {own, own + ROWS * THREADS, own + 2 * ROWS * THREADS, THREADS};

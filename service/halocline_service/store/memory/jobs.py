@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from halocline_service.jobs.job import (
+    Ending,
     Held,
     Job,
     JobEvent,
     JobRequest,
     JobSummary,
-    JsonObject,
     Lease,
     new_id,
 )
-from halocline_service.jobs.setbacks import PROGRESS, Cause, setback
+from halocline_service.jobs.setbacks import PROGRESS, Cause, Interruption, setback
 from halocline_service.jobs.states import FINAL, Event, State, after, target
 from halocline_service.store.base import (
     ANY,
@@ -244,52 +244,35 @@ class MemoryJobs:
                     self._note(held.id, note)
             return held is not None
 
-    def settle(
-        self,
-        lease: Lease,
-        event: Event,
-        *,
-        message: str,
-        outputs: JsonObject | None = None,
-        error: JsonObject | None = None,
-    ) -> bool:
+    def settle(self, lease: Lease, ending: Ending) -> bool:
         """End a running job; see `JobStore`."""
         with self._held(lease) as held:
             if held is not None:
-                self._leave(held, event, message=message, outputs=outputs, error=error)
+                self._leave(held, ending)
             return held is not None
 
-    def give_back(
-        self,
-        lease: Lease,
-        cause: Cause,
-        *,
-        message: str,
-        error: JsonObject | None = None,
-        pause: float = 0.0,
-    ) -> bool:
+    def give_back(self, lease: Lease, interruption: Interruption) -> bool:
         """Have a running job tried again, or end it; see `JobStore`."""
         with self._held(lease) as held:
             if held is not None:
-                began = held.attempt - (cause is not Cause.CRASHED)
-                self._set_back(replace(held, attempt=began), cause, message, error, pause)
+                began = held.attempt - (interruption.cause is not Cause.CRASHED)
+                self._set_back(replace(held, attempt=began), interruption)
             return held is not None
 
-    def _set_back(
-        self, found: Job, cause: Cause, message: str, error: JsonObject | None, pause: float
-    ) -> None:
-        what = setback(found, cause, pause=pause)
+    def _set_back(self, found: Job, interruption: Interruption) -> None:
+        what = setback(found, interruption)
         counted = replace(found, crashes=what.crashes, losses=what.losses)
         if what.event is Event.FAIL:
-            why = lost_error(what.losses) if error is None else error
-            self._leave(counted, what.event, message=str(why["message"]), error=why)
+            why = interruption.error or lost_error(what.losses)
+            self._leave(counted, Ending(what.event, str(why["message"]), error=why))
         else:
             self._waits.begin(found.lease)
-            self._leave(counted, what.event, message=message, retry_wait=what.wait or None)
+            ending = Ending(what.event, interruption.message)
+            self._leave(counted, ending, retry_wait=what.wait or None)
 
-    def _leave(self, found: Job, event: Event, **values: Any) -> None:
+    def _leave(self, found: Job, ending: Ending, **values: Any) -> None:
         now = self._now()
-        state = target(event)
+        state = target(ending.event)
         self._put(
             replace(
                 found,
@@ -298,6 +281,9 @@ class MemoryJobs:
                 finished=now if state in FINAL else None,
                 lease_owner=None,
                 progress=1.0 if state is State.SUCCEEDED else found.progress,
+                message=ending.message,
+                outputs=ending.outputs,
+                error=ending.error,
                 **values,
             )
         )
@@ -341,7 +327,7 @@ class MemoryJobs:
                 found = self._jobs[each.lease.job_id]
                 taken.append(found.id)
                 if found.state is State.RUNNING:
-                    self._set_back(found, Cause.LOST, message, None, pause)
+                    self._set_back(found, Interruption(Cause.LOST, message, pause=pause))
                 else:
                     self._jobs[found.id] = replace(found, lease_owner=None)
         return sorted(taken)

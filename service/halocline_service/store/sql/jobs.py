@@ -24,16 +24,16 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from halocline_service.jobs.job import (
+    Ending,
     Held,
     Job,
     JobEvent,
     JobRequest,
     JobSummary,
-    JsonObject,
     Lease,
     new_id,
 )
-from halocline_service.jobs.setbacks import PROGRESS, Cause, setback
+from halocline_service.jobs.setbacks import PROGRESS, Cause, Interruption, setback
 from halocline_service.jobs.states import FINAL, Event, State, sources, target
 from halocline_service.store.base import (
     ANY,
@@ -212,65 +212,42 @@ class SqlJobs:
                 _note(db, now, lease.job_id, notes)
             return held
 
-    def settle(
-        self,
-        lease: Lease,
-        event: Event,
-        *,
-        message: str,
-        outputs: JsonObject | None = None,
-        error: JsonObject | None = None,
-    ) -> bool:
+    def settle(self, lease: Lease, ending: Ending) -> bool:
         """End a running job; see `JobStore`."""
         with writing(self._engine) as db:
-            return self._leave(db, lease, event, message=message, outputs=outputs, error=error)
+            return self._leave(db, lease, ending)
 
-    def give_back(
-        self,
-        lease: Lease,
-        cause: Cause,
-        *,
-        message: str,
-        error: JsonObject | None = None,
-        pause: float = 0.0,
-    ) -> bool:
+    def give_back(self, lease: Lease, interruption: Interruption) -> bool:
         """Have a running job tried again, or end it; see `JobStore`."""
         with writing(self._engine) as db:
             found = _one(db, select(job).where(job.c.id == lease.job_id).with_for_update())
             if found is None or found.lease != lease or found.state is not State.RUNNING:
                 return False
-            began = found.attempt - (cause is not Cause.CRASHED)
-            return self._set_back(db, found, cause, message, error, pause, attempt=began)
+            began = found.attempt - (interruption.cause is not Cause.CRASHED)
+            return self._set_back(db, found, interruption, attempt=began)
 
     def _set_back(
-        self,
-        db: Connection,
-        found: Job,
-        cause: Cause,
-        message: str,
-        error: JsonObject | None,
-        pause: float,
-        **values: Any,
+        self, db: Connection, found: Job, interruption: Interruption, **values: Any
     ) -> bool:
-        after = setback(found, cause, pause=pause)
+        after = setback(found, interruption)
         counts = {"crashes": after.crashes, "losses": after.losses, **values}
         if after.event is Event.FAIL:
-            why = lost_error(after.losses) if error is None else error
-            told = str(why["message"])
-            return self._leave(db, found.lease, after.event, message=told, error=why, **counts)
+            why = interruption.error or lost_error(after.losses)
+            ending = Ending(after.event, str(why["message"]), error=why)
+            return self._leave(db, found.lease, ending, **counts)
         self._waits.begin(found.lease)
         counts["retry_wait"] = after.wait or None
-        return self._leave(db, found.lease, after.event, message=message, **counts)
+        return self._leave(db, found.lease, Ending(after.event, interruption.message), **counts)
 
-    def _leave(
-        self, db: Connection, lease: Lease, event: Event, *, message: str, **values: Any
-    ) -> bool:
+    def _leave(self, db: Connection, lease: Lease, ending: Ending, **values: Any) -> bool:
         """Take a running job out of that state, if the lease holds."""
         now = self._now()
-        state = target(event)
+        state = target(ending.event)
         changed = {
             "state": state,
-            "message": message,
+            "message": ending.message,
+            "outputs": ending.outputs,
+            "error": ending.error,
             "updated": now,
             "finished": now if state in FINAL else None,
             "lease_owner": None,
@@ -281,7 +258,7 @@ class SqlJobs:
         if not self._held(db, lease, changed):
             return False
         progress = select(job.c.progress).where(job.c.id == lease.job_id)
-        note = status_note(state, db.execute(progress).scalar_one(), message)
+        note = status_note(state, db.execute(progress).scalar_one(), ending.message)
         _note(db, now, lease.job_id, [note])
         return True
 
@@ -336,6 +313,7 @@ class SqlJobs:
         if not lost:
             return []
         message = "Its dispatcher was lost; waiting for another."
+        interruption = Interruption(Cause.LOST, message, pause=pause)
         taken: list[str] = []
         with writing(self._engine) as db:
             for each in lost:
@@ -345,7 +323,7 @@ class SqlJobs:
                     continue
                 taken.append(found.id)
                 if found.state is State.RUNNING:
-                    self._set_back(db, found, Cause.LOST, message, None, pause)
+                    self._set_back(db, found, interruption)
                 else:
                     db.execute(update(job).where(job.c.id == found.id).values(lease_owner=None))
         return taken
