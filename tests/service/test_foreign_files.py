@@ -262,6 +262,14 @@ def test_files_of_others_stay(tmp_path_factory: pytest.TempPathFactory, seed: in
     shutil.rmtree(root)
 
 
+def test_a_file_of_others_in_the_place_of_parts_stays(tmp_path: Path) -> None:
+    layout, upload = Layout(tmp_path), "0" * 32
+    layout.upload_parts(upload).parent.mkdir(parents=True)
+    layout.upload_parts(upload).write_text("mine")
+    assert layout.forget_old_parts(upload, before=2e9) == 0
+    assert layout.upload_parts(upload).read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("place", "to"),
     [

@@ -149,7 +149,8 @@ class Layout:
 def _names(folder: Path) -> frozenset[str]:
     try:
         return frozenset(os.listdir(folder))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        # What someone else put there may be a file.
         return frozenset()
 
 
