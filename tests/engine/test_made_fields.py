@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,26 @@ def test_temporaries_over_planes_keep_their_value_from_level_to_level(run_stenci
     for _ in range(2):
         run_stencil(PLANES, a, b)
         np.testing.assert_array_equal(b, wanted)
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_threads_have_planes_of_their_own(target: str) -> None:
+    values = np.random.default_rng(9).normal(size=(40, 6, 5))
+    stencil = he.stencil(TOTAL, target=target)
+    parts = [np.ascontiguousarray(part) for part in np.split(values, 20)]
+    wanted = [np.zeros_like(part) for part in parts]
+    for part, into in zip(parts, wanted, strict=True):
+        stencil(part, into)
+
+    def again(part: NDArray[np.float64]) -> NDArray[np.float64]:
+        into = np.zeros_like(part)
+        for _ in range(20):
+            stencil(part, into)
+        return into
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(again, parts))
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("target", ["reference", "cpu"])

@@ -1,10 +1,10 @@
 """Fields that no caller gives, which kernels see as any other: indices, tests of regions, planes.
 
 A program that uses `K` as a value, or has horizontal regions, has fields over one axis, see
-`ir.nodes.Position`. They are made in the memory of the target, once for each domain; so are its
-temporaries over I and J, which are set to zero before each call. Fields that are needed less far
-than kernels read them, because only regions do, are copied to larger arrays where a caller's are
-too small: what is there is not used.
+`ir.nodes.Position`. They are made in the memory of the target, once for each domain. Each call has
+its own temporaries over I and J, which are zero before it, since several threads may call at once.
+Fields that are needed less far than kernels read them, because only regions do, are copied to
+larger arrays where a caller's are too small: what is there is not used.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class MadeFieldsExecutable:
     first: _Point = _NOWHERE
     sizes: _Point | None = None
     periodic: tuple[bool, bool, bool] = (False, False, False)
-    _made: dict[object, _Fields] = field(default_factory=dict[object, _Fields])
+    _made: dict[tuple[object, ...], _Fields] = field(
+        default_factory=dict[tuple[object, ...], _Fields]
+    )
 
     @property
     def memory(self) -> Memory:
@@ -177,10 +179,9 @@ class MadeFieldsExecutable:
         )
         made = self._made.get(key)
         if made is None:
-            made = self._made[key] = self._positions(domain)
-        planes = self._made.get(domain[:2])
-        if planes is None:
-            planes = self._made[domain[:2]] = self._planes(domain)
+            # All threads use the same arrays, which stay as long as calls that were prepared.
+            made = self._made.setdefault(key, self._positions(domain))
+        planes = self._planes(domain)
         arrays |= {**made, **planes}
         places |= dict.fromkeys(planes, _NOWHERE)
         for one, (low, _) in zip(self.plan.positions, self.plan.reaches, strict=True):
@@ -201,6 +202,8 @@ class MadeFieldsExecutable:
             halo_i, halo_j, halo_k = (-reach[0] if axis == at else 0 for axis in range(3))
             array = self.memory.empty((i, j, k), values.dtype, (halo_i, halo_j, halo_k))
             self.memory.upload(values.reshape(i, j, k), array)
+            # Other queues of a device may read it next: a copy back is complete when it returns.
+            self.memory.download(array)
             for axis in range(3):
                 if axis != at:
                     before = (slice(None),) * axis
