@@ -32,15 +32,53 @@ __all__ = [
     "K",
     "Table",
     "TableType",
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "compile_assert",
     "computation",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "float32",
+    "float64",
+    "floor",
     "function",
+    "gamma",
+    "horizontal",
+    "int32",
+    "int64",
     "interval",
     "isfinite",
     "isinf",
     "isnan",
+    "log",
+    "log10",
+    "max",
     "max_over",
+    "min",
     "min_over",
+    "mod",
     "neighbor_sum",
+    "region",
+    "round",
+    "round_away_from_zero",
+    "sin",
+    "sinh",
+    "sqrt",
+    "stencil",
+    "tan",
+    "tanh",
+    "trunc",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -106,6 +144,11 @@ def function(definition: _F) -> _F:
     return definition
 
 
+def stencil(definition: Any = None, **_options: Any) -> Any:
+    """Mark a stencil, as GT4Py's decorator does; its options are ignored."""
+    return function if definition is None else definition
+
+
 Field: Any = _FieldWord()
 Table: Any = _TableWord()
 I: Any = _Word("I")  # noqa: E741 - the language's own name
@@ -120,9 +163,47 @@ FORWARD: Any = _Word("FORWARD")
 BACKWARD: Any = _Word("BACKWARD")
 computation: Any = _Word("computation")
 interval: Any = _Word("interval")
+horizontal: Any = _Word("horizontal")
+region: Any = _Word("region")
+compile_assert: Any = _Word("compile_assert")
+__INLINED: Any = _Word("__INLINED")
+abs: Any = _Word("abs")  # noqa: A001 - the language's own name
+max: Any = _Word("max")  # noqa: A001 - the language's own name
+min: Any = _Word("min")  # noqa: A001 - the language's own name
+sqrt: Any = _Word("sqrt")
+cbrt: Any = _Word("cbrt")
+exp: Any = _Word("exp")
+log: Any = _Word("log")
+log10: Any = _Word("log10")
+sin: Any = _Word("sin")
+cos: Any = _Word("cos")
+tan: Any = _Word("tan")
+asin: Any = _Word("asin")
+acos: Any = _Word("acos")
+atan: Any = _Word("atan")
+atan2: Any = _Word("atan2")
+sinh: Any = _Word("sinh")
+cosh: Any = _Word("cosh")
+tanh: Any = _Word("tanh")
+asinh: Any = _Word("asinh")
+acosh: Any = _Word("acosh")
+atanh: Any = _Word("atanh")
+floor: Any = _Word("floor")
+ceil: Any = _Word("ceil")
+trunc: Any = _Word("trunc")
+round: Any = _Word("round")  # noqa: A001 - the language's own name
+round_away_from_zero: Any = _Word("round_away_from_zero")
+mod: Any = _Word("mod")
+erf: Any = _Word("erf")
+erfc: Any = _Word("erfc")
+gamma: Any = _Word("gamma")
 isnan: Any = _Word("isnan")
 isinf: Any = _Word("isinf")
 isfinite: Any = _Word("isfinite")
+int32: Any = _Word("int32")
+int64: Any = _Word("int64")
+float32: Any = _Word("float32")
+float64: Any = _Word("float64")
 neighbor_sum: Any = _Word("neighbor_sum")
 max_over: Any = _Word("max_over")
 min_over: Any = _Word("min_over")
