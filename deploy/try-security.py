@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,9 +77,11 @@ def listening(process: psutil.Process) -> list[tuple[str, int]]:
     """Give the addresses at which a process or one that it started accepts connections."""
     found: set[tuple[str, int]] = set()
     for each in (process, *process.children(recursive=True)):
-        for connection in each.net_connections("inet"):
-            if connection.status == psutil.CONN_LISTEN:
-                found.add((connection.laddr.ip, connection.laddr.port))
+        # A process that has ended since it was listed accepts nothing.
+        with suppress(psutil.NoSuchProcess):
+            for connection in each.net_connections("inet"):
+                if connection.status == psutil.CONN_LISTEN:
+                    found.add((connection.laddr.ip, connection.laddr.port))
     return sorted(found)
 
 
