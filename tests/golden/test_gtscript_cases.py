@@ -14,7 +14,6 @@ from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.device.probe import device_count
-from halocline_engine.errors import SyntaxRuleError
 from halocline_engine.functions.stencil import Stencil
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
@@ -30,19 +29,6 @@ SYNTAX = parse((DATA / "own_stencils.py").read_text())
 
 #: Targets that run on any machine; "cuda-emulated" is generated CUDA that runs on the host.
 TARGETS = ("reference", "cpu", "cuda-emulated", *(("cuda",) if device_count() else ()))
-
-#: Cases whose features are not part of the language yet: how the refusal begins.
-NOT_YET = {
-    "o39_data_dims": "data dimensions",
-    "o40_vector_assign": "data dimensions",
-    "o41_table_lookup": "tables",
-    "o42_variable_k": "vertical offsets at run time",
-    "o43_absolute_k": "absolute levels",
-    "o46_write_ahead": "assignments at a vertical offset",
-    "o47_while_newton": "'while'",
-    "o48_while_first_statement_changes_condition": "'while'",
-}
-RUNNING = [case for case in CASES if case not in NOT_YET]
 
 
 def load(case: str) -> dict[str, Any]:
@@ -85,21 +71,10 @@ def box(about: dict[str, Any], name: str) -> tuple[slice, ...]:
 
 def test_all_cases_are_there() -> None:
     assert len(CASES) == 53
-    assert set(CASES) > set(NOT_YET)
-
-
-@pytest.mark.parametrize("case", sorted(NOT_YET))
-def test_features_that_are_not_there_are_refused(case: str) -> None:
-    with pytest.raises(SyntaxRuleError) as caught:
-        lowered(load(case))
-    assert caught.value.message.startswith(f"Not part of the language yet: {NOT_YET[case]}")
-    assert caught.value.line > 0
-    assert caught.value.excerpt
-    assert caught.value.hint
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("case", RUNNING)
+@pytest.mark.parametrize("case", CASES)
 def test_values_are_those_of_gt4py(case: str, target: str, request: pytest.FixtureRequest) -> None:
     about = load(case)
     stencil = compiled(about, "reference" if target == "cuda-emulated" else target)
@@ -131,7 +106,7 @@ def test_values_are_those_of_gt4py(case: str, target: str, request: pytest.Fixtu
         np.testing.assert_array_equal(result[outside], arrays[f"in_{name}"][outside])
 
 
-@pytest.mark.parametrize("case", RUNNING)
+@pytest.mark.parametrize("case", CASES)
 def test_halos_are_those_of_gt4py(case: str) -> None:
     about = load(case)
     facts = analyse(lowered(about))

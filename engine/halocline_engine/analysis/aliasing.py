@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TypeAlias, assert_never
 
 from halocline_engine.ir.extent import CENTRE, Facts
-from halocline_engine.ir.nodes import Assign, If, Program, Statement
+from halocline_engine.ir.nodes import Assign, If, Program, Statement, While
 from halocline_engine.ir.types import Axis
-from halocline_engine.ir.walk import program_bodies, reads, reads_of
+from halocline_engine.ir.walk import irregular, program_bodies, reads, reads_of, targets_of
 
 __all__ = ["may_share"]
 
@@ -52,8 +52,13 @@ def _flows(body: tuple[Statement, ...], around: frozenset[str]) -> Iterator[_Flo
     """Yield what flows into each assignment, in text order."""
     for statement in body:
         match statement:
-            case Assign(target, value):
-                yield target, around | {read.name for read in reads_of(value)}
+            case Assign(target):
+                yield target, around | {read.name for read in reads((statement,))}
+            case While(_, inner):
+                # A turn reads what the turn before it wrote.
+                for target in targets_of(inner):
+                    yield target, around | {read.name for read in reads((statement,))}
+                    yield target, around | {read.name for read in reads((statement,))}
             case If(condition, then, otherwise):
                 inside = around | {read.name for read in reads_of(condition)}
                 yield from _flows(then, inside)
@@ -76,9 +81,9 @@ def _is_centred(program: Program, facts: Facts, names: frozenset[str]) -> bool:
     """Whether fields are needed on the domain alone and no name is read beside the point."""
     fields = names & facts.fields.keys()
     return all(facts.fields[name][:2] == CENTRE for name in fields) and not any(
-        read.name in names and read.offset != (0, 0, 0)
+        names & irregular(body)
+        or any(read.name in names and read.offset != (0, 0, 0) for read in reads(body))
         for body in program_bodies(program)
-        for read in reads(body)
     )
 
 

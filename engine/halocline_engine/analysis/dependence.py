@@ -12,6 +12,7 @@ from halocline_engine.analysis.extents import horizontal_needs
 from halocline_engine.errors import DependenceError
 from halocline_engine.ir.extent import CENTRE, Horizontal
 from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
     Assign,
     Block,
     Computation,
@@ -22,13 +23,18 @@ from halocline_engine.ir.nodes import (
     Program,
     Read,
     Statement,
+    While,
 )
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import (
     assignments,
+    bodies_of,
+    head,
     program_bodies,
+    reads,
     reads_of,
     statements,
+    targets_of,
 )
 
 __all__ = ["check"]
@@ -44,6 +50,8 @@ def check(program: Program) -> None:
     * level-offset: what a PARALLEL block writes, it does not read on another level; but a block of
       one level.
     * written-extent: a field that is written is needed on the domain only, in the whole program.
+    * while-offset: what the body of a `while` writes, the `while` does not read at a horizontal
+      offset.
     * region-offset: what was written, not in a region, is not read at a horizontal offset in one.
     * loop-carried-extent: no level needs ever more neighbours of the level before.
     """
@@ -56,6 +64,7 @@ def check(program: Program) -> None:
         for block in computation.blocks:
             own = {name for name, where in first.items() if where == number}
             _horizontal(block, own)
+            _loops(block)
             if computation.order is Order.PARALLEL and not _is_one_level(block):
                 _vertical(program, block)
             number += 1
@@ -82,8 +91,7 @@ def _is_one_level(block: Block) -> bool:
 def _direct_reads(body: tuple[Statement, ...]) -> Iterator[tuple[Read, Location]]:
     """Yield every read with the place of the statement whose value or condition it stands in."""
     for statement in statements(body):
-        value = statement.value if isinstance(statement, Assign) else statement.condition
-        for read in reads_of(value):
+        for read in (read for expr in head(statement) for read in reads_of(expr)):
             yield read, statement.location
 
 
@@ -137,13 +145,28 @@ def _horizontal(block: Block, own: set[str]) -> None:
             )
 
 
+def _loops(block: Block) -> None:
+    """Check the rule while-offset."""
+    for loop in (one for one in statements(block.body) if isinstance(one, While)):
+        written = targets_of(loop.body)
+        for read in reads((loop,)):
+            if read.name in written and read.offset[:2] != (0, 0):
+                raise _fault(
+                    f"'{read.name}' is written in a 'while' that reads it at the offset "
+                    f"{_shown(read.offset)}.",
+                    "Read a copy at the offset, that is assigned before the 'while'.",
+                    "while-offset",
+                    loop.location,
+                )
+
+
 def _regions(program: Program) -> None:
     """Check the rule region-offset."""
     written: set[str] = set()
     for body in program_bodies(program):
         for statement in body:
             written |= set(_outside_regions(statement, program))
-            if isinstance(statement, If) and program.regions:
+            if program.regions:
                 _region(statement, program, written)
 
 
@@ -152,22 +175,23 @@ def _outside_regions(statement: Statement, program: Program) -> Iterator[str]:
     if isinstance(statement, Assign):
         yield statement.target
     elif not _is_region(statement, program):
-        for inner in (*statement.then, *statement.otherwise):
+        for inner in (one for body in bodies_of(statement) for one in body):
             yield from _outside_regions(inner, program)
 
 
-def _is_region(statement: If, program: Program) -> bool:
-    return any(read.name in program.regions for read in reads_of(statement.condition))
+def _is_region(statement: Statement, program: Program) -> bool:
+    return isinstance(statement, If) and any(
+        read.name in program.regions for read in reads_of(statement.condition)
+    )
 
 
-def _region(statement: If, program: Program, written: set[str]) -> None:
-    """Check an `If`, or what is in it where it is no region."""
+def _region(statement: Statement, program: Program, written: set[str]) -> None:
+    """Check a statement, or what is in it where it is no region."""
     if not _is_region(statement, program):
-        for inner in (*statement.then, *statement.otherwise):
-            if isinstance(inner, If):
-                _region(inner, program, written)
+        for inner in (one for body in bodies_of(statement) for one in body):
+            _region(inner, program, written)
         return
-    for read, location in _direct_reads(statement.then):
+    for read, location in _direct_reads((statement,)):
         if read.name in written and read.offset[:2] != (0, 0):
             raise _fault(
                 f"'{read.name}' is written before, and read at the offset {_shown(read.offset)} in"
@@ -234,6 +258,8 @@ def _first_offset_read(program: Program, field: Field) -> tuple[Read | None, Loc
 
 
 def _shown(offset: Offset) -> str:
+    if offset[2] == ANY_LEVEL:
+        return f"({offset[0]}, {offset[1]}, at a level)"
     return f"({', '.join(str(step) for step in offset)})"
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from halocline_engine.analysis.levels import (
     field_levels,
@@ -23,7 +23,9 @@ from halocline_engine.analysis.levels import (
 from halocline_engine.errors import DependenceError, InternalError
 from halocline_engine.ir.extent import CENTRE, Facts, Horizontal, enclose, shift
 from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
     FAR,
+    Assign,
     Binary,
     Block,
     Computation,
@@ -33,14 +35,26 @@ from halocline_engine.ir.nodes import (
     Program,
     Read,
     Statement,
+    While,
 )
 from halocline_engine.ir.types import Axis, Order
-from halocline_engine.ir.walk import assignments, is_entangled, program_bodies, reads, reads_of
+from halocline_engine.ir.walk import (
+    assignments,
+    head,
+    is_entangled,
+    program_bodies,
+    reads,
+    reads_of,
+    statements,
+    targets_of,
+)
 
 __all__ = ["Needs", "analyse", "horizontal_needs"]
 
 _Map: TypeAlias = dict[str, Horizontal]
 _Blocks: TypeAlias = tuple[tuple[Horizontal, ...], ...]
+#: The maps of needs that a read adds to.
+_Route: TypeAlias = Callable[["Read"], tuple[_Map, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +78,7 @@ def analyse(program: Program) -> Facts:
     _refuse_entangled(program)
     refuse_outside_temporaries(program)
     needs = horizontal_needs(program)
+    _refuse_wide_loops(program, needs)
     least = least_levels(program)
     vertical = field_levels(program, least)
     clipped = horizontal_needs(program, clip=True).names if program.regions else needs.names
@@ -129,14 +144,17 @@ class _Pass:
     def parallel(self, computation: Computation, after: _Map) -> tuple[_Blocks, _Map]:
         """Return the extents of the statements, and the needs before the computation."""
         live = dict(after)
-        found = [self._body(block, live, lambda _: live) for block in reversed(computation.blocks)]
+        found = [
+            self._body(block, live, lambda _: (live,)) for block in reversed(computation.blocks)
+        ]
         return tuple(reversed(found)), live
 
     def sequential(self, computation: Computation, after: _Map) -> tuple[_Blocks, _Map]:
         """As `parallel`; reads of levels that were visited before are needs at the end of a body.
 
         A read at the level itself is met by earlier statements of the body, a read of a level
-        that was not visited by what stood before the computation.
+        that was not visited by what stood before the computation. One at any level may be each of
+        these, and so may one of what is assigned at other levels.
         """
         visited = -1 if computation.order is Order.FORWARD else 1
         before = dict(after)
@@ -157,13 +175,20 @@ class _Pass:
         temporaries visits one of them twice and grows for ever.
         """
         growing: list[str] = []
+        scattered = {
+            one.target
+            for one in assignments(block.body)
+            if one.level is not None and one.target in self.temporaries
+        }
         for _ in range(len(self.temporaries) + 2):
             live = _merge(after, carried)
             grown = dict(carried)
 
-            def route(read: Read, live: _Map = live, grown: _Map = grown) -> _Map:
+            def route(read: Read, live: _Map = live, grown: _Map = grown) -> tuple[_Map, ...]:
+                if read.offset[2] == ANY_LEVEL or read.name in scattered:
+                    return live, grown, before
                 direction = read.offset[2] * visited
-                return live if direction == 0 else grown if direction > 0 else before
+                return (live if direction == 0 else grown if direction > 0 else before,)
 
             extents = self._body(block, live, route)
             names = sorted(self.temporaries & grown.keys())
@@ -173,23 +198,18 @@ class _Pass:
             carried = grown
         raise _endless(growing[0], block)
 
-    def _body(
-        self, block: Block, live: _Map, route: Callable[[Read], _Map]
-    ) -> tuple[Horizontal, ...]:
-        """Return the extents of one body, and add what it reads to the map that `route` names."""
+    def _body(self, block: Block, live: _Map, route: _Route) -> tuple[Horizontal, ...]:
+        """Return the extents of one body, and add what it reads to the maps that `route` names."""
         found = [self._statement(s, live, route) for s in reversed(block.body)]
         return tuple(reversed(found))
 
-    def _statement(
-        self, statement: Statement, live: _Map, route: Callable[[Read], _Map]
-    ) -> Horizontal:
+    def _statement(self, statement: Statement, live: _Map, route: _Route) -> Horizontal:
         """Return where a statement runs: fields on the domain, temporaries where needed."""
         extent = CENTRE
         if isinstance(statement, If) and is_entangled(statement, self.temporaries):
             for inner in reversed((*statement.then, *statement.otherwise)):
                 extent = enclose(extent, self._statement(inner, live, route))
-            for read in reads_of(statement.condition):
-                self._need(route(read), read, extent)
+            self._heads(statement, extent, route)
         else:
             targets = {a.target for a in assignments((statement,))} & self.temporaries
             for target in sorted(targets):
@@ -197,20 +217,30 @@ class _Pass:
             self._reads(statement, extent, route)
         return extent
 
-    def _reads(
-        self, statement: Statement, extent: Horizontal | None, route: Callable[[Read], _Map]
-    ) -> None:
+    def _reads(self, statement: Statement, extent: Horizontal | None, route: _Route) -> None:
         """Add what a statement on an extent reads to the needs."""
         if extent is None:
             return
-        expr = statement.condition if isinstance(statement, If) else statement.value
-        for read in reads_of(expr):
-            self._need(route(read), read, extent)
-        if isinstance(statement, If):
-            for inner in statement.then:
-                self._reads(inner, _clipped(extent, expr, self.regions), route)
-            for inner in statement.otherwise:
-                self._reads(inner, extent, route)
+        self._heads(statement, extent, route)
+        match statement:
+            case Assign():
+                pass
+            case If(condition, then, otherwise):
+                for inner in then:
+                    self._reads(inner, _clipped(extent, condition, self.regions), route)
+                for inner in otherwise:
+                    self._reads(inner, extent, route)
+            case While(_, body):
+                for inner in body:
+                    self._reads(inner, extent, route)
+            case _:
+                assert_never(statement)
+
+    def _heads(self, statement: Statement, extent: Horizontal, route: _Route) -> None:
+        """Add what the expressions of a statement itself read on an extent to the needs."""
+        for read in (read for expr in head(statement) for read in reads_of(expr)):
+            for needs in route(read):
+                self._need(needs, read, extent)
 
     def _need(self, needs: _Map, read: Read, extent: Horizontal) -> None:
         """Add a read on an extent to the needs."""
@@ -252,6 +282,39 @@ def _refuse_entangled(program: Program) -> None:
                 "An 'if' assigns a temporary and reads it at a horizontal offset, and was not "
                 "split before the analysis."
             )
+
+
+def _refuse_wide_loops(program: Program, needs: Needs) -> None:
+    """Refuse what writes a field and, around the domain, temporaries, and cannot be split."""
+    temporaries = {temporary.name for temporary in program.temporaries}
+    extents = (extents for blocks in needs.statements for extents in blocks)
+    for body, found in zip(program_bodies(program), extents, strict=True):
+        for statement, extent in zip(body, found, strict=True):
+            if extent == CENTRE or isinstance(statement, Assign):
+                continue
+            fields = [name for name in targets_of((statement,)) if name not in temporaries]
+            if fields and any(_is_rigid(inner) for inner in statements((statement,))):
+                raise DependenceError(
+                    f"Field '{fields[0]}' is written in a 'while', or beside an assignment at a"
+                    " level, with temporaries that are needed outside the domain.",
+                    hint="Write a temporary there, and assign it to the field after that.",
+                    rule="loop-extent",
+                    line=statement.location.line,
+                    column=statement.location.column,
+                )
+
+
+def _is_rigid(statement: Statement) -> bool:
+    """Whether a statement cannot be one masked assignment after the other."""
+    match statement:
+        case While():
+            return True
+        case Assign():
+            return statement.level is not None
+        case If():
+            return False
+        case _:
+            assert_never(statement)
 
 
 def _merge(left: Mapping[str, Horizontal], right: Mapping[str, Horizontal]) -> _Map:

@@ -7,11 +7,24 @@ from dataclasses import dataclass
 
 from halocline_engine.errors import DependenceError
 from halocline_engine.ir.extent import Range
-from halocline_engine.ir.nodes import Assign, Block, Computation, Interval, Location, Program
+from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
+    Assign,
+    Block,
+    Bound,
+    Computation,
+    Interval,
+    Location,
+    Program,
+)
 from halocline_engine.ir.types import Axis
-from halocline_engine.ir.walk import reads_of, statements
+from halocline_engine.ir.walk import head, reads_of, statements
 
 __all__ = ["field_levels", "least_levels", "refuse_outside_temporaries", "touched_levels"]
+
+
+#: What is looked up at a level that only a run knows may be on any of the domain's.
+_ALL = Interval(Bound(from_end=False, offset=0), Bound(from_end=True, offset=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +56,15 @@ def field_levels(program: Program, least: int) -> dict[str, Range]:
     counts as if there were `least` levels, but never as outside the domain: `touched_levels` says
     exactly what a given number of levels touches.
     """
-    by_name: dict[str, list[_Access]] = {field.name: [] for field in program.fields}
+    tables = {lookup.name for lookup in program.lookups}
+    by_name: dict[str, list[_Access]] = {
+        field.name: [] for field in program.fields if field.name not in tables
+    }
     for access in _accesses(program):
         if access.name in by_name:
             by_name[access.name].append(access)
     return {
-        field.name: _range(by_name[field.name], least) if Axis.K in field.axes else (0, 0)
+        field.name: _range(by_name.get(field.name, []), least) if Axis.K in field.axes else (0, 0)
         for field in program.fields
     }
 
@@ -60,6 +76,7 @@ def touched_levels(program: Program, levels: int) -> dict[str, Range]:
     `levels` levels never touches are left out.
     """
     vertical = {field.name for field in program.fields if Axis.K in field.axes}
+    vertical -= {lookup.name for lookup in program.lookups}
     found: dict[str, Range] = {}
     for access in _accesses(program):
         first = access.interval.start.level(levels) + access.offset
@@ -101,12 +118,13 @@ def _block_accesses(block: Block) -> Iterator[_Access]:
     for statement in statements(block.body):
         where = statement.location
         if isinstance(statement, Assign):
-            yield _Access(statement.target, block.interval, 0, where)
-            value = statement.value
-        else:
-            value = statement.condition
-        for read in reads_of(value):
-            yield _Access(read.name, block.interval, read.offset[2], where)
+            levels = block.interval if statement.level is None else _ALL
+            yield _Access(statement.target, levels, 0, where)
+        for read in (read for expr in head(statement) for read in reads_of(expr)):
+            if read.offset[2] == ANY_LEVEL:
+                yield _Access(read.name, _ALL, 0, where)
+            else:
+                yield _Access(read.name, block.interval, read.offset[2], where)
 
 
 def _least_of(computation: Computation) -> int:

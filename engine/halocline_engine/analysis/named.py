@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from halocline_engine.errors import ArgumentError, AxisError
-from halocline_engine.ir.nodes import Field, Program
+from halocline_engine.ir.nodes import Field, Program, Scalar
 from halocline_engine.ir.types import Axis
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "check_fields",
     "check_scalars",
     "dims_given",
+    "given_scalars",
     "near",
     "used_fields",
 ]
@@ -35,6 +36,11 @@ def near(name: str, known: Iterable[str]) -> str:
 def used_fields(program: Program) -> list[Field]:
     """Return the fields that stand for variables: those that are read or written, and not made."""
     return [f for f in program.fields if (f.read or f.written) and f.name not in program.made]
+
+
+def given_scalars(program: Program) -> list[Scalar]:
+    """Return the scalars that a caller gives."""
+    return [scalar for scalar in program.scalars if scalar.name not in program.made]
 
 
 def check_axes(axes: Mapping[str, str | None]) -> None:
@@ -73,7 +79,7 @@ def check_fields(program: Program, fields: Iterable[str]) -> None:
 
 def check_scalars(program: Program, given: Mapping[str, object]) -> None:
     """Refuse names that are no scalars of a program, and scalars that have no value."""
-    known = {scalar.name: scalar for scalar in program.scalars}
+    known = {scalar.name: scalar for scalar in given_scalars(program)}
     for name in given:
         if name not in known:
             raise ArgumentError(

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from halocline_engine.analysis.named import check_scalars
+from halocline_engine.analysis.named import check_scalars, given_scalars
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.nodes import Program, Scalar
 from halocline_engine.ir.types import DType
@@ -21,7 +21,7 @@ def scalars_of(program: Program, given: Mapping[str, Any]) -> dict[str, _Value]:
     """Return the value of every scalar; a whole number will do where a float is expected."""
     check_scalars(program, given)
     values: dict[str, _Value] = {}
-    for scalar in program.scalars:
+    for scalar in given_scalars(program):
         name = scalar.name
         value = given.get(name, scalar.default)
         if scalar.dtype.is_float and isinstance(value, int) and not isinstance(value, bool):

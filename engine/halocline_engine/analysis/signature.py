@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -66,4 +67,8 @@ def _optional(program: Program) -> set[str]:
     }
     fields = {f.name for f in program.fields if not (f.read or f.written)}
     fields |= {table.name for table in program.tables if fields >= {*table.columns}}
+    known = {field.name for field in program.fields}
+    for whole in program.components:
+        if not any(whole.field(n) in known for n in range(math.prod(whole.shape))):
+            fields.add(whole.name)
     return fields | {s.name for s in program.scalars if s.default is not None or s.name not in used}

@@ -15,7 +15,6 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from halocline_engine.backends.base import (
     Adjustable,
@@ -32,8 +31,16 @@ from halocline_engine.backends.base import (
 )
 from halocline_engine.backends.ghosts import Ends, Filling, Framed
 from halocline_engine.backends.host import repeat_work
+from halocline_engine.backends.made_arrays import (
+    Along,
+    Reach,
+    check_loops,
+    limit_of,
+    position_array,
+    widened,
+)
 from halocline_engine.ir.extent import Facts, Range
-from halocline_engine.ir.nodes import Field, Position, Program
+from halocline_engine.ir.nodes import Field, Limit, Position, Program, Scratch
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.tune import Tuning
 
@@ -47,26 +54,21 @@ _NOWHERE: _Point = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """Cells around the domain that kernels read of a field, along each of its axes."""
-
-    name: str
-    reach: tuple[tuple[int, Range], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class MadeFieldsArtifact:
     """`backends.base.Artifact` of a program with fields that no caller gives.
 
     `reaches` says how far beyond the domain each position is read; `planes` are temporaries over I
-    and J with their types; `wide` are the fields that are needed less far than they are read.
+    and J with their types; `wide` are the fields that are needed less far than they are read,
+    `limits` the scalars of levels, and `loops` the field that says which loop did not end.
     """
 
     artifact: Artifact
     positions: tuple[Position, ...]
     reaches: tuple[Range, ...]
     planes: tuple[tuple[str, str], ...]
-    wide: tuple[_Read, ...]
+    wide: tuple[Reach, ...]
+    limits: tuple[Limit, ...] = ()
+    loops: Scratch | None = None
 
     @property
     def source(self) -> str:
@@ -119,7 +121,7 @@ class MadeFieldsExecutable:
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
         """Do work again; positions stay, but what is copied to larger arrays does not."""
-        if self.plan.wide:
+        if self.plan.wide or self.plan.loops is not None:
             repeat_work(work, times, look)
         else:
             self.kernels.repeat(work, times, look)
@@ -128,26 +130,30 @@ class MadeFieldsExecutable:
         self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
     ) -> None:
         """Run once."""
+        if 0 in domain:
+            return
         call = self._call(fields, scalars, origins, domain)
         self._clear(call[0])
         self.kernels(*call)
+        check_loops(self.plan.loops, call[0])
 
     def prepared(
         self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
     ) -> Callable[[], None]:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
-        if self.plan.wide:
+        if self.plan.wide or 0 in domain:
             return partial(self, fields, scalars, origins, domain)
         call = self._call(fields, scalars, origins, domain)
         kernels = prepare(self.kernels, *call)
-        if not self.plan.planes:
+        if not self.plan.planes and self.plan.loops is None:
             return kernels
 
-        def both() -> None:
+        def run() -> None:
             self._clear(call[0])
             kernels()
+            check_loops(self.plan.loops, call[0])
 
-        return both
+        return run
 
     def turned(self) -> Executable:
         """Return what makes every other step; see `backends.base.Turning`."""
@@ -172,7 +178,9 @@ class MadeFieldsExecutable:
         arrays, places = dict(fields), dict(origins)
         for read in self.plan.wide:
             name = read.name
-            arrays[name], places[name] = self._widened(read, fields[name], origins[name], domain)
+            arrays[name], places[name] = widened(
+                read, fields[name], origins[name], domain, self.memory
+            )
         key = tuple(
             (self.first[at], self.sizes and self.sizes[at], self.periodic[at], domain[at])
             for at in {list(Axis).index(one.axis) for one in self.plan.positions}
@@ -187,60 +195,39 @@ class MadeFieldsExecutable:
         for one, (low, _) in zip(self.plan.positions, self.plan.reaches, strict=True):
             i, j, k = (-low if axis is one.axis else 0 for axis in Axis)
             places[one.name] = (i, j, k)
-        return arrays, scalars, places, domain
+        levels = {one.name: limit_of(one, arrays, places, domain) for one in self.plan.limits}
+        return arrays, {**scalars, **levels}, places, domain
 
     def _positions(self, domain: _Point) -> _Fields:
         """Return the arrays of positions [i, j, k], with stride 0 along axes they do not have."""
-        made: dict[str, Array] = {}
         sizes = domain if self.sizes is None else self.sizes
-        for one, reach in zip(self.plan.positions, self.plan.reaches, strict=True):
-            at = list(Axis).index(one.axis)
-            first, last = self.first[at] + reach[0], self.first[at] + domain[at] + reach[1]
-            indices = np.arange(first, last, dtype=np.int64)
-            values = _values(one, indices % sizes[at] if self.periodic[at] else indices, sizes[at])
-            i, j, k = (values.size if axis == at else 1 for axis in range(3))
-            halo_i, halo_j, halo_k = (-reach[0] if axis == at else 0 for axis in range(3))
-            array = self.memory.empty((i, j, k), values.dtype, (halo_i, halo_j, halo_k))
-            self.memory.upload(values.reshape(i, j, k), array)
-            # Other queues of a device may read it next: a copy back is complete when it returns.
-            self.memory.download(array)
-            for axis in range(3):
-                if axis != at:
-                    before = (slice(None),) * axis
-                    array = array[(*before, 0)][(*before, None)]
-            made[one.name] = array
-        return made
+        return {
+            one.name: position_array(
+                one, Along(domain, self.first, sizes, self.periodic), reach, self.memory
+            )
+            for one, reach in zip(self.plan.positions, self.plan.reaches, strict=True)
+        }
 
     def _planes(self, domain: _Point) -> _Fields:
-        """Return arrays [i, j, k] of temporaries over I and J, with stride 0 along K."""
+        """Return arrays [i, j, k] of temporaries over I and J, with stride 0 along K.
+
+        With them that of the loops, which has all levels.
+        """
         shape = (domain[0], domain[1], 1)
-        return {
+        planes: dict[str, Array] = {
             name: self.memory.empty(shape, np.dtype(dtype), _NOWHERE)[:, :, 0][:, :, None]
             for name, dtype in self.plan.planes
         }
+        if self.plan.loops is not None:
+            planes[self.plan.loops.name] = self.memory.empty(domain, np.dtype("int16"), _NOWHERE)
+        return planes
 
     def _clear(self, arrays: _Fields) -> None:
-        """Set temporaries over I and J to zero."""
+        """Set temporaries over I and J to zero, and say of no loop that it did not end."""
         for name, _ in self.plan.planes:
             arrays[name][...] = 0
-
-    def _widened(
-        self, read: _Read, array: Array, origin: _Point, domain: _Point
-    ) -> tuple[Array, _Point]:
-        """Return an array that has all that kernels read, and its origin."""
-        before, after = [0, 0, 0], [0, 0, 0]
-        for at, (low, high) in read.reach:
-            before[at] = max(0, -(origin[at] + low))
-            after[at] = max(0, origin[at] + domain[at] + high - array.shape[at])
-        if not any((*before, *after)):
-            return array, origin
-        sizes = [n + b + a for n, b, a in zip(array.shape, before, after, strict=True)]
-        i, j, k = (start + more for start, more in zip(origin, before, strict=True))
-        wide = self.memory.empty((sizes[0], sizes[1], sizes[2]), np.dtype(array.dtype), (i, j, k))
-        wide[...] = 0
-        held = tuple(slice(b, b + n) for b, n in zip(before, array.shape, strict=True))
-        wide[held] = array
-        return wide, (i, j, k)
+        if self.plan.loops is not None:
+            arrays[self.plan.loops.name][...] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,32 +254,25 @@ class _TunableMadeFields(MadeFieldsExecutable):
 
 def with_made_fields(artifact: Artifact, program: Program, facts: Facts) -> Artifact:
     """Return the artifact of a program, which makes what no caller gives."""
-    if not program.positions and not program.scratch:
+    if not program.positions and not program.scratch and not program.limits:
         return artifact
-    scratch = {one.name for one in program.scratch}
+    scratch = {one.name for one in program.scratch if not one.loops}
     planes = tuple((f.name, f.dtype.value) for f in program.fields if f.name in scratch)
     reaches = tuple(
         facts.fields[one.name][list(Axis).index(one.axis)] if one.axis is not Axis.K else (0, 0)
         for one in program.positions
     )
     wide = tuple(
-        _Read(one.name, tuple((at, facts.fields[one.name][at]) for at in _horizontal(one)))
+        Reach(one.name, tuple((at, facts.fields[one.name][at]) for at in _horizontal(one)))
         for one in program.fields
         if one.name in facts.in_regions and one.name not in program.made
     )
-    return MadeFieldsArtifact(artifact, program.positions, reaches, planes, wide)
+    loops = next((one for one in program.scratch if one.loops), None)
+    return MadeFieldsArtifact(
+        artifact, program.positions, reaches, planes, wide, program.limits, loops
+    )
 
 
 def _horizontal(field: Field) -> list[int]:
     """Return the numbers of the axes I and J that a field has."""
     return [at for at, axis in enumerate((Axis.I, Axis.J)) if axis in field.axes]
-
-
-def _values(
-    position: Position, indices: NDArray[np.int64], size: int
-) -> NDArray[np.int64] | NDArray[np.bool_]:
-    """Return what a position is at some indices of an axis with so many points."""
-    if position.span is None:
-        return indices
-    start, end = position.span.start.level(size), position.span.end.level(size)
-    return (indices >= start) & (indices < end)

@@ -6,6 +6,7 @@ array with `__gt_dims__` names its own order. The domain's first point lies on e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from halocline_engine.analysis.aliasing import may_share
+from halocline_engine.analysis.named import given_scalars
 from halocline_engine.analysis.scalars import scalar_value
 from halocline_engine.analysis.signature import Signature
 from halocline_engine.backends.base import Array, Value
@@ -21,7 +23,7 @@ from halocline_engine.backends.span import Span
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.nodes import Field, Program, Table
+from halocline_engine.ir.nodes import Components, Field, Lookup, Program, Table
 from halocline_engine.ir.types import Axis
 
 __all__ = ["Call", "Origin", "Point", "bind"]
@@ -60,6 +62,10 @@ def bind(
     scalars = _scalars(signature, given)
     for table in program.tables:
         given |= _columns(program, table, given[table.name])
+    for whole in program.components:
+        given |= _components(program, whole, given[whole.name])
+    for lookup in program.lookups:
+        given[lookup.name] = _elements(lookup, given[lookup.name])
     arrays = {f.name: _array(f, given[f.name], target) for f in signature.used}
     points = _origins(program, arrays, origin)
     views = {f.name: _view(f, arrays[f.name]) for f in signature.used}
@@ -106,7 +112,7 @@ def _match(
 def _scalars(signature: Signature, given: Mapping[str, object]) -> dict[str, Value]:
     """Return the values of all scalars; one that is not used and not given is zero."""
     found: dict[str, Value] = {}
-    for scalar in signature.program.scalars:
+    for scalar in given_scalars(signature.program):
         value = given[scalar.name]
         if value is None and scalar.name in signature.optional:
             value = np.dtype(scalar.dtype.value).type(scalar.default or 0).item()
@@ -192,6 +198,39 @@ def _columns(program: Program, table: Table, value: object) -> dict[str, object]
     return columns
 
 
+def _components(program: Program, whole: Components, value: object) -> dict[str, object]:
+    """Return the components of an array with data dimensions that a program uses, as views."""
+    parts = {whole.field(n): n for n in range(math.prod(whole.shape))}
+    used = [f.name for f in program.fields if f.name in parts and (f.read or f.written)]
+    if not used:
+        return {}
+    array, shape = cast("Any", value), getattr(value, "shape", None)
+    sizes = cast("tuple[int, ...]", shape) if isinstance(shape, tuple) else ()
+    axes = len(whole.axes)
+    if len(sizes) != axes + len(whole.shape) or sizes[axes:] != whole.shape:
+        wanted = ", ".join([*(axis.value for axis in whole.axes), *map(str, whole.shape)])
+        got = f" of the shape {shape}" if sizes else ""
+        raise FieldError(
+            f"Field '{whole.name}' must be an array of the shape ({wanted}), but got"
+            f" {'None' if value is None else type(value).__name__}{got}.",
+            hint="Data dimensions are the last ones.",
+        )
+    every = (slice(None),) * axes
+    return {name: array[(*every, *np.unravel_index(parts[name], whole.shape))] for name in used}
+
+
+def _elements(lookup: Lookup, value: object) -> object:
+    """Return the elements of an array that has nothing to do with the domain, in C order."""
+    shape = getattr(value, "shape", None)
+    if value is None or shape == lookup.shape:
+        return value if shape is None else cast("Any", value).reshape(-1)
+    raise FieldError(
+        f"'{lookup.name}' must be an array of the shape {lookup.shape}, but got"
+        f" {type(value).__name__}{'' if shape is None else f' of the shape {shape}'}.",
+        hint="Pass another array, or change the annotation.",
+    )
+
+
 def _order(field: Field, array: Array) -> list[int]:
     """Return which dimension of the array each axis of the field is."""
     dims: object = getattr(array, "__gt_dims__", None)
@@ -227,7 +266,8 @@ def _origins(
         by_name = origin
     else:
         by_name = {"_all_": origin}
-    known = {field.name for field in program.fields} | {"_all_"}
+    known = {_given(field) for field in program.fields} | {"_all_"}
+    tables = {lookup.name for lookup in program.lookups}
     for name in by_name:
         if name not in known:
             near = get_close_matches(str(name), known, n=1)
@@ -237,12 +277,19 @@ def _origins(
     for field in program.fields:
         if field.name in arrays:
             array = arrays[field.name]
-            asked = by_name.get(field.name, by_name.get("_all_"))
+            asked = by_name.get(_given(field), by_name.get("_all_"))
+            if field.name in tables:
+                asked = 0
             if asked is None:
                 own = getattr(array, "__gt_origin__", None)
                 asked = None if own is None else tuple(own[d] for d in _order(field, array))
             found[field.name] = _point(field, asked)
     return found
+
+
+def _given(field: Field) -> str:
+    """Return the argument that a field is, or is a part of."""
+    return field.name.partition(".")[0]
 
 
 def _point(field: Field, asked: object) -> Point:
@@ -303,13 +350,17 @@ def _default_domain(
     """
     sizes: list[int] = []
     facts, elsewhere = signature.facts, signature.elsewhere
+    tables = {lookup.name for lookup in signature.program.lookups}
     for number, axis in enumerate(Axis):
         room = {
             f.name: views[f.name].shape[number]
             - origins[f.name][number]
             - max(0, facts.required(f.name)[number][1])
             for f in signature.program.fields
-            if f.name in views and axis in f.axes and not (axis is Axis.I and f.name in elsewhere)
+            if f.name in views
+            and axis in f.axes
+            and f.name not in tables
+            and not (axis is Axis.I and f.name in elsewhere)
         }
         if not room:
             raise ArgumentError(

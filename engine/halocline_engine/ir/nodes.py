@@ -4,22 +4,27 @@ Grammar (a test compares it with the classes below)::
 
     Program     = (str name, str* arguments, Field* fields, Scalar* scalars,
                    Temporary* temporaries, Computation* computations, Table* tables,
-                   Gather* gathers, Position* positions, Scratch* scratch)
+                   Gather* gathers, Position* positions, Scratch* scratch, Limit* limits,
+                   Components* components, Lookup* lookups)
     Field       = (str name, DType dtype, Axis* axes, bool read, bool written)
     Scalar      = (str name, DType dtype, default)
     Temporary   = (str name, DType dtype)
     Table       = (str name, DType dtype, int slots)
     Gather      = (str name, str field, str index)
     Position    = (str name, Axis axis, span)
-    Scratch     = (str name)
+    Scratch     = (str name, Location* loops)
+    Limit       = (str name, field, bool last)
+    Components  = (str name, DType dtype, Axis* axes, int* shape)
+    Lookup      = (str name, int* shape)
     Computation = (Order order, Block* blocks)
     Block       = (Interval interval, Statement* body)
     Interval    = (Bound start, Bound end)
     Bound       = (bool from_end, int offset)
-    Statement   = Assign(str target, Expr value, Location location)
+    Statement   = Assign(str target, Expr value, Location location, level)
                 | If(Expr condition, Statement* then, Statement* otherwise, Location location)
+                | While(Expr condition, Statement* body, Location location)
     Expr        = Number(DType dtype, value)
-                | Read(str name, Offset offset, DType dtype)
+                | Read(str name, Offset offset, DType dtype, level)
                 | Parameter(str name, DType dtype)
                 | Unary(str operator, Expr operand, DType dtype)
                 | Binary(str operator, Expr left, Expr right, DType dtype)
@@ -41,8 +46,16 @@ What a program means:
   is complete before any of it is stored. FORWARD and BACKWARD: for each level in that order, each
   statement runs on the whole I-J plane before the next one starts.
 * The condition of an `If` is evaluated once, before both branches, and masks their statements.
+* A `While` runs its body for the points of a statement whose condition holds, which is evaluated
+  before each turn. Its body neither assigns what it reads at a horizontal offset, nor runs for
+  ever: the condition holds for a bounded number of turns.
 * Offsets are relative to the point: (i, j, k). Fields without an axis are broadcast along it, and
   their offset is 0 there.
+* A read, or a target, with a `level` is at that level, of the point's column: it counts from the
+  domain's first one, and is an int64 expression at the point that is bounded by the first and the
+  last level that the array has. The offset along K is `ANY_LEVEL` then. Such levels that the array
+  has are those of the array of a call, which may go beyond the domain; they are made before the
+  program runs, as scalars that no caller gives, each a `Limit`.
 * A temporary has exactly the levels of the domain; before its first assignment it holds zero.
 * A table has some numbers for each point along I. Each of its columns is a field over I that is
   only read, and no argument.
@@ -56,7 +69,12 @@ What a program means:
   A `Position` with a span says of each point whether its index is in that, which may be beyond the
   domain, where temporaries are.
 * A temporary over I and J alone is a field over them that no caller gives, a `Scratch`: it is zero
-  before the program runs, and keeps its value from level to level.
+  before the program runs, and keeps its value from level to level. One with `loops` holds the
+  number, from 1 on, of the `While` that did not end at a point.
+* An array argument with data dimensions has `Components`: each of its numbers at a point is a field
+  of its own, and no argument. Those that the program does not use are no fields.
+* A `Lookup` is an array argument that has nothing to do with the domain: a field over K whose
+  levels are all its elements, in C order, which is read at levels that expressions give.
 * Points outside the domain are never written in a field; temporaries are computed as far outside
   as later statements read them.
 """
@@ -70,6 +88,7 @@ from typing import TypeAlias
 from halocline_engine.ir.types import Axis, DType, Order
 
 __all__ = [
+    "ANY_LEVEL",
     "ARITHMETIC",
     "COMPARISONS",
     "FAR",
@@ -82,13 +101,16 @@ __all__ = [
     "Bound",
     "Call",
     "Cast",
+    "Components",
     "Computation",
     "Expr",
     "Field",
     "Gather",
     "If",
     "Interval",
+    "Limit",
     "Location",
+    "Lookup",
     "Number",
     "Offset",
     "Parameter",
@@ -102,6 +124,7 @@ __all__ = [
     "Table",
     "Temporary",
     "Unary",
+    "While",
 ]
 
 Offset: TypeAlias = tuple[int, int, int]
@@ -112,6 +135,9 @@ LOGICAL = ("and", "or")
 
 #: Points beyond all that there are: where the bound of a region is left out.
 FAR = 1 << 30
+
+#: The offset along K of what is read at a level that an expression gives.
+ANY_LEVEL = 1 << 30
 
 #: The functions of the language and how many arguments each takes. `pow` is the operator `**`,
 #: `mod` is the operator `%` written as a call and is lowered to it.
@@ -173,11 +199,12 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A field or temporary at an offset from the point."""
+    """A field or temporary at an offset from the point, or at a level of its column."""
 
     name: str
     offset: Offset
     dtype: DType
+    level: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +266,12 @@ Expr: TypeAlias = Number | Read | Parameter | Unary | Binary | Call | Select | C
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Store a value at the point, in a field or a temporary."""
+    """Store a value at the point, in a field or a temporary, or at a level of its column."""
 
     target: str
     value: Expr
     location: Location = field(default=NOWHERE, compare=False)
+    level: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +284,16 @@ class If:
     location: Location = field(default=NOWHERE, compare=False)
 
 
-Statement: TypeAlias = Assign | If
+@dataclass(frozen=True, slots=True)
+class While:
+    """Run a body again, point by point, as long as a condition holds."""
+
+    condition: Expr
+    body: tuple[Statement, ...]
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+Statement: TypeAlias = Assign | If | While
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,9 +401,48 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """The field `name` is zero before each call, and forgotten after it."""
+    """The field `name` is zero before each call, and forgotten after it.
+
+    With `loops`, it holds which of them, from 1 on, was not over after as many turns as it may
+    have; their places are given.
+    """
 
     name: str
+    loops: tuple[Location, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The scalar `name` is the first level of the array of a field, or if `last` its last one.
+
+    Levels count from the domain's first. Without a field, they are those of temporaries.
+    """
+
+    name: str
+    field: str | None
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """An array argument with data dimensions: so many numbers at each point."""
+
+    name: str
+    dtype: DType
+    axes: tuple[Axis, ...]
+    shape: tuple[int, ...]
+
+    def field(self, number: int) -> str:
+        """Return the name of the field of a component, counted in C order."""
+        return f"{self.name}.{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The field `name` has the elements of an array of a shape as its levels."""
+
+    name: str
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +463,9 @@ class Program:
     gathers: tuple[Gather, ...] = ()
     positions: tuple[Position, ...] = ()
     scratch: tuple[Scratch, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    components: tuple[Components, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     @property
     def regions(self) -> Mapping[str, Position]:
@@ -395,5 +474,6 @@ class Program:
 
     @property
     def made(self) -> frozenset[str]:
-        """The fields that no caller gives: they are made before the program runs."""
-        return frozenset(one.name for one in (*self.gathers, *self.positions, *self.scratch))
+        """The fields and scalars that no caller gives: they are made before the program runs."""
+        made = (*self.gathers, *self.positions, *self.scratch, *self.limits)
+        return frozenset(one.name for one in made)

@@ -27,6 +27,7 @@ from halocline_engine.ir.nodes import (
     Select,
     Statement,
     Unary,
+    While,
 )
 
 __all__ = ["show", "show_body", "show_expr", "show_interval"]
@@ -61,8 +62,8 @@ def show_expr(expr: Expr) -> str:
     match expr:
         case Number(dtype, value):
             return f"{value!r}:{dtype.value}"
-        case Read(name, (i, j, k)):
-            return f"{name}[{i}, {j}, {k}]"
+        case Read(name, (i, j, k), _, level):
+            return f"{name}[{i}, {j}, {k if level is None else f'at {show_expr(level)}'}]"
         case Parameter(name):
             return name
         case Unary(operator, operand):
@@ -92,6 +93,14 @@ def _program(program: Program) -> Iterator[str]:
         yield f"position {position.name} along {position.axis.value}{where}"
     for scratch in program.scratch:
         yield f"scratch {scratch.name}"
+    for one in program.components:
+        axes = ", ".join(axis.value for axis in one.axes)
+        yield f"components {one.name}: {one.dtype.value}[{axes}] {one.shape}"
+    for lookup in program.lookups:
+        yield f"lookup {lookup.name} {lookup.shape}"
+    for limit in program.limits:
+        of = "the temporaries" if limit.field is None else limit.field
+        yield f"limit {limit.name} is the {'last' if limit.last else 'first'} level of {of}"
     yield from (_scalar(scalar) for scalar in program.scalars)
     for temporary in program.temporaries:
         yield f"temporary {temporary.name}: {temporary.dtype.value}"
@@ -121,8 +130,13 @@ def _bound(bound: Bound) -> str:
 
 def _statement(statement: Statement, margin: str) -> Iterator[str]:
     match statement:
-        case Assign(target, value):
-            yield f"{margin}{target} = {show_expr(value)}"
+        case Assign(target, value, _, level):
+            where = "" if level is None else f"[at {show_expr(level)}]"
+            yield f"{margin}{target}{where} = {show_expr(value)}"
+        case While(condition, body):
+            yield f"{margin}while {show_expr(condition)}"
+            for inner in body:
+                yield from _statement(inner, margin + "  ")
         case If(condition, then, otherwise):
             yield f"{margin}if {show_expr(condition)}"
             for inner in then:

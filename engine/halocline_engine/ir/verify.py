@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
     ARITHMETIC,
     COMPARISONS,
     FUNCTIONS,
@@ -27,6 +29,7 @@ from halocline_engine.ir.nodes import (
     Select,
     Temporary,
     Unary,
+    While,
 )
 from halocline_engine.ir.show import show_expr, show_interval
 from halocline_engine.ir.types import Axis, DType
@@ -60,9 +63,10 @@ def verify(program: Program) -> None:
     """Raise `InternalError` where a program breaks a promise of `ir.nodes`."""
     arrays = {item.name: item for item in (*program.fields, *program.temporaries)}
     scalars = {scalar.name: scalar.dtype for scalar in program.scalars}
-    made = program.made | {column for table in program.tables for column in table.columns}
+    parts = {one.field(n) for one in program.components for n in range(math.prod(one.shape))}
+    made = program.made | parts | {name for table in program.tables for name in table.columns}
     fields, tables = [field.name for field in program.fields], [t.name for t in program.tables]
-    names = [*fields, *scalars, *tables]
+    names = [*fields, *scalars, *tables, *(one.name for one in program.components)]
     given = sorted(name for name in names if name not in made)
     _require(given == sorted(program.arguments), "The arguments are not the parameters.")
     everything = [*names, *(temporary.name for temporary in program.temporaries)]
@@ -115,7 +119,14 @@ def _positions(program: Program) -> None:
     """Check that positions are integers along their axis, and not written."""
     fields = {field.name: field for field in program.fields}
     for scratch in program.scratch:
-        _require(fields[scratch.name].axes == (Axis.I, Axis.J), f"'{scratch.name}' is no plane.")
+        axes = tuple(Axis) if scratch.loops else (Axis.I, Axis.J)
+        _require(fields[scratch.name].axes == axes, f"'{scratch.name}' has other axes.")
+    for limit in program.limits:
+        array = None if limit.field is None else fields[limit.field]
+        _require(array is None or Axis.K in array.axes, f"'{limit.name}' is no limit.")
+    for lookup in program.lookups:
+        table = fields[lookup.name]
+        _require(table.axes == (Axis.K,) and not table.written, f"'{lookup.name}' is no lookup.")
     for position in program.positions:
         made = fields[position.name]
         dtype = DType.INT64 if position.span is None else DType.BOOL
@@ -142,13 +153,17 @@ class _Checker:
                 _require(self.fits(node), f"Wrong types or names in '{show_expr(node)}'.")
         for statement in statements(block.body):
             match statement:
-                case Assign(target, value):
+                case Assign(target, value, _, level):
                     declared = self.arrays.get(target)
+                    _require(
+                        level is None or _is_bounded(level),
+                        f"The level of '{target}' has no bounds.",
+                    )
                     _require(
                         declared is not None and declared.dtype is value.dtype,
                         f"'{target}' is not declared as {value.dtype.value}.",
                     )
-                case If(condition):
+                case If(condition) | While(condition):
                     _require(
                         condition.dtype is DType.BOOL,
                         f"The condition '{show_expr(condition)}' is not a bool.",
@@ -190,7 +205,24 @@ class _Checker:
         if array is None or array.dtype is not read.dtype:
             return False
         axes = array.axes if isinstance(array, Field) else tuple(Axis)
+        if read.level is not None:
+            bounded = Axis.K in axes and read.offset[2] == ANY_LEVEL and _is_bounded(read.level)
+            return bounded and all(
+                axis in axes or step == 0
+                for axis, step in zip((Axis.I, Axis.J), read.offset[:2], strict=True)
+            )
         return all(axis in axes or step == 0 for axis, step in zip(Axis, read.offset, strict=True))
+
+
+def _is_bounded(level: Expr) -> bool:
+    """Whether a level lies between two limits."""
+    match level:
+        case Call("min", (Call("max", (_, Parameter(first))), Parameter(last)), DType.INT64):
+            return first.startswith(".") and last.startswith(".")
+        case Call("min", (Call("max", (_, Number(_, 0))), Parameter(last)), DType.INT64):
+            return last.startswith(".")
+        case _:
+            return False
 
 
 def _binary_fits(operator: str, operands: list[DType], dtype: DType) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
     Assign,
     Binary,
     Call,
@@ -21,14 +22,18 @@ from halocline_engine.ir.nodes import (
     Select,
     Statement,
     Unary,
+    While,
 )
 
 __all__ = [
     "Access",
     "accesses_of",
     "assignments",
+    "bodies_of",
     "children",
     "expressions",
+    "head",
+    "irregular",
     "is_entangled",
     "program_bodies",
     "reads",
@@ -49,7 +54,9 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct operands, from left to right."""
     # Compilers spend much of their time here: patterns that take nothing apart are twice as fast.
     match expr:
-        case Read() | Number() | Parameter():
+        case Read():
+            return () if expr.level is None else (expr.level,)
+        case Number() | Parameter():
             return ()
         case Binary():
             return (expr.left, expr.right)
@@ -84,18 +91,36 @@ def reads_of(expr: Expr) -> Iterator[Read]:
     return (node for node in walk(expr) if isinstance(node, Read))
 
 
+def bodies_of(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+    """Return the bodies that a statement holds, in text order."""
+    match statement:
+        case Assign():
+            return ()
+        case If(_, then, otherwise):
+            return (then, otherwise)
+        case While(_, body):
+            return (body,)
+        case _:
+            assert_never(statement)
+
+
+def head(statement: Statement) -> tuple[Expr, ...]:
+    """Return the expressions of a statement, without those of what it holds."""
+    match statement:
+        case Assign(_, value, _, level):
+            return (value,) if level is None else (level, value)
+        case If(condition) | While(condition):
+            return (condition,)
+        case _:
+            assert_never(statement)
+
+
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
-    """Yield every statement of a body in text order, an `If` before what it holds."""
+    """Yield every statement of a body in text order, one that holds others before those."""
     for statement in body:
         yield statement
-        match statement:
-            case Assign():
-                pass
-            case If(_, then, otherwise):
-                yield from statements(then)
-                yield from statements(otherwise)
-            case _:
-                assert_never(statement)
+        for inner in bodies_of(statement):
+            yield from statements(inner)
 
 
 def assignments(body: Iterable[Statement]) -> Iterator[Assign]:
@@ -106,13 +131,18 @@ def assignments(body: Iterable[Statement]) -> Iterator[Assign]:
 def expressions(body: Iterable[Statement]) -> Iterator[Expr]:
     """Yield every value and condition of a body in text order, nested ones included."""
     for statement in statements(body):
-        match statement:
-            case Assign(_, value):
-                yield value
-            case If(condition):
-                yield condition
-            case _:
-                assert_never(statement)
+        yield from head(statement)
+
+
+def irregular(body: Iterable[Statement]) -> frozenset[str]:
+    """Return the names that a body reads or assigns at levels that only a run knows."""
+    found: set[str] = set()
+    for statement in statements(body):
+        if isinstance(statement, Assign) and statement.level is not None:
+            found.add(statement.target)
+        for expr in head(statement):
+            found.update(read.name for read in reads_of(expr) if read.offset[2] == ANY_LEVEL)
+    return frozenset(found)
 
 
 def reads(body: Iterable[Statement]) -> Iterator[Read]:
@@ -131,7 +161,7 @@ def targets_of(body: Iterable[Statement]) -> tuple[str, ...]:
 
 
 def is_entangled(statement: Statement, temporaries: Set[str]) -> bool:
-    """Whether one `If` assigns a temporary and reads it at a horizontal offset.
+    """Whether one `If` or `While` assigns a temporary and reads it at a horizontal offset.
 
     Its statements then need each other's neighbours, so it cannot run as one statement.
     """
@@ -149,8 +179,10 @@ def _same(left: tuple[object, ...], right: tuple[object, ...]) -> bool:
 def _with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
     """Return the expression with other operands, as many as it has."""
     match expr:
-        case Number() | Read() | Parameter():
+        case Number() | Parameter():
             return expr
+        case Read():
+            return replace(expr, level=new[0]) if new else expr
         case Unary() | Cast():
             return replace(expr, operand=new[0])
         case Binary():
@@ -177,9 +209,15 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 def rewrite_statement(statement: Statement, change: Callable[[Expr], Expr]) -> Statement:
     """Return the statement with `change` applied to every expression node, operands first."""
     match statement:
-        case Assign(_, value):
+        case Assign(_, value, _, level):
             new = rewrite(value, change)
-            return statement if new is value else replace(statement, value=new)
+            at = None if level is None else rewrite(level, change)
+            same = new is value and at is level
+            return statement if same else replace(statement, value=new, level=at)
+        case While(condition, body):
+            test, inner = rewrite(condition, change), rewrite_body(body, change)
+            same = test is condition and inner is body
+            return statement if same else replace(statement, condition=test, body=inner)
         case If(condition, then, otherwise):
             new_condition = rewrite(condition, change)
             new_then = rewrite_body(then, change)

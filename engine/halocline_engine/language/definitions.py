@@ -14,13 +14,14 @@ from halocline_engine.language.syntax import (
     Broken,
     Function,
     Import,
+    Name,
     Section,
     Stencil,
     Step,
     Sweep,
     Term,
 )
-from halocline_engine.language.terms import Reader, not_yet
+from halocline_engine.language.terms import Reader
 
 __all__ = ["read_definition"]
 
@@ -159,6 +160,11 @@ def _stencil(
 
 def _sweep(node: ast.stmt, reader: Reader) -> Sweep:
     place = reader.place(node)
+    if isinstance(node, ast.AnnAssign):
+        # Forward, since temporaries over I and J are assigned level by level only.
+        everywhere = Apply("interval", (Name("...", place),), (), place)
+        section = Section(everywhere, read_steps([node], reader), place)
+        return Sweep(Name("FORWARD", place), (section,), place)
     if not isinstance(node, ast.With):
         message = "Only 'with computation(...)' blocks may stand in the body of a stencil."
         if isinstance(node, ast.Return):
@@ -167,9 +173,6 @@ def _sweep(node: ast.stmt, reader: Reader) -> Sweep:
         if isinstance(node, ast.Import | ast.ImportFrom):
             message = "A stencil imports names from '__externals__' only."
             hint = "Remove this import."
-        if isinstance(node, ast.AnnAssign):
-            hint = "Declare it where it is assigned first: 'name: type = value'."
-            raise not_yet(place, "temporaries that are declared before a computation", hint)
         raise fault(SyntaxRuleError, place, "computations", message, hint)
     calls = _calls(node, reader)
     if not calls or calls[0].function != "computation":

@@ -11,13 +11,14 @@ from halocline_engine.language.syntax import (
     Area,
     Branch,
     Demand,
+    Loop,
     Region,
     Side,
     Step,
     Store,
     Term,
 )
-from halocline_engine.language.terms import Reader, not_yet
+from halocline_engine.language.terms import Reader
 
 __all__ = ["is_docstring", "is_ignored", "read_region", "read_steps", "with_names"]
 
@@ -91,8 +92,12 @@ def _step(node: ast.stmt, reader: Reader) -> Step:
             return _expression(value, place, reader)
         case ast.With():
             return _region(node, reader)
-        case ast.While():
-            raise not_yet(place, "'while'", "Write the steps out, with 'if' around them.")
+        case ast.While(test, body, orelse):
+            if orelse:
+                message = "A 'while' has no 'else'."
+                hint = "Move what stands in it behind the loop."
+                raise fault(SyntaxRuleError, reader.place(orelse[0]), "loops", message, hint)
+            return Loop(reader.term(test), read_steps(body, reader), place)
         case _:
             thing, hint = _OTHERS.get(
                 type(node),

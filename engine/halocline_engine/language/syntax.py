@@ -42,6 +42,7 @@ __all__ = [
     "Apply",
     "Area",
     "Argument",
+    "At",
     "Binding",
     "Branch",
     "Broken",
@@ -55,6 +56,7 @@ __all__ = [
     "Inside",
     "Keyword",
     "Literal",
+    "Loop",
     "Name",
     "Pack",
     "Prefix",
@@ -144,6 +146,16 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class At:
+    """`base.at(K=level, ddim=[data])`: a field at a level that counts from the domain's first."""
+
+    base: Term
+    level: Term
+    data: tuple[Term, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Keyword:
     """`name=value` in a call."""
 
@@ -180,7 +192,7 @@ class Inside:
 
 
 Term: TypeAlias = (
-    Literal | Text | Name | Subscript | Pack | Prefix | Infix | Choice | Apply | Inside
+    Literal | Text | Name | Subscript | Pack | Prefix | Infix | Choice | Apply | Inside | At
 )
 
 
@@ -202,6 +214,15 @@ class Branch:
     condition: Term
     then: tuple[Step, ...]
     otherwise: tuple[Step, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`while condition: body`."""
+
+    condition: Term
+    body: tuple[Step, ...]
     place: Place
 
 
@@ -241,7 +262,7 @@ class Region:
     place: Place
 
 
-Step: TypeAlias = Store | Branch | Demand | Region
+Step: TypeAlias = Store | Branch | Loop | Demand | Region
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from halocline_engine.errors import LimitError, SyntaxRuleError
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Apply,
+    At,
     Choice,
     Infix,
     Keyword,
@@ -78,8 +79,7 @@ _THINGS: Mapping[type[ast.expr], str] = {
 }
 
 _FEATURES = {
-    "at": ("absolute levels 'field.at(K=...)'", "Read a constant offset 'field[0, 0, n]'."),
-    "A": ("data dimensions '.A[...]'", "Pass each component as a field of its own."),
+    "A": ("'.A' behind an offset", "Write 'q[0, 0, 0][n]'."),
     "T": ("matrices '.T'", "Pass each component as a field of its own."),
 }
 
@@ -131,10 +131,24 @@ class Reader:
                 return Choice(self.term(condition), self.term(then), self.term(otherwise), place)
             case ast.Subscript(base, index):
                 return Subscript(self.term(base), self._indices(index), self.place(node))
+            case ast.Call(func=ast.Attribute(value=base, attr="at")):
+                return self._level(node, base)
             case ast.Call():
                 return self.call(node)
             case _:
                 raise self._no_expression(node)
+
+    def _level(self, node: ast.Call, base: ast.expr) -> At:
+        """Return what `q.at(K=level, ddim=[n])` says."""
+        place, given = self.place(node), {one.arg: one.value for one in node.keywords}
+        level = given.pop("K", None)
+        data = given.pop("ddim", None)
+        if node.args or given or level is None or not isinstance(base, ast.Name):
+            message = "'at' takes the level of a field by the name 'K'."
+            raise fault(SyntaxRuleError, place, "levels", message, "Write 'q.at(K=0)'.")
+        items = data.elts if isinstance(data, ast.List | ast.Tuple) else [data] if data else []
+        indices = tuple(self.term(item) for item in items)
+        return At(self.term(base), self.term(level), indices, place)
 
     def dotted(self, node: ast.expr) -> str:
         """Return a name like `q` or `grid.DX`, with imported names spelled out."""
@@ -161,8 +175,6 @@ class Reader:
     def call(self, node: ast.Call) -> Apply:
         """Return a call of something by its name."""
         place = self.place(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "at":
-            raise not_yet(self.place(node.func), *_FEATURES["at"])
         if not isinstance(node.func, ast.Name | ast.Attribute):
             message = "Only a name can be called."
             hint = "Write '*' for a product."

@@ -71,7 +71,7 @@ class _Masks:
 
 def _split(statement: Statement, masks: _Masks) -> Iterator[Statement]:
     """Yield the statement, or what it is split into."""
-    if isinstance(statement, Assign) or not is_entangled(statement, masks.temporaries):
+    if not isinstance(statement, If) or not is_entangled(statement, masks.temporaries):
         yield statement
         return
     test = statement.condition
@@ -87,7 +87,7 @@ def _split(statement: Statement, masks: _Masks) -> Iterator[Statement]:
 
 def _under(test: Expr, statement: Statement, masks: _Masks) -> Iterator[Statement]:
     """Yield the statement under a test that is kept, split again where it must be."""
-    if isinstance(statement, Assign) or not is_entangled(statement, masks.temporaries):
+    if not isinstance(statement, If) or not is_entangled(statement, masks.temporaries):
         yield If(test, (statement,), (), statement.location)
         return
     inner = _store(statement.condition, statement.location, masks)

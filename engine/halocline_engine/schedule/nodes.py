@@ -12,8 +12,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from halocline_engine.ir.extent import Facts, Horizontal
-from halocline_engine.ir.nodes import Interval, Program, Statement, Temporary
+from halocline_engine.ir.nodes import Interval, Program, Statement, Temporary, While
 from halocline_engine.ir.types import DType, Order
+from halocline_engine.ir.walk import irregular, statements
 from halocline_engine.schedule.traversal.walks import AS_FITS, Walk
 
 __all__ = [
@@ -55,6 +56,23 @@ class Kernel:
     extent: Horizontal
     sections: tuple[Section, ...]
     registers: tuple[Temporary, ...]
+
+    @property
+    def irregular(self) -> frozenset[str]:
+        """The names that it reads or assigns at levels that only a run knows."""
+        return frozenset(name for section in self.sections for name in irregular(section.body))
+
+    @property
+    def is_general(self) -> bool:
+        """Whether it has loops of its own, or levels that only a run knows.
+
+        Such a kernel goes point by point, or column by column, in the order of the text.
+        """
+        return bool(self.irregular) or any(
+            isinstance(statement, While)
+            for section in self.sections
+            for statement in statements(section.body)
+        )
 
 
 @dataclass(frozen=True, slots=True)

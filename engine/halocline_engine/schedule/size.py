@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from halocline_engine.errors import CapacityError
-from halocline_engine.ir.nodes import If
+from halocline_engine.ir.nodes import Assign
 from halocline_engine.ir.walk import accesses_of, expressions, statements, targets_of, walk
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.storage.temporaries import kernels_of
@@ -46,7 +46,7 @@ def size_of(schedule: Schedule) -> Size:
     bodies = [section.body for kernel in kernels for section in kernel.sections]
     found = [statement for body in bodies for statement in statements(body)]
     nodes = sum(1 for body in bodies for value in expressions(body) for _ in walk(value))
-    branches = sum(isinstance(statement, If) for statement in found)
+    branches = sum(not isinstance(statement, Assign) for statement in found)
     terms = nodes + len(found) - branches
     return Size(terms, branches, len(bodies), sum(_fields(kernel) for kernel in kernels))
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from halocline_engine.backends.cpu.caches import Caches
+from halocline_engine.ir.nodes import ANY_LEVEL
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Kernel, Schedule
@@ -150,7 +151,8 @@ def _offsets(kernel: Kernel, schedule: Schedule) -> _Seen:
         ):
             if name in stored:
                 size, axes = stored[name]
-                at = (i if Axis.I in axes else 0, j if Axis.J in axes else 0, k)
+                up = 0 if k == ANY_LEVEL else k
+                at = (i if Axis.I in axes else 0, j if Axis.J in axes else 0, up)
                 found.setdefault((name, size), []).append(at if Axis.K in axes else (*at[:2], 0))
     return found
 

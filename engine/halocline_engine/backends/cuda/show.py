@@ -13,6 +13,7 @@ from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.model.entries import Entry, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.ir.nodes import ANY_LEVEL
 from halocline_engine.ir.walk import accesses_of
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.traversal.column_model import Reads
@@ -74,7 +75,12 @@ def _rows(entry: Entry) -> Scene | None:
 
 def _away(entry: Entry) -> list[tuple[int, int]]:
     """Return how far a kernel reads before and behind a point, along I, J and K."""
-    places = [at for section in entry.kernel.sections for _, at in accesses_of(section.body)]
+    places = [
+        at
+        for section in entry.kernel.sections
+        for _, at in accesses_of(section.body)
+        if at[2] != ANY_LEVEL
+    ]
     return [
         (max(0, -min(along, default=0)), max(0, max(along, default=0)))
         for along in ([at[axis] for at in places] for axis in range(3))

@@ -12,9 +12,18 @@ import numpy as np
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import HostArray, Value
 from halocline_engine.backends.host import HostExecutable
-from halocline_engine.backends.reference.values import prepare
+from halocline_engine.backends.reference.values import Prepared, prepare
 from halocline_engine.ir.extent import CENTRE, Facts, Horizontal
-from halocline_engine.ir.nodes import Assign, Block, Expr, If, Program, Read, Statement
+from halocline_engine.ir.nodes import (
+    Assign,
+    Block,
+    Expr,
+    If,
+    Program,
+    Read,
+    Statement,
+    While,
+)
 from halocline_engine.ir.types import Axis, Order
 
 __all__ = ["ReferenceExecutable"]
@@ -113,6 +122,31 @@ class _Store:
         )
         return self.array[index]
 
+    def column(self, box: _Box, offset: tuple[int, int, int] = (0, 0, 0)) -> HostArray:
+        """Return the view of a box moved by an offset along I and J, with all levels there are."""
+        first = -self.origin[2]
+        levels = (first, first + self.array.shape[2])
+        return self.at((box[0], box[1], levels), offset)
+
+
+def _looked_up(store: _Store, node: Read, level: Prepared, box: _Box) -> Prepared:
+    """Return what gives the values of an array at levels that an expression gives."""
+    i, j, _ = node.offset
+    column, shape = store.column(box, (i, j, 0)), _shape(box)
+    whole = np.broadcast_to(column, (*shape[:2], column.shape[2]))
+
+    def found() -> HostArray:
+        places = np.broadcast_to(level() + store.origin[2], shape)
+        return np.take_along_axis(whole, places, axis=2)
+
+    return found
+
+
+def _shape(box: _Box) -> tuple[int, int, int]:
+    """Return how many points a box has along I, J and K."""
+    (i0, i1), (j0, j1), (k0, k1) = box
+    return i1 - i0, j1 - j0, k1 - k0
+
 
 def _nothing() -> None:
     """Run a program on no points."""
@@ -161,11 +195,15 @@ class _Machine:
     def statement(self, statement: Statement, extent: Horizontal, levels: tuple[int, int]) -> _Act:
         """Return one statement on some levels."""
         match statement:
-            case Assign(target, value):
+            case Assign(target, value, _, level):
+                if level is not None:
+                    return self.scatter(target, level, value, extent, levels)
                 return self.assign(target, value, extent, levels)
+            case While(condition, body):
+                return self.turns(condition, body, extent, levels)
             case If(condition, then, otherwise):
                 box = self.box(extent, levels)
-                shape = tuple(high - low for low, high in box)
+                shape = _shape(box)
                 test = self.value(condition, box)
                 yes = [self.statement(inner, extent, levels) for inner in then]
                 no = [self.statement(inner, extent, levels) for inner in otherwise]
@@ -195,6 +233,45 @@ class _Machine:
 
         return act
 
+    def scatter(
+        self, target: str, level: Expr, value: Expr, extent: Horizontal, levels: tuple[int, int]
+    ) -> _Act:
+        """Return an assignment at levels that an expression gives, on one level."""
+        where = extent if target in self.temporaries else CENTRE
+        box = self.box(where, levels)
+        store, shape = self.stores[target], _shape(box)
+        at, found = self.value(level, box), self.value(value, box)
+        whole = store.column(box)
+
+        def act(mask: HostArray | None) -> None:
+            chosen = np.True_ if mask is None else _crop(mask, extent, where)
+            i, j, k = np.nonzero(np.broadcast_to(chosen, shape))
+            places = np.broadcast_to(at(), shape)[i, j, k] + store.origin[2]
+            whole[i, j, places] = np.broadcast_to(found(), shape)[i, j, k]
+
+        return act
+
+    def turns(
+        self,
+        condition: Expr,
+        body: tuple[Statement, ...],
+        extent: Horizontal,
+        levels: tuple[int, int],
+    ) -> _Act:
+        """Return a `While` on some levels."""
+        box = self.box(extent, levels)
+        shape, test = _shape(box), self.value(condition, box)
+        acts = [self.statement(inner, extent, levels) for inner in body]
+
+        def act(mask: HostArray | None) -> None:
+            active = np.broadcast_to(test(), shape) & (np.True_ if mask is None else mask)
+            while active.any():
+                for each in acts:
+                    each(active)
+                active = active & test()
+
+        return act
+
     def box(self, extent: Horizontal, levels: tuple[int, int]) -> _Box:
         """Return the domain widened by an extent, on some levels."""
         (i_low, i_high), (j_low, j_high) = extent
@@ -204,8 +281,12 @@ class _Machine:
     def value(self, expr: Expr, box: _Box) -> Callable[[], HostArray]:
         """Return what gives the value of an expression on a box, broadcastable to it."""
 
-        def read(node: Read) -> HostArray:
-            return self.stores[node.name].at(box, node.offset)
+        def read(node: Read) -> Prepared:
+            store = self.stores[node.name]
+            if node.level is not None:
+                return _looked_up(store, node, self.value(node.level, box), box)
+            view = store.at(box, node.offset)
+            return lambda: view
 
         return prepare(expr, read, self.scalars)
 

@@ -28,10 +28,10 @@ from halocline_engine.ir.types import DType
 
 __all__ = ["Prepared", "Reader", "evaluate", "prepare"]
 
-#: Gives the values of a read on the box at hand, broadcastable to its shape.
-Reader: TypeAlias = Callable[[Read], HostArray]
 #: Gives a value for what the arrays hold now.
 Prepared: TypeAlias = Callable[[], HostArray]
+#: Gives what gives the values of a read on the box at hand, broadcastable to its shape.
+Reader: TypeAlias = Callable[[Read], Prepared]
 
 _BINARY: Mapping[str, Callable[[Any, Any], HostArray]] = {
     "+": np.add,
@@ -61,7 +61,7 @@ def evaluate(expr: Expr, read: Reader, scalars: Mapping[str, Value]) -> HostArra
 def prepare(expr: Expr, read: Reader, scalars: Mapping[str, Value]) -> Prepared:
     """Return what gives the value of an expression, for what the arrays hold when it is called.
 
-    `read` is asked once for each read, for the view that is looked at each time.
+    `read` is asked once for each read, for what is looked at each time.
     """
     match expr:
         case Number(dtype, value):
@@ -69,7 +69,7 @@ def prepare(expr: Expr, read: Reader, scalars: Mapping[str, Value]) -> Prepared:
         case Parameter(name, dtype):
             return _constant(np.asarray(scalars[name], dtype.value))
         case Read():
-            return _constant(read(expr))
+            return read(expr)
         case Unary(operator, operand):
             function = np.negative if operator == "-" else np.logical_not
             a = prepare(operand, read, scalars)

@@ -15,7 +15,7 @@ from halocline_engine.datasets.names import check_written
 from halocline_engine.datasets.variables import check_distinct
 from halocline_engine.errors import AxisError, FieldError
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.nodes import Field, If, Program
+from halocline_engine.ir.nodes import Assign, Field, Program
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import assignments, program_bodies, reads
 
@@ -127,7 +127,7 @@ def match_fields(
             "Expected at least one field that is a variable of the dataset, got none.",
             hint=near(used[0].name if used else "", _names(dataset)),
         )
-    dims = find_axes(dataset, sources, _used_axes(used), _needed_axes(used, facts), axes)
+    dims = find_axes(dataset, sources, _used_axes(used), _needed_axes(program, used, facts), axes)
     grid = _grid(dataset, sources, dims)
     _check_levels(facts, grid)
     uses: dict[str, FieldUse] = {}
@@ -210,7 +210,8 @@ def _complete(program: Program, name: str) -> bool:
             for item in block.body:
                 if any(read.name == name for read in reads((item,))):
                     return False
-                if whole and not isinstance(item, If) and item.target == name:
+                at_point = isinstance(item, Assign) and (item.target, item.level) == (name, None)
+                if whole and at_point:
                     return True
     return False
 
@@ -219,14 +220,15 @@ def _used_axes(used: Sequence[Field]) -> list[Axis]:
     return [axis for axis in _AXES if any(axis in field.axes for field in used)]
 
 
-def _needed_axes(used: Sequence[Field], facts: Facts) -> list[Axis]:
+def _needed_axes(program: Program, used: Sequence[Field], facts: Facts) -> list[Axis]:
     """Return the axes along which neighbours are read, and K where several levels are needed."""
     needed: list[Axis] = []
     for at, axis in enumerate(_AXES):
         extents = [facts.fields[field.name][at] for field in used]
         if any(low < 0 or high > 0 for low, high in extents):
             needed.append(axis)
-    if facts.min_levels > 1 and Axis.K not in needed:
+    several = facts.min_levels > 1 or bool(program.limits)
+    if several and Axis.K not in needed:
         needed.append(Axis.K)
     return needed
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
 
 from halocline_engine.errors import NameRuleError, TypeRuleError
 from halocline_engine.ir.lower.naming.fold import CASTS
@@ -21,9 +24,8 @@ from halocline_engine.language.syntax import (
     Term,
     Text,
 )
-from halocline_engine.language.terms import not_yet
 
-__all__ = ["FieldType", "TableType", "read_type"]
+__all__ = ["FieldType", "LookupType", "TableType", "Type", "read_type"]
 
 _AXES: Mapping[str, tuple[Axis, ...]] = {
     "".join(axes): axes
@@ -38,18 +40,29 @@ _AXES: Mapping[str, tuple[Axis, ...]] = {
     )
 }
 
+#: What an annotation means.
+Type: TypeAlias = "FieldType | TableType | LookupType | DType"
+
 #: The most neighbours that a point may have.
 _SLOTS = 32
-_DATA = "Pass each component as a field of its own."
 _FORM = "Write 'Field[np.float64]', 'Field[IJ, np.float64]' or a scalar type like 'float'."
 
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """An array type: its element type and its axes."""
+    """An array type: its element type, its axes, and the shape of what it has at a point."""
 
     dtype: DType
     axes: tuple[Axis, ...]
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LookupType:
+    """The type of a `GlobalTable`: an array of a shape that has nothing to do with the domain."""
+
+    dtype: DType
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +73,7 @@ class TableType:
     slots: int
 
 
-def read_type(
-    term: Term, names: Names, *, temporary: bool = False
-) -> FieldType | TableType | DType:
+def read_type(term: Term, names: Names, *, temporary: bool = False) -> Type:
     """Return the type that an annotation means.
 
     `int` and `float` have 64 bits, but for a temporary the precision of literals.
@@ -70,9 +81,7 @@ def read_type(
     return _read(term, names, (), temporary)
 
 
-def _read(
-    term: Term, names: Names, trail: tuple[str, ...], temporary: bool
-) -> FieldType | TableType | DType:
+def _read(term: Term, names: Names, trail: tuple[str, ...], temporary: bool) -> Type:
     match term:
         case Name(name) | Text(name):
             return _named(name, term, names, trail, temporary)
@@ -80,8 +89,12 @@ def _read(
             return _field(indices, term, names, trail, temporary)
         case Subscript(Name("Table"), indices):
             return _table(indices, term, names, trail)
+        case Subscript(Name("GlobalTable"), (_, Pack()) as items):
+            return LookupType(*_data(items, term, names, trail, temporary))
         case Subscript(Name("GlobalTable")):
-            raise not_yet(term.place, "tables 'GlobalTable[...]'", _DATA)
+            message = "A 'GlobalTable' needs the type of its elements and its shape."
+            hint = "Write 'GlobalTable[(np.float64, (100,))]'."
+            raise fault(TypeRuleError, term.place, "types", message, hint)
         case Subscript(Name(name)):
             message = f"The type '{name}[...]' is unknown."
             hint = nearest(name, ["Field", "Table"]) or _FORM
@@ -92,7 +105,7 @@ def _read(
 
 def _named(
     name: str, term: Name | Text, names: Names, trail: tuple[str, ...], temporary: bool
-) -> FieldType | TableType | DType:
+) -> Type:
     given = names.dtypes.get(name)
     if given is not None:
         return given
@@ -131,7 +144,10 @@ def _field(
     match indices:
         case (Name(name), element) if name in _AXES:
             axes = _AXES[name]
-        case (element,) | (_, Pack() as element):
+        case (_, Pack()):
+            kind, shape = _data(indices, term, names, trail, temporary)
+            return FieldType(kind, axes, shape)
+        case (element,):
             pass
         case (first, *_):
             message = "The first part of 'Field[..., ...]' must be axes."
@@ -140,12 +156,38 @@ def _field(
         case _:
             raise fault(TypeRuleError, term.place, "types", "A field needs a type.", _FORM)
     if isinstance(element, Pack):
-        raise not_yet(term.place, "data dimensions 'Field[(dtype, (n,))]'", _DATA)
+        kind, shape = _data(element.items, term, names, trail, temporary)
+        return FieldType(kind, axes, shape)
     dtype = _read(element, names, trail, temporary)
     if not isinstance(dtype, DType):
         message = "The elements of a field are numbers, but got a field."
         raise fault(TypeRuleError, element.place, "types", message, _FORM)
     return FieldType(dtype, axes)
+
+
+def _data(
+    items: tuple[Term, ...],
+    term: Subscript,
+    names: Names,
+    trail: tuple[str, ...],
+    temporary: bool,
+) -> tuple[DType, tuple[int, ...]]:
+    """Return what `(np.float64, (3,))` means: a type and a shape."""
+    form = "Write a type and a shape: 'Field[(np.float64, (3,))]'."
+    match items:
+        case (element, Pack(sizes)):
+            pass
+        case (element, size):
+            sizes = (size,)
+        case _:
+            message = "Data dimensions need the type of an element and a shape."
+            raise fault(TypeRuleError, term.place, "types", message, form)
+    dtype = _read(element, names, trail, temporary)
+    shape = tuple(_whole(size, names) or 0 for size in sizes)
+    if not isinstance(dtype, DType) or not shape or min(shape) < 1:
+        message = "Data dimensions need a type of numbers, and sizes that are whole numbers."
+        raise fault(TypeRuleError, term.place, "types", message, form)
+    return dtype, shape
 
 
 def _table(
@@ -175,9 +217,10 @@ def _whole(term: Term, names: Names) -> int | None:
     match term:
         case Literal(int() as value) if not isinstance(value, bool):
             return value
-        case Name(name):
-            found = names.definitions.get(name)
-            bound = found.term if isinstance(found, Binding) else None
-            return _whole(bound, names) if isinstance(bound, Literal) else None
-        case _:
+        case Literal() | Text() | Pack():
             return None
+        case _:
+            found = names.folded(term)
+            if isinstance(found, bool | np.bool_) or int(cast("int", found)) != found:
+                return None
+            return int(cast("int", found))

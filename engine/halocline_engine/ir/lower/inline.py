@@ -34,6 +34,7 @@ from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Apply,
     Argument,
+    At,
     Branch,
     Choice,
     Demand,
@@ -42,6 +43,7 @@ from halocline_engine.language.syntax import (
     Inside,
     Keyword,
     Literal,
+    Loop,
     Name,
     Pack,
     Prefix,
@@ -110,10 +112,18 @@ class Inliner:
                 inner = self.body(then, scope), self.body(otherwise, scope)
                 self._depth -= 1
                 self._append(Branch(mask, *inner, place), out)
-            case Region(areas, body):
+            case Loop(condition, body, place):
+                mask = self._term(condition, scope, None)
+                self._depth += 1
+                if self._depth > self._limits.depth:
+                    raise _too_much("nested loops", self._limits.depth, place)
+                inside_loop = self.body(body, scope)
+                self._depth -= 1
+                self._append(Loop(mask, inside_loop, place), out)
+            case Region(areas, held):
                 for area in areas:
                     condition = inside(area, partial(self.constant, scope=scope))
-                    self._step(Branch(condition, body, (), step.place), scope, out)
+                    self._step(Branch(condition, held, (), step.place), scope, out)
             case _:
                 assert_never(step)
 
@@ -222,6 +232,10 @@ class Inliner:
                 return Pack(tuple(self._term(item, scope, None) for item in items), place)
             case Apply():
                 return self._apply(term, scope, out)
+            case At(base, level, data, place):
+                name = self._term(base, scope, out)
+                indices = tuple(self._term(index, scope, None) for index in data)
+                return At(name, self._term(level, scope, out), indices, place)
             case _:
                 assert_never(term)
 
@@ -229,10 +243,13 @@ class Inliner:
         name, place = term.name, term.place
         head, *rest = name.split(".")
         if head in scope.renames:
+            renamed = replace(scope.renames[head], place=place)
+            if rest == ["A"]:
+                return Subscript(renamed, (), place)
             if rest:
-                hint = "Pass each component as a field of its own."
-                raise not_yet(place, f"data dimensions and attributes like '.{rest[0]}'", hint)
-            return replace(scope.renames[head], place=place)
+                hint = "Write 'q.A[n]' for a component."
+                raise not_yet(place, f"attributes of fields like '.{rest[0]}'", hint)
+            return renamed
         found = self._names.constant(name, scope.imports, place)
         if isinstance(found, Level):
             message = f"The external '{name}' is an axis index, which has no value here."

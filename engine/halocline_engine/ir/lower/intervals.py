@@ -15,8 +15,7 @@ from halocline_engine.ir.lower.naming.scope import Scope
 from halocline_engine.ir.nodes import Bound, Interval
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import Apply, Name, Subscript, Term
-from halocline_engine.language.terms import not_yet
+from halocline_engine.language.syntax import Apply, Infix, Literal, Name, Subscript, Term
 
 __all__ = ["check_order", "read_interval"]
 
@@ -24,11 +23,32 @@ _END = Bound(True, 0)
 _FORMS = "Write 'interval(...)', 'interval(start, end)' or 'interval(level)'."
 
 
-def read_interval(call: Apply, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Interval:
-    """Return the levels of `interval(...)`; `own` are the names of the stencil's arguments."""
+def read_interval(
+    call: Apply, inliner: Inliner, scope: Scope, own: Sequence[str]
+) -> tuple[Interval, Term | None]:
+    """Return the levels of `interval(...)`; `own` are the names of the stencil's arguments.
+
+    Where an argument is a bound, the levels are those up to the end of the domain on that side, and
+    the condition that levels must meet as well comes with them.
+    """
     terms = _terms(call)
     if terms is None:
-        return Interval(Bound(False, 0), _END)
+        return Interval(Bound(False, 0), _END), None
+    known, tests = list(terms), list[Term]()
+    for number, term in enumerate(terms if len(terms) == 2 else ()):
+        if _is_of(term, own):
+            known[number] = Literal(0, term.place) if number == 0 else Name("None", term.place)
+            level = Name("K", term.place)
+            tests.append(Infix("<" if number else ">=", level, term, term.place))
+    test = tests[0] if len(tests) == 1 else None
+    if len(tests) > 1:
+        test = Infix("and", tests[0], tests[1], call.place)
+    return _constant_interval(call, known, inliner, scope, own), test
+
+
+def _constant_interval(
+    call: Apply, terms: Sequence[Term], inliner: Inliner, scope: Scope, own: Sequence[str]
+) -> Interval:
     first, *rest = (_value(term, inliner, scope, own) for term in terms)
     if first is None:
         message = "An interval must have a first level, but got None."
@@ -91,15 +111,21 @@ def _terms(call: Apply) -> tuple[Term, ...] | None:
 
 
 def _value(term: Term, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Value | Level | None:
-    base = term.base if isinstance(term, Subscript) else term
-    if isinstance(base, Name) and base.name in own:
-        hint = "Give the bound as an external: 'from __externals__ import k0'."
-        raise not_yet(term.place, f"interval bounds at run time, like '{base.name}'", hint)
+    if _is_of(term, own):
+        message = "A level that only a run knows cannot be the only one of an interval."
+        hint = "Write its two bounds: 'interval(n, n + 1)' has to be 'if K == n:'."
+        raise fault(SyntaxRuleError, term.place, "intervals", message, hint)
     if isinstance(term, Subscript):
         message = "An axis index cannot be written in an interval."
         hint = "Write its level: 'K[1]' is 1, 'K[-1]' is -1; or give it as an external."
         raise fault(SyntaxRuleError, term.place, "intervals", message, hint)
     return inliner.constant(term, scope)
+
+
+def _is_of(term: Term, own: Sequence[str]) -> bool:
+    """Whether a bound is an argument of the stencil."""
+    base = term.base if isinstance(term, Subscript) else term
+    return isinstance(base, Name) and base.name in own
 
 
 def _bound(value: Value | Level | None, place: Place) -> Bound:

@@ -11,18 +11,18 @@ from halocline_engine.errors import (
     ProgramError,
     SyntaxRuleError,
 )
-from halocline_engine.ir.lower.body import Body
+from halocline_engine.ir.lower.elements.tables import check_gathers
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.intervals import check_order, read_interval
 from halocline_engine.ir.lower.naming.names import Names, make_names, nearest
 from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
-from halocline_engine.ir.lower.symbols import Symbols, check_count, make_symbols
-from halocline_engine.ir.lower.tables import check_gathers
+from halocline_engine.ir.lower.statements.body import Body
+from halocline_engine.ir.lower.symbols import LOOPS, Symbols, check_count, make_symbols
 from halocline_engine.ir.lower.terms import Terms
 from halocline_engine.ir.nodes import Block, Computation, Field, Program, Scratch, Temporary
 from halocline_engine.ir.types import Order
 from halocline_engine.language.source import START, fault, locate
-from halocline_engine.language.syntax import Broken, Function, Name, Stencil, Sweep, Syntax
+from halocline_engine.language.syntax import Branch, Broken, Function, Name, Stencil, Sweep, Syntax
 
 __all__ = ["lower"]
 
@@ -101,19 +101,28 @@ def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
     for gather in gathers:
         kind = symbols.fields[gather.field]
         fields.append(Field(gather.name, kind.dtype, kind.axes, read=True, written=False))
-    if gathers:
-        check_count(len(fields), stencil, syntax.limits)
+    check_count(len(fields), stencil, syntax.limits)
+    scratch = [Scratch(name) for name in sorted(symbols.scratch)]
+    if symbols.loops:
+        scratch.append(Scratch(LOOPS, tuple(symbols.loops)))
     return Program(
         stencil.name,
         tuple(argument.name for argument in stencil.arguments),
         tuple(fields),
         tuple(symbols.scalars.values()),
-        tuple(Temporary(each, dtype) for each, dtype in symbols.temporaries.items()),
+        tuple(
+            Temporary(each, dtype)
+            for each, dtype in symbols.temporaries.items()
+            if each not in symbols.components
+        ),
         computations,
         tuple(symbols.tables.values()),
         gathers,
         tuple(symbols.positions.values()),
-        tuple(Scratch(name) for name in sorted(symbols.scratch)),
+        tuple(scratch),
+        tuple(symbols.level_limits.values()),
+        tuple(one for one in symbols.components.values() if one.name not in symbols.temporaries),
+        tuple(symbols.lookups.values()),
     )
 
 
@@ -122,15 +131,20 @@ def _computation(
 ) -> Computation:
     order = _order(sweep)
     own = (*symbols.fields, *symbols.scalars)
-    intervals = [
-        (read_interval(section.interval, inliner, scope, own), section.place)
-        for section in sweep.sections
+    found = [read_interval(section.interval, inliner, scope, own) for section in sweep.sections]
+    fixed = [
+        (interval, section.place)
+        for section, (interval, test) in zip(sweep.sections, found, strict=True)
+        if test is None
     ]
-    check_order(intervals, order)
+    check_order(fixed, order)
     blocks: list[Block] = []
-    for section, (interval, _) in zip(sweep.sections, intervals, strict=True):
+    for section, (interval, test) in zip(sweep.sections, found, strict=True):
         body = Body(Terms(names, symbols, interval), order)
-        blocks.append(Block(interval, body.statements(inliner.body(section.body, scope))))
+        steps = section.body
+        if test is not None:
+            steps = (Branch(test, section.body, (), section.place),)
+        blocks.append(Block(interval, body.statements(inliner.body(steps, scope))))
     return Computation(order, tuple(blocks))
 
 

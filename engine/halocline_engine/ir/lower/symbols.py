@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from halocline_engine.errors import LimitError, TypeRuleError
-from halocline_engine.ir.lower.annotations import FieldType, TableType, read_type
+from halocline_engine.ir.lower.annotations import FieldType, LookupType, TableType, read_type
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.naming.names import Level, Names
 from halocline_engine.ir.lower.naming.scope import Scope
 from halocline_engine.ir.lower.types import number
-from halocline_engine.ir.nodes import Gather, Interval, Position, Scalar, Table
+from halocline_engine.ir.nodes import (
+    Components,
+    Gather,
+    Interval,
+    Limit,
+    Location,
+    Lookup,
+    Position,
+    Scalar,
+    Table,
+)
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import Argument, Name, Stencil
 
-__all__ = ["Symbols", "check_count", "make_symbols"]
+__all__ = ["LOOPS", "Symbols", "check_count", "make_symbols"]
 
 
 @dataclass(slots=True)
@@ -27,7 +38,8 @@ class Symbols:
 
     `gathers` are fields that are made of others by a table, with where they are first read;
     `positions` are fields over an axis that hold indices along it, `scratch` temporaries over I and
-    J; `shifted` is the first read at a horizontal offset.
+    J; `shifted` is the first read at a horizontal offset. `components` are the arrays with data
+    dimensions, temporaries among them; `loops` the places of those that may not end.
     """
 
     fields: dict[str, FieldType]
@@ -43,6 +55,35 @@ class Symbols:
     scratch: set[str] = field(default_factory=set[str])
     positions: dict[str, Position] = field(default_factory=dict[str, Position])
     shifted: Place | None = None
+    components: dict[str, Components] = field(default_factory=dict[str, Components])
+    lookups: dict[str, Lookup] = field(default_factory=dict[str, Lookup])
+    level_limits: dict[str, Limit] = field(default_factory=dict[str, Limit])
+    loops: list[Location] = field(default_factory=list[Location])
+
+    def component(self, name: str, number: int) -> str:
+        """Return the field, or the temporary, that is one component of an array."""
+        whole = self.components[name]
+        part = whole.field(number)
+        if name in self.temporaries:
+            self.temporaries.setdefault(part, whole.dtype)
+        else:
+            self.fields.setdefault(part, FieldType(whole.dtype, whole.axes))
+        return part
+
+    def limit(self, name: str, *, last: bool) -> str:
+        """Return the scalar of the first or the last level that an array has."""
+        of = name if name in self.fields else None
+        scalar = f".{'last' if last else 'first'}{'' if of is None else f'.{of}'}"
+        self.level_limits.setdefault(scalar, Limit(scalar, of, last))
+        self.scalars.setdefault(scalar, Scalar(scalar, DType.INT64))
+        return scalar
+
+    def endless(self, place: Location) -> tuple[str, int]:
+        """Return the field that says which loop did not end, and the number of a new one."""
+        self.loops.append(place)
+        self.fields[LOOPS] = FieldType(DType.INT16, (Axis.I, Axis.J, Axis.K))
+        self.written.add(LOOPS)
+        return LOOPS, len(self.loops)
 
     def position(self, axis: Axis, span: Interval | None = None) -> str:
         """Return the field of the index along an axis, or of whether it is in a span.
@@ -57,6 +98,10 @@ class Symbols:
         return name
 
 
+#: The field that says which loop did not end.
+LOOPS = ".loops"
+
+
 def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limits) -> Symbols:
     """Return the symbols of a stencil's arguments."""
     symbols = Symbols({}, {}, limits)
@@ -66,8 +111,17 @@ def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limit
             hint = "Write 'q: Field[np.float64]' for a field or 'c: float' for a scalar."
             raise fault(TypeRuleError, argument.place, "parameters", message, hint)
         kind = read_type(argument.annotation, names)
-        if isinstance(kind, FieldType):
+        if isinstance(kind, FieldType) and kind.shape:
+            symbols.components[argument.name] = Components(
+                argument.name, kind.dtype, kind.axes, _checked(kind.shape, argument, limits)
+            )
+            _check_field_default(argument)
+        elif isinstance(kind, FieldType):
             symbols.fields[argument.name] = kind
+            _check_field_default(argument)
+        elif isinstance(kind, LookupType):
+            symbols.fields[argument.name] = FieldType(kind.dtype, (Axis.K,))
+            symbols.lookups[argument.name] = Lookup(argument.name, kind.shape)
             _check_field_default(argument)
         elif isinstance(kind, TableType):
             table = Table(argument.name, kind.dtype, kind.slots)
@@ -78,6 +132,19 @@ def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limit
             symbols.scalars[argument.name] = _scalar(argument, kind, inliner)
     check_count(len(symbols.fields), stencil, limits)
     return symbols
+
+
+def _checked(shape: tuple[int, ...], argument: Argument, limits: Limits) -> tuple[int, ...]:
+    """Return a shape of data dimensions that has not too many numbers."""
+    numbers = math.prod(shape)
+    if numbers > limits.components:
+        message = (
+            f"'{argument.name}' has {numbers} numbers at each point, but at most"
+            f" {limits.components} are allowed."
+        )
+        hint = "Split it into several fields, or read it as a 'GlobalTable'."
+        raise fault(LimitError, argument.place, "limits", message, hint)
+    return shape
 
 
 def check_count(fields: int, stencil: Stencil, limits: Limits) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.lower.naming.fold import CASTS
-from halocline_engine.ir.lower.naming.names import Names, nearest
-from halocline_engine.ir.lower.naming.scope import AXES, CONSTANTS, REDUCTIONS
-from halocline_engine.ir.lower.symbols import Symbols
-from halocline_engine.ir.lower.tables import (
+from halocline_engine.ir.lower.elements.components import chosen, flat_index, no_component
+from halocline_engine.ir.lower.elements.levels import between, level_of
+from halocline_engine.ir.lower.elements.tables import (
     as_index,
     at_slot,
     combined,
@@ -19,6 +18,10 @@ from halocline_engine.ir.lower.tables import (
     no_column,
     slots_of,
 )
+from halocline_engine.ir.lower.naming.fold import CASTS
+from halocline_engine.ir.lower.naming.names import Names, nearest
+from halocline_engine.ir.lower.naming.scope import AXES, CONSTANTS, REDUCTIONS
+from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.lower.types import (
     apply,
     arithmetic,
@@ -29,11 +32,22 @@ from halocline_engine.ir.lower.types import (
     number,
     select,
 )
-from halocline_engine.ir.nodes import Binary, Bound, Expr, Interval, Offset, Parameter, Read
+from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
+    Binary,
+    Bound,
+    Expr,
+    Interval,
+    Number,
+    Offset,
+    Parameter,
+    Read,
+)
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Apply,
+    At,
     Choice,
     Infix,
     Inside,
@@ -45,22 +59,32 @@ from halocline_engine.language.syntax import (
     Term,
     Text,
 )
-from halocline_engine.language.terms import not_yet
 
-__all__ = ["Terms"]
+__all__ = ["Terms", "Where"]
 
 _SPACE = (Axis.I, Axis.J, Axis.K)
 _PLAIN = {spelled: Axis(axis) for axis, spelled in AXES.items()}
-_DATA = "Pass each component as a field of its own."
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a term reads or assigns: an offset, and along K instead of it a level of the run."""
+
+    offset: Offset
+    level: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Turns terms into expressions, for the statements of one interval."""
+    """Turns terms into expressions, for the statements of one interval.
+
+    Where a statement is one for each component of its target, `component` is the one at hand.
+    """
 
     names: Names
     symbols: Symbols
     interval: Interval
+    component: int | None = None
 
     def expression(self, term: Term) -> Expr:
         """Return a term as a typed expression."""
@@ -80,9 +104,11 @@ class Terms:
                 return select(self.expression(mask), first, second, mask.place)
             case Apply():
                 return self._apply(term)
+            case At(base, level, data, place):
+                return self._element(base, self.absolute(level), data, place)
             case Inside(axis, low, high, place):
                 name = self.symbols.position(Axis(axis), Interval(Bound(*low), Bound(*high)))
-                return self._read(name, (0, 0, 0), place)
+                return self._read(name, Where((0, 0, 0)), place)
             case Text(place=place):
                 message = "A string is not a value of the language."
                 raise fault(SyntaxRuleError, place, "strings", message, "Write a number.")
@@ -93,15 +119,27 @@ class Terms:
             case _:
                 assert_never(term)
 
+    def where(self, name: str, indices: Sequence[Term], place: Place) -> Where:
+        """Return what the indices of a field or temporary mean: an offset, or a level of a run."""
+        axes = self.axes(name)
+        if len(indices) == len(axes) and axes and axes[-1] is Axis.K:
+            index = indices[-1]
+            if _is_variable(index) and _axis_of(index) is None:
+                zero = Literal(0, index.place)
+                i, j, _ = self.offset(name, (*indices[:-1], zero), place)
+                level = level_of(self.expression(index), self.symbols, index.place, relative=True)
+                return Where((i, j, ANY_LEVEL), level)
+        return Where(self.offset(name, indices, place))
+
     def offset(self, name: str, indices: Sequence[Term], place: Place) -> Offset:
-        """Return the offset that the indices of a field or temporary mean."""
+        """Return the constant offset that the indices of a field or temporary mean."""
         axes = self.axes(name)
         if not indices:
             return (0, 0, 0)
         if any(_axis_of(index) for index in indices):
             shifts = self._named_shifts(name, indices)
         elif len(indices) == len(axes):
-            shifts = {a: self._shift(t, a) for a, t in zip(axes, indices, strict=True)}
+            shifts = {a: self._shift(t) for a, t in zip(axes, indices, strict=True)}
         else:
             letters = ", ".join(axis.value for axis in axes)
             message = (
@@ -116,7 +154,7 @@ class Terms:
 
     def axes(self, name: str) -> tuple[Axis, ...]:
         """Return the axes of a field; a temporary has all three."""
-        field = self.symbols.fields.get(name)
+        field = self.symbols.fields.get(name) or self.symbols.components.get(name)
         return field.axes if field else _SPACE
 
     def _literal(self, value: bool | int | float) -> DType:
@@ -132,7 +170,7 @@ class Terms:
         if name in _PLAIN:
             axis = _PLAIN[name]
             if axis is Axis.K:
-                return self._read(self.symbols.position(axis), (0, 0, 0), place)
+                return self._read(self.symbols.position(axis), Where((0, 0, 0)), place)
             message = f"The axis '{axis.value}' has no value: only offsets may name it."
             hint = "Pass a field with the index as its value."
             raise fault(SyntaxRuleError, place, "names", message, hint)
@@ -141,9 +179,62 @@ class Terms:
         if name in CONSTANTS:
             message = f"'{name}' has no value here."
             raise fault(SyntaxRuleError, place, "expressions", message, "Write a number.")
-        return self._read(name, (0, 0, 0), place)
+        return self._element(term, Where((0, 0, 0)), (), place)
 
-    def _read(self, name: str, offset: Offset, place: Place) -> Read:
+    def _element(self, base: Term, where: Where, data: Sequence[Term], place: Place) -> Expr:
+        """Return the read of a field or temporary, and of one of its components."""
+        if not isinstance(base, Name):
+            message = "Only a field or a temporary can be read at a level, or by components."
+            hint = "Assign the expression to a temporary before."
+            raise fault(SyntaxRuleError, place, "levels", message, hint)
+        name, symbols = base.name, self.symbols
+        if name in symbols.lookups:
+            return self._looked_up(name, data, place)
+        whole = symbols.components.get(name)
+        if whole is None:
+            if data:
+                message = f"'{_shown(name)}' has no data dimensions."
+                raise fault(SyntaxRuleError, place, "data-dimensions", message, "Remove the index.")
+            return self._read(name, where, place)
+        if data:
+            indices = [self.expression(index) for index in data]
+            number = flat_index(indices, name, whole.shape, place)
+        elif self.component is None:
+            raise no_component(whole, place)
+        else:
+            number = self.component
+        if isinstance(number, int):
+            return self._read(symbols.component(name, number), where, place)
+        count = math.prod(whole.shape)
+        parts = [self._read(symbols.component(name, n), where, place) for n in range(count)]
+        return chosen(number, parts)
+
+    def _looked_up(self, name: str, data: Sequence[Term], place: Place) -> Expr:
+        """Return the read of an element of a `GlobalTable`."""
+        shape = self.symbols.lookups[name].shape
+        indices = [self.expression(index) for index in data]
+        number = flat_index(indices, name, shape, place)
+        level = Number(DType.INT64, number) if isinstance(number, int) else number
+        return self._read(name, Where((0, 0, ANY_LEVEL), level), place)
+
+    def absolute(self, term: Term) -> Where:
+        """Return the level that `q.at(K=term)` means."""
+        if isinstance(term, Name) and _PLAIN.get(term.name) is Axis.K:
+            message = "'at' counts levels from the first one, so 'at(K=K)' is the point itself."
+            raise fault(SyntaxRuleError, term.place, "levels", message, "Write 'q'.")
+        index = self.expression(term)
+        level = level_of(index, self.symbols, term.place, relative=False)
+        return Where((0, 0, ANY_LEVEL), level)
+
+    def _read(self, name: str, where: Where, place: Place) -> Read:
+        offset, level = where.offset, where.level
+        if level is not None:
+            if Axis.K not in self.axes(name):
+                message = f"'{_shown(name)}' has no levels: it has no axis K."
+                raise fault(SyntaxRuleError, place, "levels", message, f"Write '{_shown(name)}'.")
+            bounded = between(level, name, self.symbols)
+            plain = self._read(name, Where((0, 0, 0)), place)
+            return Read(name, offset, plain.dtype, bounded)
         field = self.symbols.fields.get(name)
         if field is not None:
             self.symbols.read.add(name)
@@ -170,8 +261,14 @@ class Terms:
 
     def _subscript(self, term: Subscript) -> Expr:
         base, place = term.base, term.place
-        if isinstance(base, Subscript):
-            raise not_yet(place, "data dimensions 'q[0, 0, 0][n]'", _DATA)
+        if isinstance(base, Subscript) and isinstance(base.base, Name):
+            name = base.base.name
+            where = (
+                Where((0, 0, 0))
+                if name in self.symbols.lookups
+                else self.where(name, base.indices, base.place)
+            )
+            return self._element(base.base, where, term.indices, place)
         if not isinstance(base, Name) or base.name in (*_PLAIN, *CONSTANTS):
             message = "Only a field or a temporary can be read at an offset."
             hint = "Assign the expression to a temporary before."
@@ -182,15 +279,20 @@ class Terms:
         index = as_index(term, self.symbols)
         if base.name in self.symbols.tables:
             assert index is not None
-            return self._read(index, (0, 0, 0), place)
+            return self._read(index, Where((0, 0, 0)), place)
         found = as_index(term.indices[0], self.symbols) if term.indices else None
         if found is not None:
             return gathered(self.symbols, base.name, found, term)
-        self._read(base.name, (0, 0, 0), base.place)
-        offset = self.offset(base.name, term.indices, place)
-        if self.symbols.shifted is None and offset[:2] != (0, 0):
+        where = self._known(base, term.indices, place)
+        if self.symbols.shifted is None and where.offset[:2] != (0, 0):
             self.symbols.shifted = place
-        return self._read(base.name, offset, place)
+        return self._element(base, where, (), place)
+
+    def _known(self, base: Name, indices: Sequence[Term], place: Place) -> Where:
+        """Return what the indices of a name mean, that there is."""
+        if base.name not in self.symbols.components:
+            self._read(base.name, Where((0, 0, 0)), base.place)
+        return self.where(base.name, indices, place)
 
     def _named_shifts(self, name: str, indices: Sequence[Term]) -> dict[Axis, int]:
         """Read `q[I + 1, K - 1]`: axes in order, those left out are 0."""
@@ -210,16 +312,16 @@ class Terms:
                 message = "The axes of an offset must be in the order I, J, K."
                 hint = "Write 'q[I + 1, J, K - 1]'."
                 raise fault(SyntaxRuleError, index.place, "offsets", message, hint)
-            shifts[axis] = self._axis_shift(index, axis)
+            shifts[axis] = self._axis_shift(index)
         return shifts
 
-    def _axis_shift(self, index: Term, axis: Axis) -> int:
+    def _axis_shift(self, index: Term) -> int:
         if not isinstance(index, Infix):
             return 0
-        shift = self._shift(index.right, axis)
+        shift = self._shift(index.right)
         return shift if index.operator == "+" else -shift
 
-    def _shift(self, term: Term, axis: Axis) -> int:
+    def _shift(self, term: Term) -> int:
         """Return a constant offset: an integer, with a sign or not."""
         match term:
             case Literal(bool()):
@@ -232,14 +334,6 @@ class Terms:
                 return _bounded(value, self.symbols.limits.halo, place)
             case _:
                 pass
-        if axis is Axis.K and _is_variable(term):
-            dtype = self.expression(term).dtype
-            if not dtype.is_integer:
-                message = f"A vertical offset must be an integer, but this is {dtype.value}."
-                hint = "Use a constant integer, like 'q[0, 0, -1]'."
-                raise fault(TypeRuleError, term.place, "offsets", message, hint)
-            hint = "Use constant offsets, with 'if' to choose between them."
-            raise not_yet(term.place, "vertical offsets at run time 'q[0, 0, n]'", hint)
         message = "An offset must be one constant integer."
         hint = "Write the number itself, like 'q[2, 0, 0]', or an external."
         raise fault(SyntaxRuleError, term.place, "offsets", message, hint)
@@ -259,7 +353,9 @@ class Terms:
             slots, indices = slots_of(term, self.symbols)
             columns = [
                 [
-                    self._read(self.symbols.tables[name].columns[slot], (0, 0, 0), term.place)
+                    self._read(
+                        self.symbols.tables[name].columns[slot], Where((0, 0, 0)), term.place
+                    )
                     for name in indices
                 ]
                 for slot in range(slots)

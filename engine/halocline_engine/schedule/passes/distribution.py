@@ -2,7 +2,8 @@
 
 Columns of one kernel know nothing of each other, so a statement that reads a neighbour's value
 needs the loop that makes this value to be over; so does one that runs on another extent. Statements
-that depend on each other in a circle stay together; where such a circle has a horizontal offset in
+that depend on each other in a circle stay together, and so do those that meet at levels which only
+a run knows; where such a circle has a horizontal offset in
 it, the columns are entangled and go level by level.
 """
 
@@ -11,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from halocline_engine.ir.nodes import ANY_LEVEL
 from halocline_engine.ir.types import Order
+from halocline_engine.ir.walk import assignments
 from halocline_engine.schedule.stages import Part, Stage
 
 __all__ = ["distribute"]
@@ -55,9 +58,14 @@ def _dependences(part: Part, flat: frozenset[str]) -> tuple[_Pairs, _Pairs]:
     for number, stage in enumerate(part.stages):
         for name in stage.targets:
             writers.setdefault(name, []).append(number)
+    anywhere = flat | {
+        one.target
+        for one in assignments(stage.statement for stage in part.stages)
+        if one.level is not None
+    }
     sign = 1 if part.order is Order.FORWARD else -1
     for name, numbers in writers.items():
-        everywhere = name in flat
+        everywhere = name in anywhere
         for a in numbers:
             for b in numbers:
                 same = part.stages[a].interval == part.stages[b].interval
@@ -69,7 +77,7 @@ def _dependences(part: Part, flat: frozenset[str]) -> tuple[_Pairs, _Pairs]:
                 if (i, j) != (0, 0):
                     across.add((writer, reader))
                 same = stage.interval == part.stages[writer].interval
-                if name in flat:
+                if name in anywhere or k == ANY_LEVEL:
                     edges |= {(writer, reader), (reader, writer)}
                 else:
                     edges.update(_order(writer, reader, k * sign, same=same))

@@ -3,7 +3,8 @@
 After this, no `If` reads away from the point what it writes itself, none that writes a field runs
 outside the domain, and a PARALLEL one that writes only temporaries is gone, so that these
 temporaries can be renamed and recomputed. Both branches are pure, so evaluating them everywhere
-changes no value.
+changes no value. One that holds a `While`, or an assignment at a level, stays: the rules of
+`analysis` keep it from reading away what it writes, and from writing fields outside the domain.
 """
 
 from __future__ import annotations
@@ -11,9 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from halocline_engine.ir.extent import CENTRE
-from halocline_engine.ir.nodes import Assign, Binary, Expr, If, Read, Select, Statement, Unary
+from halocline_engine.ir.nodes import (
+    Assign,
+    Binary,
+    Expr,
+    If,
+    Read,
+    Select,
+    Statement,
+    Unary,
+    While,
+)
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.ir.walk import accesses_of, targets_of
+from halocline_engine.ir.walk import accesses_of, statements, targets_of
 from halocline_engine.schedule.stages import Draft, Names, Part, Stage
 
 __all__ = ["flatten"]
@@ -31,7 +42,7 @@ def flatten(draft: Draft) -> Draft:
 
 def _stage(stage: Stage, part: Part, draft: Draft, names: Names) -> Iterator[Stage]:
     statement = stage.statement
-    if isinstance(statement, Assign) or not _must_go(stage, statement, part.order, draft):
+    if not isinstance(statement, If) or not _must_go(stage, statement, part.order, draft):
         yield stage
         return
     for assign in _masked(statement, None, names):
@@ -40,6 +51,8 @@ def _stage(stage: Stage, part: Part, draft: Draft, names: Names) -> Iterator[Sta
 
 
 def _must_go(stage: Stage, statement: If, order: Order, draft: Draft) -> bool:
+    if any(_is_rigid(inner) for inner in statements((statement,))):
+        return False
     targets = targets_of((statement,))
     fields = [name for name in targets if name not in draft.temporaries]
     parallel = order is Order.PARALLEL
@@ -50,6 +63,13 @@ def _must_go(stage: Stage, statement: If, order: Order, draft: Draft) -> bool:
             name in targets and (i, j, k if parallel else 0) != (0, 0, 0)
             for name, (i, j, k) in accesses_of((statement,))
         )
+    )
+
+
+def _is_rigid(statement: Statement) -> bool:
+    """Whether a statement has no meaning as a value that is chosen."""
+    return isinstance(statement, While) or (
+        isinstance(statement, Assign) and statement.level is not None
     )
 
 
@@ -72,7 +92,7 @@ def _branch(body: tuple[Statement, ...], mask: Expr, names: Names) -> Iterator[A
     for statement in body:
         if isinstance(statement, If):
             yield from _masked(statement, mask, names)
-        else:
+        elif isinstance(statement, Assign):
             old = Read(statement.target, (0, 0, 0), statement.value.dtype)
             value = Select(mask, statement.value, old, statement.value.dtype)
             yield Assign(statement.target, value, statement.location)
@@ -107,5 +127,7 @@ def _single(body: tuple[Statement, ...], target: str) -> Expr | None:
     (statement,) = body
     if isinstance(statement, Assign):
         return statement.value
+    if isinstance(statement, While):
+        return None
     inner = _chosen(statement)
     return inner[0].value if inner is not None and inner[0].target == target else None

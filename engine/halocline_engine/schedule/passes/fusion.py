@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from halocline_engine.ir.nodes import Interval, Statement
 from halocline_engine.ir.types import Order
+from halocline_engine.ir.walk import irregular
 from halocline_engine.schedule.nodes import Kernel, Level, Levels, Section, Step
 from halocline_engine.schedule.passes.distribution import distribute
 from halocline_engine.schedule.stages import Draft, Part, Stage, follows
@@ -60,7 +61,8 @@ def _kernel(order: Order, stages: Sequence[Stage]) -> Kernel:
 class _Group:
     """Statements that will share a PARALLEL kernel, and what they touch.
 
-    In a group for one level at a time (`one_level`), reads of other levels cross nothing.
+    In a group for one level at a time (`one_level`), reads of other levels cross nothing, but where
+    only a run knows the level.
     """
 
     one_level: bool
@@ -69,6 +71,7 @@ class _Group:
     read: set[str] = field(default_factory=set[str])
     read_away: set[str] = field(default_factory=set[str])
     intervals: set[Interval] = field(default_factory=set[Interval])
+    irregular: set[str] = field(default_factory=set[str])
 
     def add(self, stage: Stage) -> None:
         self.stages.append(stage)
@@ -76,6 +79,7 @@ class _Group:
         self.read.update(name for name, _ in stage.reads)
         self.read_away |= self._away(stage)
         self.intervals.add(stage.interval)
+        self.irregular |= irregular((stage.statement,))
 
     def depends(self, stage: Stage) -> bool:
         """Return whether the stage must come after the group."""
@@ -87,6 +91,8 @@ class _Group:
 
     def accepts(self, stage: Stage, levels: int) -> bool:
         """Return whether the stage may run in the same kernel, after the others."""
+        if self.one_level and (self.irregular or irregular((stage.statement,))):
+            return False
         return (
             self.stages[0].extent == stage.extent
             and self.written.isdisjoint(self._away(stage))

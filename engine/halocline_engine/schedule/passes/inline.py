@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from halocline_engine.ir.nodes import Assign, Expr, Offset, Read, Statement
+from halocline_engine.ir.nodes import ANY_LEVEL, Assign, Expr, Offset, Read, Statement
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import expressions, rewrite, rewrite_statement, walk
 from halocline_engine.schedule.options import Options
@@ -75,11 +75,18 @@ def _definition(draft: Draft, name: str) -> _Definition | None:
     if not is_defined(draft.parts, name, draft.facts.min_levels):
         return None
     readers = tuple(n for n, p in enumerate(draft.parts) if _reads(p, name))
+    if any(_reads(draft.parts[n], name, ANY_LEVEL) for n in readers):
+        return None
     return _Definition(name, statement.value, writers[0], readers)
 
 
-def _reads(part: Part, name: str) -> bool:
-    return any(read == name for stage in part.stages for read, _ in stage.reads)
+def _reads(part: Part, name: str, level: int | None = None) -> bool:
+    """Whether a part reads a name, or if it is given at an offset along K."""
+    return any(
+        read == name and level in (None, k)
+        for stage in part.stages
+        for read, (_, _, k) in stage.reads
+    )
 
 
 def _is_exact(draft: Draft, definition: _Definition) -> bool:
@@ -156,7 +163,7 @@ def _moved(value: Expr, offset: Offset, axes: dict[str, frozenset[Axis]]) -> Exp
             old + (step if axis in own else 0)
             for axis, old, step in zip(Axis, expr.offset, offset, strict=True)
         )
-        return replace(expr, offset=(i, j, k))
+        return replace(expr, offset=(i, j, k if expr.level is None else ANY_LEVEL))
 
     return rewrite(value, change)
 

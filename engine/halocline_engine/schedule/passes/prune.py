@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import replace
 
-from halocline_engine.ir.nodes import Assign, If, Statement, Unary
+from halocline_engine.ir.nodes import Assign, If, Statement, Unary, While
 from halocline_engine.ir.types import DType
-from halocline_engine.ir.walk import accesses_of
+from halocline_engine.ir.walk import accesses_of, bodies_of
 from halocline_engine.schedule.stages import Draft, Part, Stage
 
 __all__ = ["needed", "prune"]
@@ -58,9 +58,9 @@ def _flows(statement: Statement, outer: tuple[str, ...]) -> Iterator[tuple[str, 
         names = tuple(name for name, _ in accesses_of((statement,)))
         yield statement.target, (*outer, *names)
         return
-    head = accesses_of((Assign("", statement.condition),))
-    names = (*outer, *(name for name, _ in head))
-    for inner in (*statement.then, *statement.otherwise):
+    heads = accesses_of((Assign("", statement.condition),))
+    names = (*outer, *(name for name, _ in heads))
+    for inner in (one for body in bodies_of(statement) for one in body):
         yield from _flows(inner, names)
 
 
@@ -75,7 +75,11 @@ def _stage(stage: Stage, alive: Set[str]) -> Iterator[Stage]:
 def _body(body: tuple[Statement, ...], alive: Set[str]) -> tuple[Statement, ...]:
     kept: list[Statement] = []
     for statement in body:
-        if isinstance(statement, If):
+        if isinstance(statement, While):
+            inner = _body(statement.body, alive)
+            if inner:
+                kept.append(replace(statement, body=inner))
+        elif isinstance(statement, If):
             then, otherwise = _body(statement.then, alive), _body(statement.otherwise, alive)
             if then:
                 kept.append(replace(statement, then=then, otherwise=otherwise))

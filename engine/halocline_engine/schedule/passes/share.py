@@ -26,8 +26,9 @@ from halocline_engine.ir.nodes import (
     Statement,
     Temporary,
     Unary,
+    While,
 )
-from halocline_engine.ir.walk import children, rewrite, targets_of
+from halocline_engine.ir.walk import bodies_of, children, head, rewrite, targets_of
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.stages import Names
 from halocline_engine.schedule.storage.temporaries import map_kernels
@@ -71,24 +72,31 @@ class _Scope:
         """Return the statements with assignments to registers before them."""
         versions: dict[str, int] = {}
         for statement in body:
-            self._count(_head(statement), versions)
+            for value in _once(statement):
+                self._count(value, versions)
             _advance(versions, statement)
         versions = {}
         new: list[Statement] = []
         for statement in body:
-            value = self._rewrite(_head(statement), versions, new.append)
-            new.append(self._with_head(statement, value))
+            values = [self._rewrite(one, versions, new.append) for one in _once(statement)]
+            new.append(self._with(statement, values))
             _advance(versions, statement)
         return tuple(new)
 
-    def _with_head(self, statement: Statement, value: Expr) -> Statement:
-        if isinstance(statement, Assign):
-            return replace(statement, value=value)
-        then, otherwise = (
-            _Scope(self._names, self._registers).body(branch)
-            for branch in (statement.then, statement.otherwise)
-        )
-        return replace(statement, condition=value, then=then, otherwise=otherwise)
+    def _with(self, statement: Statement, values: list[Expr]) -> Statement:
+        """Return a statement with other expressions, and with the code that it holds done."""
+        inner = [_Scope(self._names, self._registers).body(one) for one in bodies_of(statement)]
+        match statement:
+            case Assign(level=None):
+                return replace(statement, value=values[0])
+            case Assign():
+                return replace(statement, level=values[0], value=values[1])
+            case If():
+                return replace(statement, condition=values[0], then=inner[0], otherwise=inner[1])
+            case While():
+                return replace(statement, body=inner[0])
+            case _:
+                assert_never(statement)
 
     def _count(self, value: Expr, versions: dict[str, int]) -> None:
         """Give every part of a value a number, and count how many different values use each."""
@@ -130,8 +138,9 @@ class _Scope:
         )
 
 
-def _head(statement: Statement) -> Expr:
-    return statement.condition if isinstance(statement, If) else statement.value
+def _once(statement: Statement) -> tuple[Expr, ...]:
+    """Return the expressions that a statement evaluates once, before all that it holds."""
+    return () if isinstance(statement, While) else head(statement)
 
 
 def _advance(versions: dict[str, int], statement: Statement) -> None:
@@ -148,7 +157,7 @@ def _key(expr: Expr, stack: list[int], versions: dict[str, int]) -> _Key:
     match expr:
         case Number(dtype, value):
             return operands, ("number", dtype, repr(value))
-        case Read(name, offset, dtype):
+        case Read(name, offset):
             return operands, ("read", name, offset, versions.get(name, 0))
         case Parameter(name, _):
             return operands, ("parameter", name)

@@ -49,18 +49,22 @@ def private(schedule: Schedule, kernel: Kernel) -> tuple[Buffer, ...]:
     return tuple(
         buffer
         for buffer in schedule.buffers
-        if buffer.name in own.names - own.across
+        if buffer.name in own.names - own.across - own.irregular
         and sum(buffer.name in use.names for use in uses) == 1
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """The names that a kernel touches, writes, and reads in other columns."""
+    """The names that a kernel touches, writes, and reads in other columns.
+
+    Those in `irregular` it touches at levels that only a run knows.
+    """
 
     names: frozenset[str]
     written: frozenset[str]
     across: frozenset[str]
+    irregular: frozenset[str]
 
     @staticmethod
     def of(kernel: Kernel) -> _Use:
@@ -71,6 +75,7 @@ class _Use:
             names=frozenset((written | {name for name, _ in reads}) - registers),
             written=frozenset(written - registers),
             across=frozenset(name for name, offset in reads if offset[:2] != (0, 0)),
+            irregular=kernel.irregular,
         )
 
 

@@ -7,12 +7,12 @@ those zeros need not be written, and an earlier life of the same name is over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from halocline_engine.ir.extent import Horizontal, shift
-from halocline_engine.ir.nodes import Assign, Bound, If, Interval, Offset, Statement
+from halocline_engine.ir.nodes import Assign, Bound, If, Interval, Offset, Statement, While
 from halocline_engine.ir.types import Order
-from halocline_engine.ir.walk import accesses_of
+from halocline_engine.ir.walk import accesses_of, bodies_of
 from halocline_engine.schedule.stages import Part, Stage, is_within, joined
 
 __all__ = ["assigns", "exposed", "holds", "is_defined", "moved"]
@@ -88,10 +88,16 @@ def holds(outer: Horizontal, inner: Horizontal) -> bool:
 def assigns(body: Iterable[Statement], name: str) -> bool:
     """Return whether the statements assign `name` at every point."""
     for statement in body:
-        if isinstance(statement, Assign):
-            if statement.target == name:
-                return True
-        elif assigns(statement.then, name) and assigns(statement.otherwise, name):
+        match statement:
+            case Assign(target, _, _, level):
+                found = target == name and level is None
+            case If(_, then, otherwise):
+                found = assigns(then, name) and assigns(otherwise, name)
+            case While():
+                found = False
+            case _:
+                assert_never(statement)
+        if found:
             return True
     return False
 
@@ -101,10 +107,10 @@ def exposed(body: Iterable[Statement], name: str) -> tuple[Offset, ...]:
     found: dict[Offset, None] = {}
     provided = False
     for statement in body:
-        if isinstance(statement, If):
-            head = accesses_of((Assign("", statement.condition),))
-            inner = (*exposed(statement.then, name), *exposed(statement.otherwise, name))
-            offsets = [*(offset for read, offset in head if read == name), *inner]
+        if not isinstance(statement, Assign):
+            heads = accesses_of((Assign("", statement.condition),))
+            inner = [one for held in bodies_of(statement) for one in exposed(held, name)]
+            offsets = [*(offset for read, offset in heads if read == name), *inner]
         else:
             offsets = [offset for read, offset in accesses_of((statement,)) if read == name]
         found.update(dict.fromkeys(o for o in offsets if not provided or o != (0, 0, 0)))

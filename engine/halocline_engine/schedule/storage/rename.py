@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import replace
 
-from halocline_engine.ir.nodes import Assign, Expr, If, Number, Read, Statement
+from halocline_engine.ir.nodes import Assign, Expr, If, Number, Read, Statement, While
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import rewrite_statement
 from halocline_engine.schedule.stages import Draft, Names, Part, Stage
@@ -102,6 +102,10 @@ def _retargeted(statement: Statement, old: str, new: str) -> Statement:
             statement,
             then=tuple(_retargeted(inner, old, new) for inner in statement.then),
             otherwise=tuple(_retargeted(inner, old, new) for inner in statement.otherwise),
+        )
+    if isinstance(statement, While):
+        return replace(
+            statement, body=tuple(_retargeted(inner, old, new) for inner in statement.body)
         )
     return replace(statement, target=new) if statement.target == old else statement
 

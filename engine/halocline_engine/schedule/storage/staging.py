@@ -67,7 +67,8 @@ def _stagings(schedule: Schedule, home: Home, alignment: int) -> Iterator[Stagin
 
 
 def _is_parallel(step: Step) -> bool:
-    return isinstance(step, Kernel) and step.order is Order.PARALLEL
+    """Whether a step is a PARALLEL kernel that goes through points in any order."""
+    return isinstance(step, Kernel) and step.order is Order.PARALLEL and not step.is_general
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from halocline_engine.ir.extent import Horizontal, enclose, shift
 from halocline_engine.ir.nodes import Assign, Statement, Temporary
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.ir.walk import accesses_of, targets_of
+from halocline_engine.ir.walk import accesses_of, irregular, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule, Section, Step
 from halocline_engine.schedule.stages import WHOLE, Draft
 from halocline_engine.schedule.storage.coverage import assigns, exposed, is_defined
@@ -74,7 +74,7 @@ def _registers(types: Mapping[str, DType], kernels: tuple[Kernel, ...]) -> dict[
     for number, kernel in enumerate(kernels):
         bodies = [statement for section in kernel.sections for statement in section.body]
         reads = accesses_of(bodies)
-        away |= {name for name, offset in reads if offset != (0, 0, 0)}
+        away |= {name for name, offset in reads if offset != (0, 0, 0)} | irregular(bodies)
         for name in {name for name, _ in reads} | set(targets_of(bodies)):
             users.setdefault(name, []).append(number)
     return {

@@ -21,6 +21,7 @@ from halocline_engine.backends.cpu.columns import Reuse, reuse_of
 from halocline_engine.backends.cpu.text.layout import Layout
 from halocline_engine.backends.cpu.text.spell import spell
 from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
     Assign,
     Bound,
     Expr,
@@ -28,9 +29,10 @@ from halocline_engine.ir.nodes import (
     Parameter,
     Read,
     Statement,
+    While,
 )
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.ir.walk import accesses_of, expressions, targets_of, walk
+from halocline_engine.ir.walk import accesses_of, assignments, expressions, targets_of, walk
 from halocline_engine.schedule.nodes import Kernel, Schedule, Section
 from halocline_engine.schedule.storage.temporaries import kernels_of
 
@@ -247,7 +249,8 @@ class _Writer:
         backward = (section.order or self.kernel.order) is Order.BACKWARD and across == "k"
         yield f"inside = part + {PARTS_AHEAD * part} < whole"
         yield f"place = select(inside, part + {PARTS_AHEAD * part}, part - back)"
-        for name, row in leading(self.pointers, backward=backward).items():
+        rows = (row for row in self.pointers if row[2] != ANY_LEVEL)
+        for name, row in leading(rows, backward=backward).items():
             if self._lies(name):
                 array = self.arrays[name]
                 ask = "claim" if name in written else "ask"
@@ -287,9 +290,15 @@ class _Writer:
     def _rows(self, section: Section) -> dict[Row, str]:
         """Name a pointer for every array and offset across the inner axis."""
         keys: dict[Row, None] = {}
+        at_levels = (
+            (one.target, (0, 0, ANY_LEVEL))
+            for one in assignments(section.body)
+            if one.level is not None
+        )
         for name, (i, j, k) in (
             *accesses_of(section.body),
             *((target, (0, 0, 0)) for target in targets_of(section.body)),
+            *at_levels,
         ):
             if name not in self.registers:
                 keys[(name, j, k if self.inner is Axis.I else i)] = None
@@ -300,7 +309,7 @@ class _Writer:
         across = Axis.K if self.inner is Axis.I else Axis.I
         terms = [array.text]
         for axis, offset in ((Axis.J, j), (across, other)):
-            if axis in array.axes:
+            if axis in array.axes and offset != ANY_LEVEL:
                 low = axis.lower()
                 place = f"({low} {'-' if offset < 0 else '+'} {abs(offset)})" if offset else low
                 terms.append(f"{place} * {array.text}_{low}")
@@ -312,8 +321,8 @@ class _Writer:
             match statement:
                 case Assign(target, value, _) if target in self.registers:
                     yield f"{pad}{self.registers[target]} = {self._spell(value)}"
-                case Assign(target, value, _):
-                    place = self._place(target, (0, 0, 0))
+                case Assign(target, value, _, level):
+                    place = self._at(target, (0, 0, 0), level)
                     yield f"{pad}store_{self.scopes[target]}({place}, {self._spell(value)})"
                 case If(condition, then, otherwise, _):
                     yield f"{pad}if {self._spell(condition)}:"
@@ -321,6 +330,9 @@ class _Writer:
                     if otherwise:
                         yield f"{pad}else:"
                         yield from self._body(otherwise, depth + 1)
+                case While(condition, inner, _):
+                    yield f"{pad}while {self._spell(condition)}:"
+                    yield from self._body(inner, depth + 1)
                 case _:
                     assert_never(statement)
 
@@ -332,7 +344,17 @@ class _Writer:
             return self.registers[read.name]
         scope = self.scopes.get(read.name)
         load = "load" if scope is None else f"load_{scope}"
-        return f"{load}({self._place(read.name, read.offset)})"
+        return f"{load}({self._at(read.name, read.offset, read.level)})"
+
+    def _at(self, name: str, offset: tuple[int, int, int], level: Expr | None) -> str:
+        """Return pointer and offset in bytes, as arguments, of an element at an offset or level."""
+        if level is None:
+            return self._place(name, offset)
+        i, j, _ = offset
+        along = f"({self._spell(level)}) * {self.arrays[name].text}_k"
+        if self.inner is Axis.K:
+            return f"{self.pointers[(name, j, i)]}, {along}"
+        return f"{self._place(name, (i, j, ANY_LEVEL))} + {along}"
 
     def _place(self, name: str, offset: tuple[int, int, int]) -> str:
         """Return pointer and offset in bytes, as arguments."""

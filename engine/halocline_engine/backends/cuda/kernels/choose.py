@@ -25,6 +25,8 @@ __all__ = ["TileFor", "kernel_kind", "launches", "shared_bytes", "tile_for", "ti
 TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
 #: The first of these that proposes a tile gets the kernel; the last one takes every kernel.
 _KINDS = (STAGED, COLUMNS, LEVELS, ROLLING, POINTS)
+#: Those that can have a kernel with loops of its own, or with levels that only a run knows.
+_GENERAL = (COLUMNS, POINTS)
 
 
 def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
@@ -40,7 +42,8 @@ def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
 
 def tile_for(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
     """Return the tile that the cost models choose."""
-    proposed = (kind.tile(entry, schedule, variant, domain) for kind in _KINDS)
+    kinds = _GENERAL if entry.kernel.is_general else _KINDS
+    proposed = (kind.tile(entry, schedule, variant, domain) for kind in kinds)
     return next(tile for tile in proposed if tile is not None)
 
 

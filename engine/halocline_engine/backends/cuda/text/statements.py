@@ -8,7 +8,7 @@ from typing import assert_never
 
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
 from halocline_engine.backends.cuda.text.expressions import expression_text
-from halocline_engine.ir.nodes import Assign, Expr, If, Offset, Read, Statement
+from halocline_engine.ir.nodes import Assign, Expr, If, Offset, Read, Statement, While
 from halocline_engine.ir.types import DType
 
 __all__ = ["HERE", "Scope", "body_lines", "element"]
@@ -41,13 +41,17 @@ class Scope:
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def element(scope: Scope, name: str, offset: Offset) -> str:
-    """Return an element of an array at an offset from the point."""
+def element(scope: Scope, name: str, offset: Offset, level: str | None = None) -> str:
+    """Return an element of an array at an offset from the point, or at a level of its column."""
     number, kind = scope.kinds[name]
     text = f"o{number}"
     for axis, stride, more in zip("ij", kind, scope.point, strict=False):
         if more and stride is not Stride.NONE:
             text += f" + {more}" if stride is Stride.ONE else f" + {more} * s{number}{axis}"
+    if level is not None:
+        offset = (*offset[:2], 0)
+        if kind[2] is not Stride.NONE:
+            text += f" + ((index_t)({level}) - (index_t)k) * s{number}k"
     for axis, stride, steps in zip("ijk", kind, offset, strict=True):
         if steps == 0 or stride is Stride.NONE:
             continue
@@ -74,8 +78,13 @@ class _Writer:
         lines: list[str] = []
         for statement in body:
             match statement:
-                case Assign(target, value):
-                    lines.append(self._assign(target, self._value(value)))
+                case Assign(target, value, _, level):
+                    at = None if level is None else self._value(level)
+                    lines.append(self._assign(target, self._value(value), at))
+                case While(condition, inner):
+                    lines.append(f"while ({self._value(condition)}) {{")
+                    lines += [f"  {line}" for line in self.lines(inner)]
+                    lines.append("}")
                 case If(condition, then, otherwise):
                     lines.append(f"if ({self._value(condition)}) {{")
                     lines += [f"  {line}" for line in self.lines(then)]
@@ -93,17 +102,19 @@ class _Writer:
     def _read(self, read: Read) -> str:
         if read.name in self.scope.registers:
             return self.scope.registers[read.name]
+        if read.level is not None:
+            return element(self.scope, read.name, read.offset, self._value(read.level))
         if read.offset == HERE and read.name in self.scope.outputs:
             return self.scope.outputs[read.name]
         loaded = self.scope.values.get((read.name, read.offset))
         return loaded or element(self.scope, read.name, read.offset)
 
-    def _assign(self, target: str, value: str) -> str:
+    def _assign(self, target: str, value: str, level: str | None) -> str:
         scope = self.scope
         if target in scope.registers:
             return f"{scope.registers[target]} = {value};"
         if target in scope.outputs:
             return f"{scope.outputs[target]} = {value};"
-        place = element(scope, target, HERE)
+        place = element(scope, target, HERE, level)
         guard = "if (inside) " if target in scope.guarded else ""
         return f"{guard}{place} = {value};"

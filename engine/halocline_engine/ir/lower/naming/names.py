@@ -24,6 +24,7 @@ from halocline_engine.language.syntax import (
     Name,
     Stencil,
     Syntax,
+    Term,
     Text,
 )
 
@@ -60,6 +61,10 @@ class Names:
         a definition that is broken or no constant.
         """
         return self._constant(name, imports, place, ())
+
+    def folded(self, term: Term) -> Value:
+        """Return the value of an expression of constants of the text."""
+        return fold(term, lambda inner: self._value(inner, ()))
 
     def function(self, name: str, imports: frozenset[str], place: Place) -> Function | None:
         """Return a function of the text, or one that is given as an external, or None."""

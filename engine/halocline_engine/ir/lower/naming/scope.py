@@ -10,6 +10,7 @@ from halocline_engine.errors import NameRuleError
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Apply,
+    At,
     Branch,
     Choice,
     Demand,
@@ -18,6 +19,7 @@ from halocline_engine.language.syntax import (
     Infix,
     Inside,
     Literal,
+    Loop,
     Name,
     Pack,
     Prefix,
@@ -97,7 +99,7 @@ def assigned(steps: Iterable[Step], *, operators: bool = True) -> Iterator[tuple
             case Store(targets):
                 bases = [t.base if isinstance(t, Subscript) else t for t in targets]
                 found = [(t.name, t.place) for t in bases if isinstance(t, Name)]
-            case Region(body=body):
+            case Region(body=body) | Loop(body=body):
                 found = [*assigned(body, operators=operators)]
             case Branch(_, then, otherwise):
                 branches = (then, otherwise)
@@ -137,6 +139,12 @@ def subscripted(function: Function) -> Iterator[str]:
                 pending.append(condition)
             case Region(body=body):
                 pending.extend(body)
+            case Loop(condition, body):
+                pending.extend((condition, *body))
+            case At(base, level, data):
+                if isinstance(base, Name):
+                    yield base.name
+                pending.extend((level, *data))
             case Prefix(_, operand):
                 pending.append(operand)
             case Infix(_, left, right):

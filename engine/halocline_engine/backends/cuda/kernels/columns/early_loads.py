@@ -18,9 +18,9 @@ from halocline_engine.backends.cuda.kernels.columns.passes import Pass, passes_o
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.text.statements import Scope, element
-from halocline_engine.ir.nodes import Assign, Expr, Offset, Read
+from halocline_engine.ir.nodes import Expr, Offset, Read
 from halocline_engine.ir.types import DType
-from halocline_engine.ir.walk import expressions, reads, reads_of, walk
+from halocline_engine.ir.walk import expressions, head, reads, reads_of, walk
 from halocline_engine.schedule.nodes import Section
 
 __all__ = [
@@ -94,14 +94,15 @@ def early_reads(section: Section, one: Pass, arrays: frozenset[str]) -> list[Rea
     found: dict[tuple[str, Offset], Read] = {}
     for value in _always(section):
         for read in reads_of(value):
-            if read.name in arrays and read.name not in one.written:
+            known = read.name in arrays and read.name not in one.written
+            if known and read.level is None:
                 found.setdefault((read.name, read.offset), read)
     return list(found.values())
 
 
 def _always(section: Section) -> Iterator[Expr]:
     for statement in section.body:
-        yield statement.value if isinstance(statement, Assign) else statement.condition
+        yield from head(statement)
 
 
 def streams_of(

@@ -93,7 +93,8 @@ def always_assigned(section: Section) -> frozenset[str]:
     first: dict[str, bool] = {}
     for statement in section.body:
         for assign in assignments((statement,)):
-            first.setdefault(assign.target, isinstance(statement, Assign))
+            here = isinstance(statement, Assign) and statement.level is None
+            first.setdefault(assign.target, here)
     return frozenset(name for name, always in first.items() if always)
 
 

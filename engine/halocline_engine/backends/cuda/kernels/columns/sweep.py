@@ -67,7 +67,10 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSweep:
-    """Writes one pass of a column kernel under a tile."""
+    """Writes one pass of a column kernel under a tile.
+
+    The arrays in `carriers` may have the element of a level in a variable until the level is done.
+    """
 
     entry: Entry
     one: Pass
@@ -75,6 +78,7 @@ class ColumnSweep:
     placement: Placement
     tile: Tile
     parts: tuple[_Part, ...]
+    carriers: frozenset[str]
     served: frozenset[str]
 
     @staticmethod
@@ -85,7 +89,7 @@ class ColumnSweep:
         are under way.
         """
         tile = replace(tile, ahead=_ahead(entry, one, scope, placement, tile))
-        carriers = frozenset(entry.arrays) - scope.guarded
+        carriers = frozenset(entry.arrays) - scope.guarded - entry.kernel.irregular
         carried = carries(one, carriers)
         arrays = frozenset(entry.arrays) - placement.names
         flat = {name for name in arrays if scope.kinds[name][1][2] is Stride.NONE}
@@ -105,7 +109,14 @@ class ColumnSweep:
             streams += len(own)
             parts.append(_Part(section, carry, own, single))
         return ColumnSweep(
-            entry, one, scope, placement, tile, tuple(parts), served(entry.kernel, carriers)
+            entry,
+            one,
+            scope,
+            placement,
+            tile,
+            tuple(parts),
+            carriers,
+            served(entry.kernel, carriers),
         )
 
     def lines(self) -> list[str]:
@@ -305,7 +316,7 @@ class ColumnSweep:
         """
         section, carry = part.section, part.carry
         always = always_assigned(section)
-        kept = [n for n in self.entry.arrays if n in always and n not in self.scope.guarded]
+        kept = [n for n in self.entry.arrays if n in always and n in self.carriers]
         scope = replace(self.scope, values=self._values(part), outputs=self._outputs(part, kept))
         handed = [name for name in self._carried() if name in carry.handed]
         return [

@@ -29,12 +29,14 @@ VECTOR = 16
 def loaded_offsets(section: Section, entry: Entry) -> dict[str, list[Offset]]:
     """Return where a section reads the arrays that it does not write, by array.
 
-    Other sections may write them, on other levels.
+    Other sections may write them, on other levels. Reads at levels that only a run knows are not
+    among them.
     """
     written = {assign.target for assign in assignments(section.body)}
     found: dict[str, dict[Offset, None]] = {}
     for read in reads(section.body):
-        if read.name in entry.arrays and read.name not in written:
+        known = read.name in entry.arrays and read.name not in written
+        if known and read.level is None:
             found.setdefault(read.name, {})[read.offset] = None
     return {name: list(offsets) for name, offsets in found.items()}
 

@@ -197,7 +197,7 @@ def _is_plain(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
     Otherwise a thread computes one point, in text order.
     """
     fields = {field.name for field in schedule.program.fields}
-    if not variant.disjoint or is_guarded(entry, fields):
+    if not variant.disjoint or is_guarded(entry, fields) or entry.kernel.is_general:
         return False
     away = {
         read.name

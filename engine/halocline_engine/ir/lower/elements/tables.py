@@ -30,6 +30,7 @@ from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Apply,
+    At,
     Choice,
     Infix,
     Inside,
@@ -172,6 +173,9 @@ def at_slot(term: Term, slot: int, symbols: Symbols) -> Term:
             return Choice(inner(condition), inner(then), inner(otherwise), place)
         case Apply():
             return replace(term, arguments=tuple(inner(one) for one in term.arguments))
+        case At():
+            data = tuple(inner(one) for one in term.data)
+            return replace(term, level=inner(term.level), data=data)
         case Subscript(base, indices):
             if isinstance(base, Name) and base.name in symbols.tables:
                 return term
@@ -221,6 +225,9 @@ def _tables(term: Term, symbols: Symbols, inside: bool) -> Iterator[tuple[str, b
                 yield from _tables(part, symbols, False)
         case Apply(_, arguments):
             for part in arguments:
+                yield from _tables(part, symbols, False)
+        case At(_, level, data):
+            for part in (level, *data):
                 yield from _tables(part, symbols, False)
         case Subscript(base, indices):
             if not (isinstance(base, Name) and base.name in symbols.tables):

@@ -1,0 +1,111 @@
+"""Arrays and numbers that a call makes for fields and scalars that no caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Array, Memory
+from halocline_engine.errors import LimitError
+from halocline_engine.ir.extent import Range
+from halocline_engine.ir.nodes import Limit, Position, Scratch
+from halocline_engine.ir.types import Axis
+from halocline_engine.language.limits import LIMITS
+
+__all__ = ["Along", "Reach", "check_loops", "limit_of", "position_array", "widened"]
+
+_Point: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """A domain that begins at `first` of a whole of some `sizes`."""
+
+    domain: _Point
+    first: _Point
+    sizes: _Point
+    periodic: tuple[bool, bool, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Cells around the domain that kernels read of a field, along each of its axes."""
+
+    name: str
+    reach: tuple[tuple[int, Range], ...]
+
+
+def position_array(one: Position, along: Along, reach: Range, memory: Memory) -> Array:
+    """Return the array [i, j, k] of a position, with stride 0 along axes it does not have."""
+    at = list(Axis).index(one.axis)
+    first, last = along.first[at] + reach[0], along.first[at] + along.domain[at] + reach[1]
+    indices, size = np.arange(first, last, dtype=np.int64), along.sizes[at]
+    values = _values(one, indices % size if along.periodic[at] else indices, size)
+    i, j, k = (values.size if axis == at else 1 for axis in range(3))
+    halo_i, halo_j, halo_k = (-reach[0] if axis == at else 0 for axis in range(3))
+    array = memory.empty((i, j, k), values.dtype, (halo_i, halo_j, halo_k))
+    memory.upload(values.reshape(i, j, k), array)
+    # Other queues of a device may read it next: a copy back is complete when it returns.
+    memory.download(array)
+    for axis in range(3):
+        if axis != at:
+            before = (slice(None),) * axis
+            array = array[(*before, 0)][(*before, None)]
+    return array
+
+
+def widened(
+    read: Reach, array: Array, origin: _Point, domain: _Point, memory: Memory
+) -> tuple[Array, _Point]:
+    """Return an array that has all that kernels read, and its origin."""
+    before, after = [0, 0, 0], [0, 0, 0]
+    for at, (low, high) in read.reach:
+        before[at] = max(0, -(origin[at] + low))
+        after[at] = max(0, origin[at] + domain[at] + high - array.shape[at])
+    if not any((*before, *after)):
+        return array, origin
+    sizes = [n + b + a for n, b, a in zip(array.shape, before, after, strict=True)]
+    i, j, k = (start + more for start, more in zip(origin, before, strict=True))
+    wide = memory.empty((sizes[0], sizes[1], sizes[2]), np.dtype(array.dtype), (i, j, k))
+    wide[...] = 0
+    held = tuple(slice(b, b + n) for b, n in zip(before, array.shape, strict=True))
+    wide[held] = array
+    return wide, (i, j, k)
+
+
+def limit_of(
+    limit: Limit, arrays: Mapping[str, Array], origins: Mapping[str, _Point], domain: _Point
+) -> int:
+    """Return the first or the last level of an array; they count from the domain's first."""
+    if limit.field is None:
+        return domain[2] - 1 if limit.last else 0
+    first = -origins[limit.field][2]
+    return first + arrays[limit.field].shape[2] - 1 if limit.last else first
+
+
+def check_loops(loops: Scratch | None, arrays: Mapping[str, Array]) -> None:
+    """Raise `LimitError` where a loop did not end."""
+    number = 0 if loops is None else int(arrays[loops.name].max())
+    if loops is not None and number:
+        place = loops.loops[number - 1]
+        raise LimitError(
+            f"A 'while' was not over after {LIMITS.turns} turns at a point.",
+            hint="Count the turns in its condition, so that it ends.",
+            rule="loops",
+            line=place.line,
+            column=place.column,
+        )
+
+
+def _values(
+    position: Position, indices: NDArray[np.int64], size: int
+) -> NDArray[np.int64] | NDArray[np.bool_]:
+    """Return what a position is at some indices of an axis with so many points."""
+    if position.span is None:
+        return indices
+    start, end = position.span.start.level(size), position.span.end.level(size)
+    return (indices >= start) & (indices < end)

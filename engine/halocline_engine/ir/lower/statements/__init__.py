@@ -1,0 +1,1 @@
+"""Statements of one interval, with what they assign to and declare."""

@@ -1,0 +1,158 @@
+"""Statements of one interval: targets are checked, temporaries get their types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from halocline_engine.errors import InternalError, SyntaxRuleError
+from halocline_engine.ir.lower.elements.components import flat_index, stored
+from halocline_engine.ir.lower.elements.levels import between, lies_between
+from halocline_engine.ir.lower.statements.declarations import declare
+from halocline_engine.ir.lower.statements.targets import check_axes, read_target
+from halocline_engine.ir.lower.terms import Terms, Where
+from halocline_engine.ir.lower.types import condition, convert
+from halocline_engine.ir.nodes import (
+    Assign,
+    Binary,
+    Components,
+    Expr,
+    If,
+    Location,
+    Number,
+    Read,
+    Statement,
+    While,
+)
+from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import (
+    Branch,
+    Demand,
+    Loop,
+    Region,
+    Step,
+    Store,
+    Term,
+)
+
+__all__ = ["Body"]
+
+_ALL = (Axis.I, Axis.J, Axis.K)
+_FLAT = (Axis.I, Axis.J)
+_NO_INDEX = "Remove the index."
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Lowers the inlined statements of one interval."""
+
+    terms: Terms
+    order: Order
+
+    def statements(self, steps: Iterable[Step]) -> tuple[Statement, ...]:
+        """Return the statements in order."""
+        return tuple(one for step in steps for one in self._statement(step))
+
+    def _statement(self, step: Step) -> tuple[Statement, ...]:
+        match step:
+            case Store():
+                return self._store(step)
+            case Loop():
+                return self._loop(step)
+            case Branch(mask, then, otherwise, place):
+                checked = condition(self.terms.expression(mask), mask.place, "A condition")
+                bodies = self.statements(then), self.statements(otherwise)
+                return (If(checked, *bodies, _location(place)),)
+            case Demand() | Region():
+                raise InternalError("A compile-time assertion or a region was left after inlining.")
+            case _:
+                assert_never(step)
+
+    def _loop(self, step: Loop) -> tuple[Statement, ...]:
+        """Return a `while` that counts its turns, and says where there were too many."""
+        symbols, place = self.terms.symbols, _location(step.place)
+        test = condition(self.terms.expression(step.condition), step.condition.place, "A condition")
+        flag, number = symbols.endless(place)
+        count = f".turns.{number}"
+        symbols.temporaries[count] = DType.INT32
+        turns = Read(count, (0, 0, 0), DType.INT32)
+        most = Number(DType.INT32, symbols.limits.turns)
+        more = Binary("<=", turns, most, DType.BOOL)
+        next_turn = Binary("+", turns, Number(DType.INT32, 1), DType.INT32)
+        body = (*self.statements(step.body), Assign(count, next_turn, place))
+        over = Assign(flag, Number(DType.INT16, number), place)
+        return (
+            Assign(count, Number(DType.INT32, 0), place),
+            While(Binary("and", test, more, DType.BOOL), body, place),
+            If(Binary(">", turns, most, DType.BOOL), (over,), (), place),
+        )
+
+    def _store(self, step: Store) -> tuple[Statement, ...]:
+        target, symbols = step.targets[0], self.terms.symbols
+        place, of = _location(step.place), step.values[0].place
+        name, where, data = read_target(target, self.terms, self.order)
+        if step.annotation is not None:
+            value = self.terms.expression(step.values[0])
+            declare(name, step.annotation, target.place, self.terms)
+            check_axes(name, target.place, self.terms, self.order)
+        whole = symbols.components.get(name)
+        if whole is not None:
+            return self._store_component(step, whole, where, data)
+        if data:
+            message = f"'{name}' has no data dimensions."
+            raise fault(SyntaxRuleError, target.place, "data-dimensions", message, _NO_INDEX)
+        value = self.terms.expression(step.values[0])
+        if name not in symbols.fields and name not in symbols.temporaries:
+            symbols.temporaries[name] = value.dtype
+        return self._assign(name, where, value, place, of)
+
+    def _store_component(
+        self, step: Store, whole: Components, where: Where, data: Sequence[Term]
+    ) -> tuple[Statement, ...]:
+        """Return the assignments of components: the one that an index names, or all of them."""
+        place, of = _location(step.place), step.values[0].place
+        count = math.prod(whole.shape)
+        if not data:
+            return tuple(
+                one
+                for number in range(count)
+                for one in self._assign(
+                    self.terms.symbols.component(whole.name, number),
+                    where,
+                    replace(self.terms, component=number).expression(step.values[0]),
+                    place,
+                    of,
+                )
+            )
+        indices = [self.terms.expression(index) for index in data]
+        number = flat_index(indices, whole.name, whole.shape, step.targets[0].place)
+        value = self.terms.expression(step.values[0])
+
+        def store(number: int) -> tuple[Statement, ...]:
+            part = self.terms.symbols.component(whole.name, number)
+            return self._assign(part, where, value, place, of)
+
+        return store(number) if isinstance(number, int) else (stored(number, count, store, place),)
+
+    def _assign(
+        self, name: str, where: Where, value: Expr, place: Location, of: Place
+    ) -> tuple[Statement, ...]:
+        """Return the assignment of a value; at a level of the run, where the array has it."""
+        symbols = self.terms.symbols
+        field = symbols.fields.get(name)
+        if field is not None:
+            symbols.written.add(name)
+        dtype = field.dtype if field else symbols.temporaries[name]
+        converted = convert(value, dtype, of)
+        if where.level is None:
+            return (Assign(name, converted, place),)
+        bounded = between(where.level, name, symbols)
+        there = lies_between(where.level, name, symbols)
+        return (If(there, (Assign(name, converted, place, bounded),), (), place),)
+
+
+def _location(place: Place) -> Location:
+    return Location(place.line, place.column)
