@@ -9,7 +9,6 @@ from halocline_engine.errors import LimitError, NameRuleError, ProgramError, Syn
 from halocline_engine.language.definitions import read_definition
 from halocline_engine.language.limits import LIMITS, Limits, check_text, check_tree, not_python
 from halocline_engine.language.source import START, Place, fault, locate
-from halocline_engine.language.statements import is_docstring
 from halocline_engine.language.syntax import Binding, Broken, Definition, Syntax
 from halocline_engine.language.terms import Reader
 
@@ -32,8 +31,13 @@ _PREFIXES = {
     "gt4py.cartesian.gtscript": "",
     "gt4py.gtscript": "",
     "halocline.gtscript": "",
+    "ndsl.dsl.gt4py": "",
     "numpy": "np",
 }
+
+
+#: Names that the language had once.
+_RENAMED = {"THIS_K": "K"}
 
 
 def parse(text: str, *, limits: Limits = LIMITS) -> Syntax:
@@ -76,7 +80,7 @@ def _tree(text: str) -> ast.Module:
 
 def _module(tree: ast.Module, text: str, limits: Limits) -> Syntax:
     lines = tuple(text.split("\n"))
-    reader = Reader(lines, _aliases(tree, Reader(lines)))
+    reader = Reader(lines, _aliases(tree))
     found: dict[str, Definition] = {}
     for node in tree.body:
         for definition in _top(node, reader):
@@ -85,34 +89,43 @@ def _module(tree: ast.Module, text: str, limits: Limits) -> Syntax:
                 hint = f"Its first definition is on line {found[definition.name].place.line}."
                 raise fault(NameRuleError, definition.place, "names", message, hint)
             found[definition.name] = definition
-    return Syntax(text, limits, tuple(found.values()))
+    return Syntax(text, limits, tuple(found.values()), frozenset(_foreign(tree)))
 
 
-def _aliases(tree: ast.Module, reader: Reader) -> dict[str, str]:
-    """Return what imported names stand for, `gtscript` and `numpy` also without an import."""
-    aliases = {"gtscript": "", "numpy": "np"}
+def _foreign(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a text imports from modules which are not read."""
     for node in tree.body:
         match node:
             case ast.Import(names):
                 for alias in names:
-                    _check_module(alias.name, reader.place(node))
+                    if not _is_known(alias.name):
+                        yield alias.asname or alias.name.partition(".")[0]
+            case ast.ImportFrom(module, names):
+                if not _is_known(module or ""):
+                    yield from (alias.asname or alias.name for alias in names)
+            case _:
+                pass
+
+
+def _is_known(module: str) -> bool:
+    return module in _PREFIXES or module.partition(".")[0] in _MODULES
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    """Return what imported names stand for, `gtscript` and `numpy` also without an import."""
+    aliases = {"gtscript": "", "numpy": "np", "THIS_K": "K"}
+    for node in tree.body:
+        match node:
+            case ast.Import(names):
+                for alias in names:
                     if alias.asname:
                         aliases[alias.asname] = _PREFIXES.get(alias.name, alias.name)
-            case ast.ImportFrom(module, names, level):
-                _check_module(module or "." * level, reader.place(node))
+            case ast.ImportFrom(module, names):
                 for alias in names:
                     aliases |= _imported(module or "", alias)
             case _:
                 pass
     return aliases
-
-
-def _check_module(module: str, place: Place) -> None:
-    if module.split(".", maxsplit=1)[0] in _MODULES:
-        return
-    message = f"The module '{module}' cannot be imported: a program is read and not executed."
-    hint = "Import from gt4py, numpy and typing only, and define in the text what is needed."
-    raise fault(SyntaxRuleError, place, "imports", message, hint)
 
 
 def _imported(module: str, alias: ast.alias) -> dict[str, str]:
@@ -123,7 +136,7 @@ def _imported(module: str, alias: ast.alias) -> dict[str, str]:
         return {alias.asname or alias.name: _PREFIXES[full]}
     if prefix is None or alias.name == "*":
         return {}
-    name = f"{prefix}.{alias.name}" if prefix else alias.name
+    name = f"{prefix}.{alias.name}" if prefix else _RENAMED.get(alias.name, alias.name)
     return {alias.asname or alias.name: name}
 
 
@@ -136,9 +149,8 @@ def _top(node: ast.stmt, reader: Reader) -> Iterator[Definition]:
             yield read_definition(node, reader)
         case ast.ClassDef(name, body=body):
             for inner in body:
-                yield from _binding(inner, f"{name}.", reader)
-        case _ if is_docstring(node):
-            return
+                if isinstance(inner, ast.Assign | ast.AnnAssign):
+                    yield from _binding(inner, f"{name}.", reader)
         case _:
             yield from _binding(node, "", reader)
 
@@ -155,15 +167,9 @@ def _binding(node: ast.stmt, prefix: str, reader: Reader) -> Iterator[Definition
                 yield Binding(prefix + name, reader.term(value), place)
             except ProgramError as error:
                 yield Broken(prefix + name, False, False, error, place)
-        case ast.AnnAssign() | ast.Pass():
-            return
-        case _ if is_docstring(node):
-            return
-        case _:
-            where = "a class" if prefix else "the top of a program"
-            message = f"This statement cannot stand at {where}: nothing is executed."
+        case ast.With() | ast.Return() | ast.AugAssign():
+            message = "This statement cannot stand at the top of a program: nothing is executed."
             hint = "Only imports, types, constants, functions and stencils may stand there."
-            if prefix:
-                message = f"This statement cannot stand in {where}: nothing is executed."
-                hint = "Only constants may stand there."
             raise fault(SyntaxRuleError, place, "module", message, hint)
+        case _:
+            return  # A module does that when it is executed, which a program is not.

@@ -351,8 +351,12 @@ Definition: TypeAlias = Stencil | Function | Binding | Broken
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """A whole text: its definitions in order, each name once."""
+    """A whole text: its definitions in order, each name once.
+
+    `foreign` are the names that it imports from modules which are not read.
+    """
 
     text: str
     limits: Limits
     definitions: tuple[Definition, ...]
+    foreign: frozenset[str] = frozenset()

@@ -23,7 +23,7 @@ from halocline_engine.language.syntax import (
     Text,
 )
 
-__all__ = ["Reader", "not_yet"]
+__all__ = ["Reader"]
 
 _ARITHMETIC: Mapping[type[ast.operator], str] = {
     ast.Add: "+",
@@ -32,6 +32,7 @@ _ARITHMETIC: Mapping[type[ast.operator], str] = {
     ast.Div: "/",
     ast.Mod: "%",
     ast.Pow: "**",
+    ast.MatMult: "@",
 }
 
 _OTHER_OPERATORS: Mapping[type[ast.operator], tuple[str, str]] = {
@@ -78,16 +79,8 @@ _THINGS: Mapping[type[ast.expr], str] = {
     ast.YieldFrom: "'yield'",
 }
 
-_FEATURES = {
-    "A": ("'.A' behind an offset", "Write 'q[0, 0, 0][n]'."),
-    "T": ("matrices '.T'", "Pass each component as a field of its own."),
-}
-
-
-def not_yet(place: Place, feature: str, hint: str) -> SyntaxRuleError:
-    """Return the error for a feature of GT4Py that is not there yet; `hint` says what is."""
-    message = f"Not part of the language yet: {feature}."
-    return fault(SyntaxRuleError, place, "not-yet", message, hint)
+#: How to write attributes that only names have.
+_ATTRIBUTES = {"A": "Write 'q[0, 0, 0][n]'.", "T": "Assign it to a temporary before."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,34 +125,19 @@ class Reader:
             case ast.Subscript(base, index):
                 return Subscript(self.term(base), self._indices(index), self.place(node))
             case ast.Call(func=ast.Attribute(value=base, attr="at")):
-                return self._level(node, base)
+                return _at(node, base, self)
             case ast.Call():
                 return self.call(node)
             case _:
                 raise self._no_expression(node)
-
-    def _level(self, node: ast.Call, base: ast.expr) -> At:
-        """Return what `q.at(K=level, ddim=[n])` says."""
-        place, given = self.place(node), {one.arg: one.value for one in node.keywords}
-        level = given.pop("K", None)
-        data = given.pop("ddim", None)
-        if node.args or given or level is None or not isinstance(base, ast.Name):
-            message = "'at' takes the level of a field by the name 'K'."
-            raise fault(SyntaxRuleError, place, "levels", message, "Write 'q.at(K=0)'.")
-        items = data.elts if isinstance(data, ast.List | ast.Tuple) else [data] if data else []
-        indices = tuple(self.term(item) for item in items)
-        return At(self.term(base), self.term(level), indices, place)
 
     def dotted(self, node: ast.expr) -> str:
         """Return a name like `q` or `grid.DX`, with imported names spelled out."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             if not isinstance(node.value, ast.Name | ast.Attribute):
-                feature = _FEATURES.get(node.attr)
-                if feature:
-                    raise not_yet(self.place(node), *feature)
                 message = f"Only a name can have an attribute, not what is before '.{node.attr}'."
-                hint = "Remove the attribute."
+                hint = _ATTRIBUTES.get(node.attr, "Remove the attribute.")
                 raise fault(SyntaxRuleError, self.place(node), "expressions", message, hint)
             parts.append(node.attr)
             node = node.value
@@ -195,8 +173,6 @@ class Reader:
 
     def operator(self, kind: ast.operator, place: Place) -> str:
         """Return the spelling of an arithmetic operator of the language."""
-        if isinstance(kind, ast.MatMult):
-            raise not_yet(place, "the matrix product '@'", "Write the sum of products.")
         known = _ARITHMETIC.get(type(kind))
         if known is None:
             spelling, hint = _OTHER_OPERATORS[type(kind)]
@@ -288,3 +264,16 @@ class Reader:
         message = f"{thing} is not an expression of the language."
         hint = "Write numbers, names, operators and calls."
         return fault(SyntaxRuleError, self.place(node), "expressions", message, hint)
+
+
+def _at(node: ast.Call, base: ast.expr, reader: Reader) -> At:
+    """Return what `q.at(K=level, ddim=[n])` says."""
+    place, given = reader.place(node), {one.arg: one.value for one in node.keywords}
+    level = given.pop("K", None)
+    data = given.pop("ddim", None)
+    if node.args or given or level is None or not isinstance(base, ast.Name):
+        message = "'at' takes the level of a field by the name 'K'."
+        raise fault(SyntaxRuleError, place, "levels", message, "Write 'q.at(K=0)'.")
+    items = data.elts if isinstance(data, ast.List | ast.Tuple) else [data] if data else []
+    indices = tuple(reader.term(item) for item in items)
+    return At(reader.term(base), reader.term(level), indices, place)

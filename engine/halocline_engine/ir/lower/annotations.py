@@ -89,7 +89,7 @@ def _read(term: Term, names: Names, trail: tuple[str, ...], temporary: bool) -> 
             return _field(indices, term, names, trail, temporary)
         case Subscript(Name("Table"), indices):
             return _table(indices, term, names, trail)
-        case Subscript(Name("GlobalTable"), (_, Pack()) as items):
+        case Subscript(Name("GlobalTable"), (_, _) as items):
             return LookupType(*_data(items, term, names, trail, temporary))
         case Subscript(Name("GlobalTable")):
             message = "A 'GlobalTable' needs the type of its elements and its shape."
@@ -128,6 +128,8 @@ def _named(
         message = f"The type '{name}' is given as a string, but 'dtypes' has no entry for it."
         hint = f"Pass dtypes={{'{name}': 'float64'}}."
         raise fault(NameRuleError, term.place, "types", message, hint)
+    if name.partition(".")[0] in names.foreign:
+        raise names.unknown(name, term.place, (), "")
     message = f"The type '{name}' is unknown."
     known_names = [*names.all(), *names.dtypes, *CASTS, "Field"]
     raise fault(NameRuleError, term.place, "types", message, nearest(name, known_names) or _FORM)

@@ -9,7 +9,7 @@ called `function.n.local`, which no text can spell; `n` counts calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -54,7 +54,6 @@ from halocline_engine.language.syntax import (
     Term,
     Text,
 )
-from halocline_engine.language.terms import not_yet
 
 __all__ = ["Inliner"]
 
@@ -106,26 +105,28 @@ class Inliner:
                 self._inlined(step, call, scope, out)
             case Branch(condition, then, otherwise, place):
                 mask = self._term(condition, scope, None)
-                self._depth += 1
-                if self._depth > self._limits.depth:
-                    raise _too_much("nested conditions", self._limits.depth, place)
-                inner = self.body(then, scope), self.body(otherwise, scope)
-                self._depth -= 1
-                self._append(Branch(mask, *inner, place), out)
+                inner = self._held((then, otherwise), scope, place)
+                self._append(Branch(mask, inner[0], inner[1], place), out)
             case Loop(condition, body, place):
                 mask = self._term(condition, scope, None)
-                self._depth += 1
-                if self._depth > self._limits.depth:
-                    raise _too_much("nested loops", self._limits.depth, place)
-                inside_loop = self.body(body, scope)
-                self._depth -= 1
-                self._append(Loop(mask, inside_loop, place), out)
+                self._append(Loop(mask, self._held((body,), scope, place)[0], place), out)
             case Region(areas, held):
                 for area in areas:
                     condition = inside(area, partial(self.constant, scope=scope))
                     self._step(Branch(condition, held, (), step.place), scope, out)
             case _:
                 assert_never(step)
+
+    def _held(
+        self, bodies: tuple[tuple[Step, ...], ...], scope: Scope, place: Place
+    ) -> list[tuple[Step, ...]]:
+        """Return what a statement holds, with all calls inlined."""
+        self._depth += 1
+        if self._depth > self._limits.depth:
+            raise _too_much("nested conditions", self._limits.depth, place)
+        inner = [self.body(body, scope) for body in bodies]
+        self._depth -= 1
+        return inner
 
     def _inlined(self, step: Branch, call: Apply, scope: Scope, out: list[Step]) -> None:
         """Keep one branch; the other one is looked through for unknown names only."""
@@ -142,12 +143,7 @@ class Inliner:
                 out.extend(body)
 
     def _fold(self, term: Term, scope: Scope) -> Value:
-        def look_up(name: Name) -> Value:
-            message = f"'{name.name.strip('<>')}' is not a compile-time constant."
-            hint = "Use numbers, constants of the text and externals."
-            raise fault(SyntaxRuleError, name.place, "constants", message, hint)
-
-        return fold(self._term(term, scope, None), look_up)
+        return fold(self._term(term, scope, None), _no_constant)
 
     def _store(self, step: Store, scope: Scope, out: list[Step]) -> None:
         targets = tuple(self._target(target, scope) for target in step.targets)
@@ -233,9 +229,8 @@ class Inliner:
             case Apply():
                 return self._apply(term, scope, out)
             case At(base, level, data, place):
-                name = self._term(base, scope, out)
-                indices = tuple(self._term(index, scope, None) for index in data)
-                return At(name, self._term(level, scope, out), indices, place)
+                parts = [self._term(one, scope, out) for one in (base, level, *data)]
+                return At(parts[0], parts[1], tuple(parts[2:]), place)
             case _:
                 assert_never(term)
 
@@ -244,12 +239,7 @@ class Inliner:
         head, *rest = name.split(".")
         if head in scope.renames:
             renamed = replace(scope.renames[head], place=place)
-            if rest == ["A"]:
-                return Subscript(renamed, (), place)
-            if rest:
-                hint = "Write 'q.A[n]' for a component."
-                raise not_yet(place, f"attributes of fields like '.{rest[0]}'", hint)
-            return renamed
+            return _attribute(renamed, rest, place)
         found = self._names.constant(name, scope.imports, place)
         if isinstance(found, Level):
             message = f"The external '{name}' is an axis index, which has no value here."
@@ -261,10 +251,9 @@ class Inliner:
             return Name(AXES[name], place)
         if name in CONSTANTS:
             return term
-        message = f"The name '{name}' is unknown."
-        known = [*scope.renames, *scope.imports, *self._names.all()]
-        hint = nearest(name, known) or "Assign it first, define it, or make it a parameter."
-        raise fault(NameRuleError, place, "names", message, hint)
+        known = [*scope.renames, *scope.imports]
+        otherwise = "Assign it first, define it, or make it a parameter."
+        raise self._names.unknown(name, place, known, otherwise)
 
     def _apply(self, call: Apply, scope: Scope, out: list[Step] | None) -> Term:
         function = self._function(call, scope)
@@ -310,6 +299,8 @@ class Inliner:
                 SyntaxRuleError, place, "calls", message, "Write 'if __INLINED(condition):'."
             )
         if name not in _BUILTINS or (name.startswith("np.") and name not in CASTS):
+            if name.partition(".")[0] in self._names.foreign:
+                raise self._names.unknown(name, place, (), "")
             message = f"The function '{name}' is unknown."
             bare = name.rsplit(".", maxsplit=1)[-1]
             hint = f"Write '{bare}(...)'." if bare in _BUILTINS else ""
@@ -389,6 +380,28 @@ class Inliner:
         if self._statements > self._limits.statements:
             raise _too_much("statements", self._limits.statements, step.place)
         out.append(step)
+
+
+def _no_constant(name: Name) -> Value:
+    """Raise the error for a name in a constant that is none."""
+    message = f"'{name.name.strip('<>')}' is not a compile-time constant."
+    hint = "Use numbers, constants of the text and externals."
+    raise fault(SyntaxRuleError, name.place, "constants", message, hint)
+
+
+def _attribute(field: Term, names: Sequence[str], place: Place) -> Term:
+    """Return a field, or what an attribute of it means."""
+    match names:
+        case []:
+            return field
+        case ["A"]:
+            return Subscript(field, (), place)
+        case ["T"]:
+            return Apply(".T", (field,), (), place)
+        case _:
+            message = f"A field has no attribute '{names[0]}'."
+            hint = "Write 'q.A[n]' for a component."
+            raise fault(SyntaxRuleError, place, "expressions", message, hint)
 
 
 def _check_keyword(keyword: Keyword, given: Mapping[str, Term], function: Function) -> None:

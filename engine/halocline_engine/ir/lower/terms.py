@@ -7,9 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.lower.elements.components import chosen, flat_index, no_component
+from halocline_engine.errors import NameRuleError, SyntaxRuleError, TypeRuleError
+from halocline_engine.ir.lower.elements.components import (
+    chosen,
+    flat_index,
+    no_component,
+    no_product,
+)
 from halocline_engine.ir.lower.elements.levels import between, level_of
+from halocline_engine.ir.lower.elements.offsets import PLAIN, axis_of, read_offset, shown
 from halocline_engine.ir.lower.elements.tables import (
     as_index,
     at_slot,
@@ -20,7 +26,7 @@ from halocline_engine.ir.lower.elements.tables import (
 )
 from halocline_engine.ir.lower.naming.fold import CASTS
 from halocline_engine.ir.lower.naming.names import Names, nearest
-from halocline_engine.ir.lower.naming.scope import AXES, CONSTANTS, REDUCTIONS
+from halocline_engine.ir.lower.naming.scope import CONSTANTS, REDUCTIONS
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.lower.types import (
     apply,
@@ -63,7 +69,6 @@ from halocline_engine.language.syntax import (
 __all__ = ["Terms", "Where"]
 
 _SPACE = (Axis.I, Axis.J, Axis.K)
-_PLAIN = {spelled: Axis(axis) for axis, spelled in AXES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +81,11 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Turns terms into expressions, for the statements of one interval.
-
-    Where a statement is one for each component of its target, `component` is the one at hand.
-    """
+    """Turns terms into expressions, for the statements of one interval."""
 
     names: Names
     symbols: Symbols
     interval: Interval
-    component: int | None = None
 
     def expression(self, term: Term) -> Expr:
         """Return a term as a typed expression."""
@@ -124,33 +125,15 @@ class Terms:
         axes = self.axes(name)
         if len(indices) == len(axes) and axes and axes[-1] is Axis.K:
             index = indices[-1]
-            if _is_variable(index) and _axis_of(index) is None:
+            if _is_variable(index) and axis_of(index) is None:
                 zero = Literal(0, index.place)
-                i, j, _ = self.offset(name, (*indices[:-1], zero), place)
+                i, j, _ = self._offset(name, (*indices[:-1], zero), place)
                 level = level_of(self.expression(index), self.symbols, index.place, relative=True)
                 return Where((i, j, ANY_LEVEL), level)
-        return Where(self.offset(name, indices, place))
+        return Where(self._offset(name, indices, place))
 
-    def offset(self, name: str, indices: Sequence[Term], place: Place) -> Offset:
-        """Return the constant offset that the indices of a field or temporary mean."""
-        axes = self.axes(name)
-        if not indices:
-            return (0, 0, 0)
-        if any(_axis_of(index) for index in indices):
-            shifts = self._named_shifts(name, indices)
-        elif len(indices) == len(axes):
-            shifts = {a: self._shift(t) for a, t in zip(axes, indices, strict=True)}
-        else:
-            letters = ", ".join(axis.value for axis in axes)
-            message = (
-                f"'{_shown(name)}' has the axes {letters} and needs {len(axes)} offsets, but got "
-                f"{len(indices)}."
-            )
-            hint = (
-                f"Write '{_shown(name)}[{', '.join('0' for _ in axes)}]' with an offset for each."
-            )
-            raise fault(SyntaxRuleError, place, "offsets", message, hint)
-        return shifts.get(Axis.I, 0), shifts.get(Axis.J, 0), shifts.get(Axis.K, 0)
+    def _offset(self, name: str, indices: Sequence[Term], place: Place) -> Offset:
+        return read_offset(name, self.axes(name), indices, place, self.symbols.limits.halo)
 
     def axes(self, name: str) -> tuple[Axis, ...]:
         """Return the axes of a field; a temporary has all three."""
@@ -167,8 +150,8 @@ class Terms:
         scalar = self.symbols.scalars.get(name)
         if scalar is not None:
             return Parameter(name, scalar.dtype)
-        if name in _PLAIN:
-            axis = _PLAIN[name]
+        if name in PLAIN:
+            axis = PLAIN[name]
             if axis is Axis.K:
                 return self._read(self.symbols.position(axis), Where((0, 0, 0)), place)
             message = f"The axis '{axis.value}' has no value: only offsets may name it."
@@ -193,16 +176,13 @@ class Terms:
         whole = symbols.components.get(name)
         if whole is None:
             if data:
-                message = f"'{_shown(name)}' has no data dimensions."
+                message = f"'{shown(name)}' has no data dimensions."
                 raise fault(SyntaxRuleError, place, "data-dimensions", message, "Remove the index.")
             return self._read(name, where, place)
-        if data:
-            indices = [self.expression(index) for index in data]
-            number = flat_index(indices, name, whole.shape, place)
-        elif self.component is None:
+        if not data:
             raise no_component(whole, place)
-        else:
-            number = self.component
+        indices = [self.expression(index) for index in data]
+        number = flat_index(indices, name, whole.shape, place)
         if isinstance(number, int):
             return self._read(symbols.component(name, number), where, place)
         count = math.prod(whole.shape)
@@ -212,14 +192,13 @@ class Terms:
     def _looked_up(self, name: str, data: Sequence[Term], place: Place) -> Expr:
         """Return the read of an element of a `GlobalTable`."""
         shape = self.symbols.lookups[name].shape
-        indices = [self.expression(index) for index in data]
-        number = flat_index(indices, name, shape, place)
+        number = flat_index([self.expression(index) for index in data], name, shape, place)
         level = Number(DType.INT64, number) if isinstance(number, int) else number
         return self._read(name, Where((0, 0, ANY_LEVEL), level), place)
 
     def absolute(self, term: Term) -> Where:
         """Return the level that `q.at(K=term)` means."""
-        if isinstance(term, Name) and _PLAIN.get(term.name) is Axis.K:
+        if isinstance(term, Name) and PLAIN.get(term.name) is Axis.K:
             message = "'at' counts levels from the first one, so 'at(K=K)' is the point itself."
             raise fault(SyntaxRuleError, term.place, "levels", message, "Write 'q'.")
         index = self.expression(term)
@@ -230,8 +209,8 @@ class Terms:
         offset, level = where.offset, where.level
         if level is not None:
             if Axis.K not in self.axes(name):
-                message = f"'{_shown(name)}' has no levels: it has no axis K."
-                raise fault(SyntaxRuleError, place, "levels", message, f"Write '{_shown(name)}'.")
+                message = f"'{shown(name)}' has no levels: it has no axis K."
+                raise fault(SyntaxRuleError, place, "levels", message, f"Write '{shown(name)}'.")
             bounded = between(level, name, self.symbols)
             plain = self._read(name, Where((0, 0, 0)), place)
             return Read(name, offset, plain.dtype, bounded)
@@ -243,7 +222,7 @@ class Terms:
         if dtype is not None:
             self._check_levels(name, offset[2], place)
             return Read(name, offset, dtype)
-        message = f"The temporary '{_shown(name)}' is read before it is assigned."
+        message = f"The temporary '{shown(name)}' is read before it is assigned."
         known = [*self.symbols.fields, *self.symbols.scalars, *self.symbols.temporaries]
         hint = nearest(name, known) or "Assign it first, or make it a parameter."
         raise fault(NameRuleError, place, "names", message, hint)
@@ -255,7 +234,7 @@ class Terms:
         high = end.from_end and end.offset + shift > 0
         if low or high:
             side = "below the first" if low else "above the last"
-            message = f"The temporary '{_shown(name)}' is read {side} level, where it has no value."
+            message = f"The temporary '{shown(name)}' is read {side} level, where it has no value."
             hint = "Make the interval smaller, or make it a field."
             raise fault(SyntaxRuleError, place, "temporaries", message, hint)
 
@@ -269,7 +248,7 @@ class Terms:
                 else self.where(name, base.indices, base.place)
             )
             return self._element(base.base, where, term.indices, place)
-        if not isinstance(base, Name) or base.name in (*_PLAIN, *CONSTANTS):
+        if not isinstance(base, Name) or base.name in (*PLAIN, *CONSTANTS):
             message = "Only a field or a temporary can be read at an offset."
             hint = "Assign the expression to a temporary before."
             raise fault(SyntaxRuleError, place, "offsets", message, hint)
@@ -294,52 +273,10 @@ class Terms:
             self._read(base.name, Where((0, 0, 0)), base.place)
         return self.where(base.name, indices, place)
 
-    def _named_shifts(self, name: str, indices: Sequence[Term]) -> dict[Axis, int]:
-        """Read `q[I + 1, K - 1]`: axes in order, those left out are 0."""
-        shifts: dict[Axis, int] = {}
-        for index in indices:
-            axis = _axis_of(index)
-            if axis is None:
-                message = "An offset names its axis, as the others of this read do."
-                hint = "Write 'q[I + 1, K - 1]' or 'q[1, 0, -1]'."
-                raise fault(SyntaxRuleError, index.place, "offsets", message, hint)
-            if axis not in self.axes(name):
-                letters = ", ".join(each.value for each in self.axes(name))
-                message = f"'{_shown(name)}' has no axis {axis.value}."
-                hint = f"Its axes are {letters}."
-                raise fault(SyntaxRuleError, index.place, "offsets", message, hint)
-            if any(_SPACE.index(other) >= _SPACE.index(axis) for other in shifts):
-                message = "The axes of an offset must be in the order I, J, K."
-                hint = "Write 'q[I + 1, J, K - 1]'."
-                raise fault(SyntaxRuleError, index.place, "offsets", message, hint)
-            shifts[axis] = self._axis_shift(index)
-        return shifts
-
-    def _axis_shift(self, index: Term) -> int:
-        if not isinstance(index, Infix):
-            return 0
-        shift = self._shift(index.right)
-        return shift if index.operator == "+" else -shift
-
-    def _shift(self, term: Term) -> int:
-        """Return a constant offset: an integer, with a sign or not."""
-        match term:
-            case Literal(bool()):
-                pass
-            case Literal(int() as value, place):
-                return _bounded(value, self.symbols.limits.halo, place)
-            case Prefix("-", Literal(int() as value), place) if not isinstance(value, bool):
-                return _bounded(-value, self.symbols.limits.halo, place)
-            case Prefix("+", Literal(int() as value), place) if not isinstance(value, bool):
-                return _bounded(value, self.symbols.limits.halo, place)
-            case _:
-                pass
-        message = "An offset must be one constant integer."
-        hint = "Write the number itself, like 'q[2, 0, 0]', or an external."
-        raise fault(SyntaxRuleError, term.place, "offsets", message, hint)
-
     def _infix(self, operator: str, left: Term, right: Term, place: Place) -> Expr:
         first, second = self.expression(left), self.expression(right)
+        if operator == "@":
+            raise no_product(place)
         if operator in ("and", "or"):
             where = f"An operand of '{operator}'"
             checked = condition(first, left.place, where), condition(second, right.place, where)
@@ -376,29 +313,11 @@ class Terms:
         return convert(arguments[0], kinds.get(target) or DType(target), term.place)
 
 
-def _bounded(value: int, most: int, place: Place) -> int:
-    """Return an offset that is not too large."""
-    if abs(value) > most:
-        message = f"An offset is at most {most} cells, but got {value}."
-        hint = "Move data over larger distances outside of the program."
-        raise fault(LimitError, place, "limits", message, hint)
-    return value
-
-
-def _axis_of(index: Term) -> Axis | None:
-    """Return the axis that an index names, as in `I`, `J + 1` and `K - 2`."""
-    match index:
-        case Name(name) | Infix("+" | "-", Name(name)):
-            return _PLAIN.get(name)
-        case _:
-            return None
-
-
 def _is_variable(term: Term) -> bool:
     """Say whether a term holds a field, temporary or scalar."""
     match term:
         case Name(name):
-            return name not in (*_PLAIN, *CONSTANTS)
+            return name not in (*PLAIN, *CONSTANTS)
         case Prefix(_, operand):
             return _is_variable(operand)
         case Infix(_, left, right):
@@ -411,8 +330,3 @@ def _is_variable(term: Term) -> bool:
             return True
         case _:
             return False
-
-
-def _shown(name: str) -> str:
-    """Return a temporary's name as its function's text spells it."""
-    return name.rsplit(".", maxsplit=1)[-1]

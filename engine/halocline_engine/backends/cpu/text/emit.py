@@ -11,7 +11,7 @@ of constant length, as is best for vectors, and then through what is left of a r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -202,7 +202,7 @@ class _Writer:
             yield from self._nest(section, rest, depth=3)
 
     def _nest(self, section: Section, axes: list[str], depth: int) -> Iterator[str]:
-        self.pointers = self._rows(section)
+        self.pointers = _rows(section, self.registers, self.inner)
         *outer, inner = axes
         low, high = self._bounds(inner, section)
         part = self._part()
@@ -214,7 +214,7 @@ class _Writer:
             depth += 1
         pad = "    " * depth
         for key, name in self.pointers.items():
-            yield f"{pad}{name} = {self._row(*key)}"
+            yield f"{pad}{name} = {_row(self.arrays[key[0]], key, self.inner)}"
         if part:
             yield f"{pad}for part in range({low}, whole, {part}):"
             yield from (f"{pad}    {line}" for line in self._asked(section, outer[-1], part))
@@ -287,34 +287,6 @@ class _Writer:
             return "start", "end"
         return ("left", "right") if self.inner is Axis.I else ("i0", "i1")
 
-    def _rows(self, section: Section) -> dict[Row, str]:
-        """Name a pointer for every array and offset across the inner axis."""
-        keys: dict[Row, None] = {}
-        at_levels = (
-            (one.target, (0, 0, ANY_LEVEL))
-            for one in assignments(section.body)
-            if one.level is not None
-        )
-        for name, (i, j, k) in (
-            *accesses_of(section.body),
-            *((target, (0, 0, 0)) for target in targets_of(section.body)),
-            *at_levels,
-        ):
-            if name not in self.registers:
-                keys[(name, j, k if self.inner is Axis.I else i)] = None
-        return {key: f"p{n}" for n, key in enumerate(keys)}
-
-    def _row(self, name: str, j: int, other: int) -> str:
-        array = self.arrays[name]
-        across = Axis.K if self.inner is Axis.I else Axis.I
-        terms = [array.text]
-        for axis, offset in ((Axis.J, j), (across, other)):
-            if axis in array.axes and offset != ANY_LEVEL:
-                low = axis.lower()
-                place = f"({low} {'-' if offset < 0 else '+'} {abs(offset)})" if offset else low
-                terms.append(f"{place} * {array.text}_{low}")
-        return f"pointer_{array.dtype}({' + '.join(terms)})"
-
     def _body(self, body: tuple[Statement, ...], depth: int) -> Iterator[str]:
         pad = "    " * depth
         for statement in body:
@@ -371,6 +343,32 @@ class _Writer:
             return f"{pointer}, {index} * {size}{moved}"
         place = f"({index} {'-' if step < 0 else '+'} {abs(step)})" if step else index
         return f"{pointer}, {place} * {array.text}_{index}"
+
+
+def _rows(section: Section, registers: Mapping[str, str], inner: Axis) -> dict[Row, str]:
+    """Name a pointer for every array and offset across the inner axis."""
+    assigned = (
+        (one.target, (0, 0, 0 if one.level is None else ANY_LEVEL))
+        for one in assignments(section.body)
+    )
+    keys: dict[Row, None] = {}
+    for name, (i, j, k) in (*accesses_of(section.body), *assigned):
+        if name not in registers:
+            keys[(name, j, k if inner is Axis.I else i)] = None
+    return {key: f"p{n}" for n, key in enumerate(keys)}
+
+
+def _row(array: _Array, key: Row, inner: Axis) -> str:
+    """Return the address of a row's first element, as text; of all levels, that of the first."""
+    _, j, other = key
+    across = Axis.K if inner is Axis.I else Axis.I
+    terms = [array.text]
+    for axis, offset in ((Axis.J, j), (across, other)):
+        if axis in array.axes and offset != ANY_LEVEL:
+            low = axis.lower()
+            place = f"({low} {'-' if offset < 0 else '+'} {abs(offset)})" if offset else low
+            terms.append(f"{place} * {array.text}_{low}")
+    return f"pointer_{array.dtype}({' + '.join(terms)})"
 
 
 def _level(bound: Bound) -> str:

@@ -23,7 +23,7 @@ from halocline_engine.ir.nodes import (
 from halocline_engine.ir.types import DType
 from halocline_engine.language.source import Place, fault
 
-__all__ = ["chosen", "flat_index", "no_component", "stored"]
+__all__ = ["chosen", "flat_index", "no_component", "no_product", "stored"]
 
 
 def flat_index(
@@ -80,6 +80,13 @@ def no_component(whole: Components, place: Place) -> SyntaxRuleError:
     form = ", ".join("0" for _ in whole.shape)
     message = f"'{whole.name}' has data dimensions, and none of its components is chosen here."
     hint = f"Write '{whole.name}.A[{form}]', or assign to a field with data dimensions."
+    return fault(SyntaxRuleError, place, "data-dimensions", message, hint)
+
+
+def no_product(place: Place) -> SyntaxRuleError:
+    """Return the error for a product of matrices that is no whole array."""
+    message = "'@' is a product of arrays with data dimensions, and stands in an expression here."
+    hint = "Assign it to a field, or a temporary, with data dimensions."
     return fault(SyntaxRuleError, place, "data-dimensions", message, hint)
 
 

@@ -68,7 +68,7 @@ def fold(term: Term, look_up: Callable[[Name], Value]) -> Value:
             first = truth(fold(left, look_up), place)
             second = truth(fold(right, look_up), place)
             return (first and second) if word == "and" else (first or second)
-        case Infix(spelling, left, right, place):
+        case Infix(spelling, left, right, place) if spelling != "@":
             return _infix(spelling, fold(left, look_up), fold(right, look_up), place)
         case Choice(condition, then, otherwise, place):
             chosen = then if truth(fold(condition, look_up), place) else otherwise

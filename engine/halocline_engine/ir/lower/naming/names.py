@@ -53,6 +53,19 @@ class Names:
     dtypes: Mapping[str, DType]
     integer: DType
     floating: DType
+    foreign: frozenset[str] = frozenset()
+
+    def unknown(
+        self, name: str, place: Place, known: Iterable[str], otherwise: str
+    ) -> NameRuleError:
+        """Return the error for a name that nothing defines; `known` are other names it may be."""
+        if name.partition(".")[0] in self.foreign:
+            message = f"'{name}' is imported from a module, and modules are not read."
+            hint = "Put its definition into the text, or pass its value as an external."
+            return fault(NameRuleError, place, "names", message, hint)
+        message = f"The name '{name}' is unknown."
+        hint = nearest(name, [*known, *self.all()]) or otherwise
+        return fault(NameRuleError, place, "names", message, hint)
 
     def constant(self, name: str, imports: frozenset[str], place: Place) -> Value | Level | None:
         """Return a constant or an axis index, or None where the name is neither.
@@ -178,6 +191,7 @@ def make_names(
         {name: _dtype(name, value) for name, value in dtypes.items()},
         DType(f"int{literal_int}"),
         DType(f"float{literal_float}"),
+        syntax.foreign,
     )
 
 

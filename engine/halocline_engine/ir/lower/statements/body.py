@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import InternalError, SyntaxRuleError
 from halocline_engine.ir.lower.elements.components import flat_index, stored
 from halocline_engine.ir.lower.elements.levels import between, lies_between
+from halocline_engine.ir.lower.elements.vectors import component_terms
 from halocline_engine.ir.lower.statements.declarations import declare
 from halocline_engine.ir.lower.statements.targets import check_axes, read_target
 from halocline_engine.ir.lower.terms import Terms, Where
@@ -116,17 +117,11 @@ class Body:
         place, of = _location(step.place), step.values[0].place
         count = math.prod(whole.shape)
         if not data:
-            return tuple(
-                one
-                for number in range(count)
-                for one in self._assign(
-                    self.terms.symbols.component(whole.name, number),
-                    where,
-                    replace(self.terms, component=number).expression(step.values[0]),
-                    place,
-                    of,
-                )
-            )
+            symbols, found = self.terms.symbols, list[Statement]()
+            for number, term in enumerate(component_terms(whole, step.values[0], symbols)):
+                part, value = symbols.component(whole.name, number), self.terms.expression(term)
+                found += self._assign(part, where, value, place, of)
+            return tuple(found)
         indices = [self.terms.expression(index) for index in data]
         number = flat_index(indices, whole.name, whole.shape, step.targets[0].place)
         value = self.terms.expression(step.values[0])

@@ -108,16 +108,8 @@ class ColumnSweep:
                         early += 1
             streams += len(own)
             parts.append(_Part(section, carry, own, single))
-        return ColumnSweep(
-            entry,
-            one,
-            scope,
-            placement,
-            tile,
-            tuple(parts),
-            carriers,
-            served(entry.kernel, carriers),
-        )
+        all_of = served(entry.kernel, carriers)
+        return ColumnSweep(entry, one, scope, placement, tile, tuple(parts), carriers, all_of)
 
     def lines(self) -> list[str]:
         """Return the pass: what its sections share, then one after the other.

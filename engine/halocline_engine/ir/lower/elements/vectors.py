@@ -1,0 +1,126 @@
+"""Statements on whole arrays with data dimensions, which are one for each component.
+
+`out = 2.0 * v + w` is an assignment of each component of `out`, in C order; `m @ v` is a sum of
+products, and `m.T` exchanges two data dimensions. What has no data dimensions is the same for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from halocline_engine.errors import SyntaxRuleError
+from halocline_engine.ir.lower.symbols import Symbols
+from halocline_engine.ir.nodes import Components
+from halocline_engine.language.source import Place, fault
+from halocline_engine.language.syntax import (
+    Apply,
+    Choice,
+    Infix,
+    Literal,
+    Name,
+    Prefix,
+    Subscript,
+    Term,
+)
+
+__all__ = ["component_terms"]
+
+_Index: TypeAlias = tuple[int, ...]
+
+
+def component_terms(whole: Components, value: Term, symbols: Symbols) -> Iterator[Term]:
+    """Yield what is assigned to each component of an array, in C order."""
+    found = _shape(value, symbols)
+    if found not in ((), whole.shape):
+        raise _unequal(f"'{whole.name}'", whole.shape, found, value.place)
+    for number in range(math.prod(whole.shape)):
+        index = tuple(map(int, np.unravel_index(number, whole.shape)))
+        yield _at(value, index, symbols)
+
+
+def _shape(term: Term, symbols: Symbols) -> _Index:
+    """Return the data dimensions of a term, () where it has none."""
+    match term:
+        case Name(name) | Subscript(Name(name)):
+            whole = symbols.components.get(name)
+            return () if whole is None else whole.shape
+        case Apply(".T", (inner,)):
+            return _shape(inner, symbols)[::-1]
+        case Infix("@", left, right, place):
+            one, two = _shape(left, symbols), _shape(right, symbols)
+            if not one or not two or one[-1] != two[0]:
+                raise _unequal("The left side of '@'", one, two, place)
+            return (*one[:-1], *two[1:])
+        case Prefix(_, operand):
+            return _shape(operand, symbols)
+        case Infix(_, left, right, place):
+            return _common((left, right), symbols, place)
+        case Choice(condition, then, otherwise, place):
+            return _common((condition, then, otherwise), symbols, place)
+        case Apply(_, arguments, _, place):
+            return _common(arguments, symbols, place)
+        case _:
+            return ()
+
+
+def _common(parts: tuple[Term, ...], symbols: Symbols, place: Place) -> _Index:
+    shapes = dict.fromkeys(shape for part in parts if (shape := _shape(part, symbols)))
+    if len(shapes) > 1:
+        one, two = [*shapes][:2]
+        raise _unequal("One operand", one, two, place)
+    return next(iter(shapes), ())
+
+
+def _at(term: Term, index: _Index, symbols: Symbols) -> Term:
+    """Return a term for one component of all arrays in it."""
+
+    def inner(part: Term) -> Term:
+        return _at(part, index, symbols)
+
+    match term:
+        case Name(name, place) if name in symbols.components:
+            return _element(Subscript(term, (), place), index)
+        case Subscript(Name(name)) if name in symbols.components:
+            return _element(term, index)
+        case Apply(".T", (operand,)):
+            return _at(operand, index[::-1], symbols)
+        case Infix("@", left, right, place):
+            depth, rank = _shape(right, symbols)[0], len(_shape(left, symbols)) - 1
+            products = [
+                Infix(
+                    "*",
+                    _at(left, (*index[:rank], k), symbols),
+                    _at(right, (k, *index[rank:]), symbols),
+                    place,
+                )
+                for k in range(depth)
+            ]
+            total: Term = products[0]
+            for product in products[1:]:
+                total = Infix("+", total, product, place)
+            return total
+        case Prefix():
+            return replace(term, operand=inner(term.operand))
+        case Infix():
+            return replace(term, left=inner(term.left), right=inner(term.right))
+        case Choice(condition, then, otherwise, place):
+            return Choice(inner(condition), inner(then), inner(otherwise), place)
+        case Apply():
+            return replace(term, arguments=tuple(inner(one) for one in term.arguments))
+        case _:
+            return term
+
+
+def _element(base: Subscript, index: _Index) -> Subscript:
+    return Subscript(base, tuple(Literal(n, base.place, "int64") for n in index), base.place)
+
+
+def _unequal(what: str, one: _Index, two: _Index, place: Place) -> SyntaxRuleError:
+    message = f"{what} has the data dimensions {one}, but this has {two}."
+    hint = "Choose components with 'q.A[n]', or give both the same data dimensions."
+    return fault(SyntaxRuleError, place, "data-dimensions", message, hint)
