@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from halocline_engine.errors import ProgramError, SyntaxRuleError
+from halocline_engine.errors import ProgramError
 from halocline_engine.program import compile_program
 
 DATA = Path(__file__).parents[2] / "data" / "gtscript"
@@ -29,28 +29,9 @@ INVALID = programs("invalid")
 ACCEPTED = programs("accepted")
 
 #: Rejected by GT4Py, accepted here: a function needs no decorator, since nothing is executed; and
-#: temporaries over I and J, which one of its backends lacks.
-BETTER = {"fn10", "x23b"}
-
-#: Accepted by GT4Py, refused here with "Not part of the language yet": the feature that is missing.
-NOT_YET = {
-    "v6": "assignments at a vertical offset",
-    "i12": "interval bounds at run time",
-    "k4": "vertical offsets at run time",
-    "k4.2": "vertical offsets at run time",
-    "k4.3": "vertical offsets at run time",
-    "k4s": "vertical offsets at run time",
-    "k4x": "vertical offsets at run time",
-    "k4w": "vertical offsets at run time",
-    "k5": "absolute levels",
-    "x24": "temporaries that are declared before a computation",
-    "x25": "data dimensions",
-    "x25b": "data dimensions",
-    "x27": "data dimensions",
-    "x28": "the matrix product",
-    "x29": "tables",
-    "x29b": "tables",
-}
+#: what one of its backends lacks: temporaries over I and J, absolute levels, bounds and indices of
+#: the run.
+BETTER = {"fn10", "x23b", "k5", "i12", "x25b", "x29b"}
 
 #: Accepted by GT4Py when it compiles, but its call then fails: a temporary has no halo along K.
 FAILS_THERE = {"k3": "is read above the last level"}
@@ -79,7 +60,7 @@ def test_all_programs_are_there() -> None:
     assert len(INVALID) == 87
     assert len(ACCEPTED) == 52
     assert set(INVALID) > BETTER
-    assert set(ACCEPTED) > set(NOT_YET) | set(FAILS_THERE)
+    assert set(ACCEPTED) > set(FAILS_THERE)
 
 
 @pytest.mark.parametrize("case", [name for name in INVALID if name not in BETTER])
@@ -100,19 +81,9 @@ def test_programs_that_are_right_here_are_accepted(case: str) -> None:
     compile_one(INVALID[case])
 
 
-@pytest.mark.parametrize("case", [c for c in ACCEPTED if c not in {*NOT_YET, *FAILS_THERE}])
+@pytest.mark.parametrize("case", [c for c in ACCEPTED if c not in FAILS_THERE])
 def test_accepted_programs_are_accepted(case: str) -> None:
     compile_one(ACCEPTED[case], dtypes={"T": "float32"})
-
-
-@pytest.mark.parametrize("case", sorted(NOT_YET))
-def test_missing_features_are_named(case: str) -> None:
-    with pytest.raises(SyntaxRuleError) as caught:
-        compile_one(ACCEPTED[case])
-    message = f"Not part of the language yet: {NOT_YET[case]}"
-    assert caught.value.message.startswith(message)
-    assert caught.value.rule == "not-yet"
-    assert caught.value.line > FIRST
 
 
 @pytest.mark.parametrize("case", sorted(FAILS_THERE))

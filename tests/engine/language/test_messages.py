@@ -65,7 +65,7 @@ def test_every_message_is_pinned() -> None:
     pinned += "".join(path.read_text() for path in Path(__file__).parent.glob("test_limits.py"))
     missing = [
         f"{path.name}:{line}: {text}"
-        for path in [*sorted(LANGUAGE.glob("*.py")), *sorted(IR.glob("lower*.py"))]
+        for path in [*sorted(LANGUAGE.rglob("*.py")), *sorted((IR / "lower").rglob("*.py"))]
         if not path.name.startswith("columns")  # another language: test_columns_messages.py
         for line, text in fragments(path)
         if text not in pinned

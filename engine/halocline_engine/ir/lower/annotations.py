@@ -221,6 +221,8 @@ def _whole(term: Term, names: Names) -> int | None:
             return value
         case Literal() | Text() | Pack():
             return None
+        case Name(name) if name not in names.definitions:
+            return None
         case _:
             found = names.folded(term)
             if isinstance(found, bool | np.bool_) or int(cast("int", found)) != found:

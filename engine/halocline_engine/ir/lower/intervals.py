@@ -113,7 +113,7 @@ def _terms(call: Apply) -> tuple[Term, ...] | None:
 def _value(term: Term, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Value | Level | None:
     if _is_of(term, own):
         message = "A level that only a run knows cannot be the only one of an interval."
-        hint = "Write its two bounds: 'interval(n, n + 1)' has to be 'if K == n:'."
+        hint = "Write 'if K == n:' in an interval of all levels."
         raise fault(SyntaxRuleError, term.place, "intervals", message, hint)
     if isinstance(term, Subscript):
         message = "An axis index cannot be written in an interval."

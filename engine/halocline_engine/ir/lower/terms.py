@@ -14,7 +14,7 @@ from halocline_engine.ir.lower.elements.components import (
     no_component,
     no_product,
 )
-from halocline_engine.ir.lower.elements.levels import between, level_of
+from halocline_engine.ir.lower.elements.levels import between, level_of, no_levels
 from halocline_engine.ir.lower.elements.offsets import PLAIN, axis_of, read_offset, shown
 from halocline_engine.ir.lower.elements.tables import (
     as_index,
@@ -126,8 +126,7 @@ class Terms:
         if len(indices) == len(axes) and axes and axes[-1] is Axis.K:
             index = indices[-1]
             if _is_variable(index) and axis_of(index) is None:
-                zero = Literal(0, index.place)
-                i, j, _ = self._offset(name, (*indices[:-1], zero), place)
+                i, j, _ = self._offset(name, (*indices[:-1], Literal(0, index.place)), place)
                 level = level_of(self.expression(index), self.symbols, index.place, relative=True)
                 return Where((i, j, ANY_LEVEL), level)
         return Where(self._offset(name, indices, place))
@@ -171,6 +170,9 @@ class Terms:
             hint = "Assign the expression to a temporary before."
             raise fault(SyntaxRuleError, place, "levels", message, hint)
         name, symbols = base.name, self.symbols
+        if name in symbols.scalars:
+            message = f"'{name}' is a scalar, which has neither levels nor components."
+            raise fault(SyntaxRuleError, place, "levels", message, f"Write '{name}'.")
         if name in symbols.lookups:
             return self._looked_up(name, data, place)
         whole = symbols.components.get(name)
@@ -201,16 +203,14 @@ class Terms:
         if isinstance(term, Name) and PLAIN.get(term.name) is Axis.K:
             message = "'at' counts levels from the first one, so 'at(K=K)' is the point itself."
             raise fault(SyntaxRuleError, term.place, "levels", message, "Write 'q'.")
-        index = self.expression(term)
-        level = level_of(index, self.symbols, term.place, relative=False)
+        level = level_of(self.expression(term), self.symbols, term.place, relative=False)
         return Where((0, 0, ANY_LEVEL), level)
 
     def _read(self, name: str, where: Where, place: Place) -> Read:
         offset, level = where.offset, where.level
         if level is not None:
             if Axis.K not in self.axes(name):
-                message = f"'{shown(name)}' has no levels: it has no axis K."
-                raise fault(SyntaxRuleError, place, "levels", message, f"Write '{shown(name)}'.")
+                raise no_levels(shown(name), place)
             bounded = between(level, name, self.symbols)
             plain = self._read(name, Where((0, 0, 0)), place)
             return Read(name, offset, plain.dtype, bounded)

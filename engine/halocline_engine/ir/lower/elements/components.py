@@ -31,7 +31,7 @@ def flat_index(
 ) -> int | Expr:
     """Return the number of an element in C order, which is a constant or an INT64."""
     if len(indices) != len(shape):
-        message = f"'{name}' has {len(shape)} data dimensions, but got {len(indices)} indices."
+        message = f"'{name}' has the data dimensions {shape}, and an index for each is needed."
         hint = "Write an index for each: 'q[0, 0, 0][1]' or 'q.A[1]'."
         raise fault(SyntaxRuleError, place, "data-dimensions", message, hint)
     total: int | Expr = 0

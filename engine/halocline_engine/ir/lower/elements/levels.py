@@ -5,14 +5,14 @@ A level outside of the array is read as the nearest one that it has, and is not 
 
 from __future__ import annotations
 
-from halocline_engine.errors import TypeRuleError
+from halocline_engine.errors import SyntaxRuleError, TypeRuleError
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.lower.types import convert
 from halocline_engine.ir.nodes import Binary, Call, Expr, Number, Parameter, Read
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.source import Place, fault
 
-__all__ = ["between", "level_of", "lies_between"]
+__all__ = ["between", "level_of", "lies_between", "no_levels"]
 
 
 def level_of(index: Expr, symbols: Symbols, place: Place, *, relative: bool) -> Expr:
@@ -40,6 +40,12 @@ def lies_between(level: Expr, name: str, symbols: Symbols) -> Expr:
     first, last = _limits(name, symbols)
     above = Binary(">=", level, first, DType.BOOL)
     return Binary("and", above, Binary("<=", level, last, DType.BOOL), DType.BOOL)
+
+
+def no_levels(name: str, place: Place) -> SyntaxRuleError:
+    """Return the error for a field that is the same on all levels."""
+    message = f"'{name}' has no levels: it has no axis K."
+    return fault(SyntaxRuleError, place, "levels", message, f"Write '{name}'.")
 
 
 def _limits(name: str, symbols: Symbols) -> tuple[Expr, Expr]:

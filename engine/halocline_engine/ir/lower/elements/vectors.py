@@ -37,7 +37,8 @@ def component_terms(whole: Components, value: Term, symbols: Symbols) -> Iterato
     """Yield what is assigned to each component of an array, in C order."""
     found = _shape(value, symbols)
     if found not in ((), whole.shape):
-        raise _unequal(f"'{whole.name}'", whole.shape, found, value.place)
+        message = f"'{whole.name}' has the data dimensions {whole.shape}, but this has {found}."
+        raise _unequal(message, value.place)
     for number in range(math.prod(whole.shape)):
         index = tuple(map(int, np.unravel_index(number, whole.shape)))
         yield _at(value, index, symbols)
@@ -54,7 +55,8 @@ def _shape(term: Term, symbols: Symbols) -> _Index:
         case Infix("@", left, right, place):
             one, two = _shape(left, symbols), _shape(right, symbols)
             if not one or not two or one[-1] != two[0]:
-                raise _unequal("The left side of '@'", one, two, place)
+                message = f"'@' cannot multiply what has the data dimensions {one} and {two}."
+                raise _unequal(message, place)
             return (*one[:-1], *two[1:])
         case Prefix(_, operand):
             return _shape(operand, symbols)
@@ -72,7 +74,8 @@ def _common(parts: tuple[Term, ...], symbols: Symbols, place: Place) -> _Index:
     shapes = dict.fromkeys(shape for part in parts if (shape := _shape(part, symbols)))
     if len(shapes) > 1:
         one, two = [*shapes][:2]
-        raise _unequal("One operand", one, two, place)
+        message = f"The operands have different data dimensions: {one} and {two}."
+        raise _unequal(message, place)
     return next(iter(shapes), ())
 
 
@@ -120,7 +123,6 @@ def _element(base: Subscript, index: _Index) -> Subscript:
     return Subscript(base, tuple(Literal(n, base.place, "int64") for n in index), base.place)
 
 
-def _unequal(what: str, one: _Index, two: _Index, place: Place) -> SyntaxRuleError:
-    message = f"{what} has the data dimensions {one}, but this has {two}."
+def _unequal(message: str, place: Place) -> SyntaxRuleError:
     hint = "Choose components with 'q.A[n]', or give both the same data dimensions."
     return fault(SyntaxRuleError, place, "data-dimensions", message, hint)
