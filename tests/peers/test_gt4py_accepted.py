@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import halocline_engine as he
-from halocline_engine.analysis.named import used_fields
+from halocline_engine.analysis.named import given_scalars, used_fields
 from halocline_engine.errors import ProgramError
-from halocline_engine.ir.nodes import Field
+from halocline_engine.ir.nodes import Program
+from halocline_engine.ir.types import Axis
 
 DATA = Path(__file__).parents[1] / "data" / "gtscript"
 PREAMBLE = (DATA / "preamble.txt").read_text()
@@ -26,13 +27,20 @@ TWO_RETURNS = re.search(r"@gtscript.function\ndef g6.*?return -x\n", PREAMBLE, r
 SHAPE = (11, 10, 9)
 ORIGIN = (3, 3, 1)
 DOMAIN = (5, 4, 7)
+#: What GT4Py's numpy lacks, and plain Python runs there.
+DEBUG = ("NotImplementedError", "Data indices must be scalars")
+#: Fields that are indices of components, and of levels: beyond the array GT4Py writes somewhere.
+INDEXED = {"x25b": "n", "x29b": "ix", "x29": "ix", "k4w": "ix"}
+#: Defects there, see the page on differences: the horizontal part of an offset is dropped.
+DEFECTS = ("k4x",)
 
 
 def accepted() -> Iterator[Any]:
     """Yield the programs that are part of the language here."""
     for index, program in enumerate(json.loads((DATA / "accepted.json").read_text())["programs"]):
-        # GT4Py's own variables clash with a field of this name.
-        program["source"] = re.sub(r"\bk\b", "levels", program["source"])
+        # GT4Py's own variables clash with fields of these names.
+        for name, other in (("i", "index"), ("k", "levels")):
+            program["source"] = re.sub(rf"\b{name}\b", other, program["source"])
         name = program["source"].split("(", 1)[0].split()[1]
         try:
             he.stencil(
@@ -79,8 +87,32 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def along(numbers: tuple[int, int, int], field: Field) -> tuple[int, ...]:
-    return tuple(numbers["IJK".index(axis)] for axis in field.axes)
+def along(numbers: tuple[int, int, int], axes: Sequence[Axis]) -> tuple[int, ...]:
+    return tuple(numbers["IJK".index(axis)] for axis in axes)
+
+
+def shapes(program: Program) -> dict[str, tuple[tuple[Axis, ...], tuple[int, ...], str]]:
+    """Return the axes of each array argument that is used, its data dimensions, and its type."""
+    found: dict[str, tuple[tuple[Axis, ...], tuple[int, ...], str]] = {}
+    tables = {lookup.name: lookup.shape for lookup in program.lookups}
+    wholes = {whole.name: whole.shape for whole in program.components}
+    for field in used_fields(program):
+        name = field.name.partition(".")[0]
+        axes = () if name in tables else field.axes
+        found[name] = axes, tables.get(name, wholes.get(name, ())), field.dtype.value
+    return found
+
+
+def theirs_of(module: ModuleType, name: str, given: Any) -> Any:
+    """Compile there for numpy, or for plain Python where numpy lacks something."""
+    gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript")
+    options: Any = {"format_source": False, "externals": given, "dtypes": {"T": np.float32}}
+    try:
+        return gtscript.stencil(backend="numpy", definition=getattr(module, name), **options)
+    except (NotImplementedError, ValueError) as error:
+        if not any(word in repr(error) for word in DEBUG):
+            raise
+        return gtscript.stencil(backend="debug", definition=getattr(module, name), **options)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -96,14 +128,7 @@ def test_odd_programs_give_the_same(
         config: Any = importlib.import_module("gt4py.cartesian.config")
         config.cache_settings["root_path"] = str(folder)
         module = load(path)
-        gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript")
-        theirs = gtscript.stencil(
-            backend="numpy",
-            format_source=False,
-            definition=getattr(module, name),
-            externals=externals(program, module),
-            dtypes={"T": np.float32},
-        )
+        theirs = theirs_of(module, name, externals(program, module))
     ours = he.stencil(
         PREAMBLE + program["source"],
         externals=externals(program, module),
@@ -111,16 +136,26 @@ def test_odd_programs_give_the_same(
         target="reference",
     )
     random = np.random.default_rng(7)
-    fields = used_fields(ours.compiled.program)
-    arrays = {f.name: random.normal(size=along(SHAPE, f)).astype(f.dtype.value) for f in fields}
+    meaning = ours.compiled.program
+    kinds = shapes(meaning)
+    arrays = {
+        key: random.normal(size=(*along(SHAPE, axes), *data)).astype(dtype)
+        for key, (axes, data, dtype) in kinds.items()
+    }
+    if program["id"] in INDEXED:
+        arrays[INDEXED[program["id"]]] = random.integers(0, 2, SHAPE)
     expected = {key: array.copy() for key, array in arrays.items()}
-    scalars = {scalar.name: 1.5 for scalar in ours.compiled.program.scalars}
-    origin = {f.name: along(ORIGIN, f) for f in fields}
+    scalars = {
+        scalar.name: 1 if scalar.dtype.is_integer else 1.5 for scalar in given_scalars(meaning)
+    }
+    origin = {key: along(ORIGIN, axes) for key, (axes, _, _) in kinds.items() if axes}
     theirs(**expected, **scalars, origin=origin, domain=DOMAIN)
     ours(**arrays, **scalars, origin=origin, domain=DOMAIN)
+    if program["id"] in DEFECTS:
+        return
     for key, array in arrays.items():
         np.testing.assert_allclose(array, expected[key], rtol=1e-13, atol=0.0, err_msg=key)
 
 
 def test_most_are_compared() -> None:
-    assert len(list(accepted())) == 35
+    assert len(list(accepted())) == 51
