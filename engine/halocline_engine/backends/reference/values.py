@@ -50,12 +50,14 @@ _BINARY: Mapping[str, Callable[[Any, Any], HostArray]] = {
 }
 
 
-def evaluate(expr: Expr, read: Reader, scalars: Mapping[str, Value]) -> HostArray:
+def evaluate(
+    expr: Expr, read: Callable[[Read], HostArray], scalars: Mapping[str, Value]
+) -> HostArray:
     """Return the value of an expression; its dtype is the expression's.
 
     The result may be 0-dimensional or share memory with a field.
     """
-    return prepare(expr, read, scalars)()
+    return prepare(expr, lambda one: _constant(read(one)), scalars)()
 
 
 def prepare(expr: Expr, read: Reader, scalars: Mapping[str, Value]) -> Prepared:
