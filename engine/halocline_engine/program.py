@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,14 @@ from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 from halocline_engine.version import halocline_version
 
-__all__ = ["Compiled", "compile_lowered", "compile_program", "fingerprint", "retargeted"]
+__all__ = [
+    "Compiled",
+    "compile_lowered",
+    "compile_program",
+    "fingerprint",
+    "retargeted",
+    "with_meaning",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,12 @@ def retargeted(program: Program, facts: Facts, schedule: Schedule, target: str) 
     kernels = find(target).build(schedule)
     artifact = with_tables(with_made_fields(kernels, program, facts), program)
     return Compiled(program, facts, schedule, artifact, target, fingerprint(program, target))
+
+
+def with_meaning(compiled: Compiled, program: Program) -> Compiled:
+    """Return what was compiled for another meaning of the same kernels."""
+    schedule = replace(compiled.schedule, program=program)
+    return retargeted(program, compiled.facts, schedule, compiled.target)
 
 
 def fingerprint(program: Program, target: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from halocline_engine.ir.nodes import Limit, Position, Scratch
 from halocline_engine.ir.types import Axis
 from halocline_engine.language.limits import LIMITS
 
-__all__ = ["Along", "Reach", "check_loops", "limit_of", "position_array", "widened"]
+__all__ = ["Along", "Reach", "check_loops", "limit_of", "position_array", "table_array", "widened"]
 
 _Point: TypeAlias = tuple[int, int, int]
 
@@ -45,8 +45,18 @@ def position_array(one: Position, along: Along, reach: Range, memory: Memory) ->
     first, last = along.first[at] + reach[0], along.first[at] + along.domain[at] + reach[1]
     indices, size = np.arange(first, last, dtype=np.int64), along.sizes[at]
     values = _values(one, indices % size if along.periodic[at] else indices, size)
+    return _lengthwise(values, at, -reach[0], memory)
+
+
+def table_array(dtype: str, values: bytes, memory: Memory) -> Array:
+    """Return the array [i, j, k] of a table, whose elements lie along K."""
+    return _lengthwise(np.frombuffer(values, dtype), 2, 0, memory)
+
+
+def _lengthwise(values: NDArray[Any], at: int, halo: int, memory: Memory) -> Array:
+    """Return an array [i, j, k] with values along one axis, and stride 0 along the others."""
     i, j, k = (values.size if axis == at else 1 for axis in range(3))
-    halo_i, halo_j, halo_k = (-reach[0] if axis == at else 0 for axis in range(3))
+    halo_i, halo_j, halo_k = (halo if axis == at else 0 for axis in range(3))
     array = memory.empty((i, j, k), values.dtype, (halo_i, halo_j, halo_k))
     memory.upload(values.reshape(i, j, k), array)
     # Other queues of a device may read it next: a copy back is complete when it returns.

@@ -37,6 +37,7 @@ from halocline_engine.backends.made_arrays import (
     check_loops,
     limit_of,
     position_array,
+    table_array,
     widened,
 )
 from halocline_engine.ir.extent import Facts, Range
@@ -59,7 +60,8 @@ class MadeFieldsArtifact:
 
     `reaches` says how far beyond the domain each position is read; `planes` are temporaries over I
     and J with their types; `wide` are the fields that are needed less far than they are read,
-    `limits` the scalars of levels, and `loops` the field that says which loop did not end.
+    `limits` the scalars of levels, and `loops` the field that says which loop did not end; `tables`
+    are the arrays that travel with the program, with their types and values.
     """
 
     artifact: Artifact
@@ -69,6 +71,7 @@ class MadeFieldsArtifact:
     wide: tuple[Reach, ...]
     limits: tuple[Limit, ...] = ()
     loops: Scratch | None = None
+    tables: tuple[tuple[str, str, bytes], ...] = ()
 
     @property
     def source(self) -> str:
@@ -188,20 +191,21 @@ class MadeFieldsExecutable:
         made = self._made.get(key)
         if made is None:
             # All threads use the same arrays, which stay as long as calls that were prepared.
-            made = self._made.setdefault(key, self._positions(domain))
+            made = self._made.setdefault(key, self._kept(domain))
         planes = self._planes(domain)
         arrays |= {**made, **planes}
-        places |= dict.fromkeys(planes, _NOWHERE)
+        places |= dict.fromkeys((*made, *planes), _NOWHERE)
         for one, (low, _) in zip(self.plan.positions, self.plan.reaches, strict=True):
             i, j, k = (-low if axis is one.axis else 0 for axis in Axis)
             places[one.name] = (i, j, k)
         levels = {one.name: limit_of(one, arrays, places, domain) for one in self.plan.limits}
         return arrays, {**scalars, **levels}, places, domain
 
-    def _positions(self, domain: _Point) -> _Fields:
-        """Return the arrays of positions [i, j, k], with stride 0 along axes they do not have."""
+    def _kept(self, domain: _Point) -> _Fields:
+        """Return the arrays [i, j, k] of positions and of tables, which calls leave as they are."""
         sizes = domain if self.sizes is None else self.sizes
-        return {
+        tables = {one[0]: table_array(*one[1:], self.memory) for one in self.plan.tables}
+        return tables | {
             one.name: position_array(
                 one, Along(domain, self.first, sizes, self.periodic), reach, self.memory
             )
@@ -267,9 +271,13 @@ def with_made_fields(artifact: Artifact, program: Program, facts: Facts) -> Arti
         for one in program.fields
         if one.name in facts.in_regions and one.name not in program.made
     )
+    types = {field.name: field.dtype.value for field in program.fields}
+    tables = tuple(
+        (one.name, types[one.name], one.values) for one in program.lookups if one.values is not None
+    )
     loops = next((one for one in program.scratch if one.loops), None)
     return MadeFieldsArtifact(
-        artifact, program.positions, reaches, planes, wide, program.limits, loops
+        artifact, program.positions, reaches, planes, wide, program.limits, loops, tables
     )
 
 

@@ -15,7 +15,7 @@ Grammar (a test compares it with the classes below)::
     Scratch     = (str name, Location* loops)
     Limit       = (str name, field, bool last)
     Components  = (str name, DType dtype, Axis* axes, int* shape)
-    Lookup      = (str name, int* shape)
+    Lookup      = (str name, int* shape, values)
     Computation = (Order order, Block* blocks)
     Block       = (Interval interval, Statement* body)
     Interval    = (Bound start, Bound end)
@@ -439,10 +439,14 @@ class Components:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The field `name` has the elements of an array of a shape as its levels."""
+    """The field `name` has the elements of an array of a shape as its levels.
+
+    They are `values`, in this machine's byte order, where no caller gives them.
+    """
 
     name: str
     shape: tuple[int, ...]
+    values: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,5 +479,6 @@ class Program:
     @property
     def made(self) -> frozenset[str]:
         """The fields and scalars that no caller gives: they are made before the program runs."""
-        made = (*self.gathers, *self.positions, *self.scratch, *self.limits)
+        known = [lookup for lookup in self.lookups if lookup.values is not None]
+        made = (*self.gathers, *self.positions, *self.scratch, *self.limits, *known)
         return frozenset(one.name for one in made)

@@ -6,6 +6,7 @@ have the same text exactly when they are equal; the fingerprint of a program is 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
@@ -97,7 +98,9 @@ def _program(program: Program) -> Iterator[str]:
         axes = ", ".join(axis.value for axis in one.axes)
         yield f"components {one.name}: {one.dtype.value}[{axes}] {one.shape}"
     for lookup in program.lookups:
-        yield f"lookup {lookup.name} {lookup.shape}"
+        known = lookup.values
+        digest = "" if known is None else f" = {hashlib.sha256(known).hexdigest()}"
+        yield f"lookup {lookup.name} {lookup.shape}{digest}"
     for limit in program.limits:
         of = "the temporaries" if limit.field is None else limit.field
         yield f"limit {limit.name} is the {'last' if limit.last else 'first'} level of {of}"

@@ -16,6 +16,7 @@ import xarray as xr
 from halocline_engine.analysis.scalars import scalars_of
 from halocline_engine.backends.base import Value
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.datasets.formats.data_dimensions import with_components, with_lookups
 from halocline_engine.datasets.formats.tables import check_points, with_columns
 from halocline_engine.datasets.grids.match import Match, Role, match_fields
 from halocline_engine.datasets.stores.result import frame_of, history_line
@@ -27,7 +28,7 @@ from halocline_engine.distribute.stencils.memory import Temporaries
 from halocline_engine.distribute.stencils.order import check_order
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
-from halocline_engine.program import Compiled
+from halocline_engine.program import Compiled, with_meaning
 from halocline_engine.version import halocline_version
 
 __all__ = ["Checked", "Request", "check", "fingerprint_of", "temporaries_of"]
@@ -80,8 +81,12 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     if request.workspace is not None:
         check_workspace(request.workspace, request.output, opened.place)
     scalars = scalars_of(compiled.program, request.scalars)
+    known, fields = with_lookups(opened, compiled.program, request.fields)
+    if known != compiled.program:
+        compiled = with_meaning(compiled, known)
     program = compiled.program
-    opened, fields, axes = with_columns(opened, program, request.fields, request.axes)
+    opened, fields, axes = with_columns(opened, program, fields, request.axes)
+    opened, fields = with_components(opened, program, fields, axes)
     match = match_fields(program, compiled.facts, opened.dataset, fields, request.feedback, axes)
     check_points(opened.dataset, program, {use.name: use.variable for use in match.uses})
     reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
