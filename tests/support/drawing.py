@@ -15,6 +15,11 @@ def drawn(
     s: np.float64, q: np.int64,
 ):
 """
+GENERAL_HEAD = HEAD.replace(
+    "    s: np.float64",
+    "    d: Field[(np.float64, (3,))], r: Field[IJ, (np.int64, (2,))],"
+    " g: GlobalTable[(np.float64, (5,))],\n    s: np.float64",
+)
 SCALARS = {"s": 0.375, "q": 3}
 ORDERS = ("PARALLEL", "PARALLEL", "FORWARD", "BACKWARD")
 #: The least levels that any drawn program needs.
@@ -43,6 +48,9 @@ class _Scope:
     here: set[str] = field(default_factory=set[str])
     written: set[str] = field(default_factory=set[str])
     target: str = ""
+    general: bool = False
+    loops: int = 0
+    looping: bool = False
 
     def pick(self, *options: str) -> str:
         return self.random.choice(options)
@@ -59,10 +67,15 @@ def programs() -> st.SearchStrategy[str]:
     return st.integers(0, 2**48).map(program)
 
 
-def program(seed: int, orders: tuple[str, ...] = ORDERS) -> str:
+def general_programs() -> st.SearchStrategy[str]:
+    """Return texts of programs with loops, levels that only a run knows, and components."""
+    return st.integers(0, 2**48).map(lambda seed: program(seed, general=True))
+
+
+def program(seed: int, orders: tuple[str, ...] = ORDERS, *, general: bool = False) -> str:
     """Return the text that belongs to a number, with computations of some orders."""
-    scope = _Scope(Random(seed))
-    text = HEAD
+    scope = _Scope(Random(seed), general=general)
+    text = GENERAL_HEAD if general else HEAD
     for _ in range(scope.number(1, 3)):
         scope.order = scope.pick(*orders)
         intervals = list(scope.random.choice(_SPLITS))
@@ -86,7 +99,38 @@ def _last(scope: _Scope) -> str:
     return f"        y = {' + '.join([_number(scope, 2), *terms])}\n"
 
 
+def _general(scope: _Scope, pad: str, nest: int) -> str:
+    """Return a loop, or an assignment of a component or at a level."""
+    kind = scope.number(0, 2)
+    if kind == 0 and nest:
+        return _loop(scope, pad)
+    if kind == 1 or scope.order == "PARALLEL" or scope.looping:
+        scope.target = "d"
+        return f"{pad}d[0, 0, 0][{scope.pick('0', '2', 'm % 3', 'q - 2')}] = {_number(scope, 2)}\n"
+    target = scope.pick("x", "y")
+    scope.target = target
+    level = scope.pick("1", "-1", "q - 2", "m % 3 - 1")
+    scope.written.add(target)
+    scope.here.add(target)
+    return f"{pad}{target}[0, 0, {level}] = {_number(scope, 2)}\n"
+
+
+def _loop(scope: _Scope, pad: str) -> str:
+    """Return a loop of few turns, whose number differs from point to point."""
+    scope.loops += 1
+    count = f"count{scope.loops}"
+    text = f"{pad}{count} = 0\n{pad}while {count} < {scope.pick('2', 'm % 4', 'q')}"
+    text += f" and {_condition(scope)}:\n" if scope.number(0, 2) == 0 else ":\n"
+    scope.looping = True
+    for _ in range(scope.number(1, 2)):
+        text += _statement(scope, pad + "    ", nest=0)
+    scope.looping = False
+    return text + f"{pad}    {count} = {count} + 1\n"
+
+
 def _statement(scope: _Scope, pad: str, nest: int) -> str:
+    if scope.general and scope.number(0, 4) == 0:
+        return _general(scope, pad, nest)
     if nest and scope.number(0, 4) == 0:
         return _conditional(scope, pad, nest)
     if scope.number(0, 7) == 0:
@@ -162,7 +206,29 @@ def _leaf(scope: _Scope) -> str:
     return _read(scope)
 
 
+def _at_level(scope: _Scope) -> str:
+    """Return what is looked up: at a level of the run, in a table, or a component."""
+    index = scope.pick("K", "2", "m % 5", "m", "K - q")
+    match scope.number(0, 5):
+        case 0:
+            return f"g.A[{scope.pick('1', 'm % 5', 'm')}]"
+        case 1:
+            level = 0 if scope.order == "PARALLEL" else scope.number(-1, 1)
+            return f"d[0, 0, {level}][{scope.pick('0', '1', 'm % 3', 'q - 1')}]"
+        case 2:
+            return f"{scope.pick(*_READ_ONLY)}[{scope.number(-1, 1)}, 0, m % 3 - 1]"
+        case 3:
+            return f"r.A[{scope.pick('0', 'm % 2')}]"
+        case _:
+            names = [*_READ_ONLY]
+            if scope.order != "PARALLEL":
+                names += [name for name in _OUTPUTS if name in scope.written]
+            return f"{scope.pick(*names)}.at(K=0 + {index})"
+
+
 def _read(scope: _Scope) -> str:
+    if scope.general and scope.number(0, 4) == 0:
+        return _at_level(scope)
     kind = scope.number(0, 9)
     if kind == 3:
         return scope.pick("h", "h[1, -1]", "w", "w[-1]", "m")
@@ -179,7 +245,7 @@ def _temporary(scope: _Scope) -> str:
     name = scope.pick(*sorted(scope.first))
     i, j = 0, 0
     fresh = name not in scope.here or scope.first[name] == scope.block
-    if scope.number(0, 1) and fresh and name != scope.target:
+    if scope.number(0, 1) and fresh and name != scope.target and not scope.looping:
         i, j = scope.number(-1, 1), scope.number(-1, 1)
     return f"{name}[{i}, {j}, {_level(scope, name)}]"
 
@@ -187,7 +253,7 @@ def _temporary(scope: _Scope) -> str:
 def _level(scope: _Scope, name: str) -> int:
     """Return an offset along K that stays inside the levels, for what the block may read so."""
     own = name in scope.here or name == scope.target
-    if scope.number(0, 1) or (scope.order == "PARALLEL" and own):
+    if scope.number(0, 1) or (scope.order == "PARALLEL" and (own or scope.looping)):
         return 0
     low = 0 if scope.interval.startswith(("0", "...")) else -1
     high = 0 if scope.interval.endswith(("None", "...")) else 1

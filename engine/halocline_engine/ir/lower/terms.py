@@ -106,7 +106,7 @@ class Terms:
             case Apply():
                 return self._apply(term)
             case At(base, level, data, place):
-                return self._element(base, self.absolute(level), data, place)
+                return self._element(base, self._absolute(level), data, place)
             case Inside(axis, low, high, place):
                 name = self.symbols.position(Axis(axis), Interval(Bound(*low), Bound(*high)))
                 return self._read(name, Where((0, 0, 0)), place)
@@ -198,7 +198,7 @@ class Terms:
         level = Number(DType.INT64, number) if isinstance(number, int) else number
         return self._read(name, Where((0, 0, ANY_LEVEL), level), place)
 
-    def absolute(self, term: Term) -> Where:
+    def _absolute(self, term: Term) -> Where:
         """Return the level that `q.at(K=term)` means."""
         if isinstance(term, Name) and PLAIN.get(term.name) is Axis.K:
             message = "'at' counts levels from the first one, so 'at(K=K)' is the point itself."

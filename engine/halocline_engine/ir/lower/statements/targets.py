@@ -8,7 +8,7 @@ from halocline_engine.ir.lower.terms import Terms, Where
 from halocline_engine.ir.nodes import ANY_LEVEL, Number
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import At, Name, Subscript, Term
+from halocline_engine.language.syntax import Name, Subscript, Term
 
 __all__ = ["check_axes", "read_target"]
 
@@ -20,9 +20,7 @@ def read_target(target: Term, terms: Terms, order: Order) -> tuple[str, Where, t
     data: tuple[Term, ...] = ()
     if isinstance(target, Subscript) and isinstance(target.base, Subscript):
         data, target = target.indices, target.base
-    elif isinstance(target, At):
-        data = target.data
-    base = target.base if isinstance(target, Subscript | At) else target
+    base = target.base if isinstance(target, Subscript) else target
     if not isinstance(base, Name):
         message = "Only a field or a temporary can be assigned to."
         hint = "Write the name of one before the '='."
@@ -43,8 +41,6 @@ def read_target(target: Term, terms: Terms, order: Order) -> tuple[str, Where, t
     where = Where((0, 0, 0))
     if isinstance(target, Subscript):
         where = _offset(name, target, terms)
-    elif isinstance(target, At):
-        where = terms.absolute(target.level)
     _check_order(name, where, target.place, order)
     check_axes(name, target.place, terms, order)
     return name, where, data
