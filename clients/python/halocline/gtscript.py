@@ -25,8 +25,10 @@ __all__ = [
     "IK",
     "JK",
     "PARALLEL",
+    "THIS_K",
     "Field",
     "FieldType",
+    "GlobalTable",
     "I",
     "J",
     "K",
@@ -120,7 +122,19 @@ class _FieldWord:
             item = (IJK, item)
         axes, element = cast("tuple[Any, Any]", item)
         dtype, sizes = cast("Any", element) if isinstance(element, tuple) else (element, ())
-        return FieldType(tuple(str(axes)), dtype, tuple(sizes))
+        return FieldType(tuple(str(axes)), dtype, _shape(sizes))
+
+
+class _GlobalTableWord:
+    """`GlobalTable[(dtype, sizes)]`, an array that has nothing to do with the domain."""
+
+    def __getitem__(self, item: tuple[Any, Any]) -> FieldType:
+        dtype, sizes = item
+        return FieldType((), dtype, _shape(sizes))
+
+
+def _shape(sizes: Any) -> tuple[int, ...]:
+    return tuple(sizes) if isinstance(sizes, tuple) else (sizes,)
 
 
 class _Word:
@@ -150,10 +164,12 @@ def stencil(definition: Any = None, **_options: Any) -> Any:
 
 
 Field: Any = _FieldWord()
+GlobalTable: Any = _GlobalTableWord()
 Table: Any = _TableWord()
 I: Any = _Word("I")  # noqa: E741 - the language's own name
 J: Any = _Word("J")
 K: Any = _Word("K")
+THIS_K: Any = _Word("THIS_K")
 IJ: Any = _Word("IJ")
 IK: Any = _Word("IK")
 JK: Any = _Word("JK")

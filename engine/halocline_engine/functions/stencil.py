@@ -52,9 +52,11 @@ def stencil(
     name : str, optional
         Name of the stencil, if the text has several.
     externals : mapping of str to number, optional
-        Values of the names that the program imports from `__externals__`.
-    dtypes : mapping of str to dtype, optional
-        Types that the annotations of the program give as names.
+        Values of the names that the program imports from `__externals__`, or from a module that is
+        not read, such as `{"constants": {"GRAVITY": 9.81}}`.
+    dtypes : mapping of str to dtype or str, optional
+        Types that the annotations of the program give as names: of numbers, or of fields as text,
+        such as `{"FloatFieldIJ": "Field[IJ, np.float64]"}`.
     target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
         What computes: generated CUDA, compiled loops on the processor, or NumPy. 'auto' is 'cuda'
         where there is a GPU, otherwise 'cpu'.

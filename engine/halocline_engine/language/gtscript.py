@@ -9,7 +9,7 @@ from halocline_engine.errors import LimitError, NameRuleError, ProgramError, Syn
 from halocline_engine.language.definitions import read_definition
 from halocline_engine.language.limits import LIMITS, Limits, check_text, check_tree, not_python
 from halocline_engine.language.source import START, Place, fault, locate
-from halocline_engine.language.syntax import Binding, Broken, Definition, Syntax
+from halocline_engine.language.syntax import Binding, Broken, Definition, Syntax, Term
 from halocline_engine.language.terms import Reader
 
 __all__ = ["parse"]
@@ -50,6 +50,16 @@ def parse(text: str, *, limits: Limits = LIMITS) -> Syntax:
         return _parse(text.replace("\r\n", "\n").replace("\r", "\n"), limits)
     except ProgramError as error:
         raise locate(error, text) from None
+
+
+def read_type_text(text: str, *, limits: Limits = LIMITS) -> Term:
+    """Read a type that stands alone, like `Field[IJ, np.float64]`."""
+    check_text(text, limits)
+    match _tree(text).body:
+        case [ast.Expr(value)]:
+            return Reader(tuple(text.split("\n")), _aliases(ast.Module([], []))).term(value)
+        case _:
+            raise fault(SyntaxRuleError, START, "types", "This is not a type.", "Write one type.")
 
 
 def _parse(text: str, limits: Limits) -> Syntax:
@@ -118,7 +128,7 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
         match node:
             case ast.Import(names):
                 for alias in names:
-                    if alias.asname:
+                    if alias.asname and _is_known(alias.name):
                         aliases[alias.asname] = _PREFIXES.get(alias.name, alias.name)
             case ast.ImportFrom(module, names):
                 for alias in names:

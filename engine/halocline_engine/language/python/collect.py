@@ -15,13 +15,13 @@ import numpy as np
 
 from halocline_engine.errors import SourceError
 
-__all__ = ["LANGUAGE", "Piece", "collect"]
+__all__ = ["LANGUAGE", "Piece", "collect", "type_text"]
 
 #: Names that the language defines; a program does not bring its own.
 LANGUAGE = frozenset(
     (
         *("BACKWARD", "FORWARD", "PARALLEL", "computation", "interval", "horizontal", "region"),
-        *("Field", "GlobalTable", "I", "J", "K", "IJ", "IK", "JK", "IJK", "__INLINED"),
+        *("Field", "GlobalTable", "I", "J", "K", "IJ", "IK", "JK", "IJK", "THIS_K", "__INLINED"),
         *("abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil"),
         *("cos", "cosh", "erf", "erfc", "exp", "floor", "gamma", "isfinite", "isinf", "isnan"),
         *("log", "log10", "max", "min", "mod", "round", "round_away_from_zero", "sin", "sinh"),
@@ -98,7 +98,7 @@ class _Collector:
             return
         if number is not None:
             self._add_line(root, number, user)
-        elif (kind := _type_text(value)) is not None:
+        elif (kind := type_text(value)) is not None:
             self._add_line(root, kind, user)
         elif inspect.isfunction(inspect.unwrap(cast("Any", value))):
             self.add_function(root, value, user)
@@ -119,7 +119,7 @@ class _Collector:
             member = inspect.getattr_static(value, path[0])
         except AttributeError:
             raise _unsupported(whole, None, user, f"'{root}.{path[0]}' does not exist.") from None
-        text = _number(member) or _type_text(member)
+        text = _number(member) or type_text(member)
         if text is None:
             raise _unsupported(whole, member, user)
         self._spaces.setdefault(root, {})[path[0]] = text
@@ -240,7 +240,7 @@ def _number(value: Any) -> str | None:
     return repr(value) if isinstance(value, float) and math.isfinite(value) else None
 
 
-def _type_text(value: Any) -> str | None:
+def type_text(value: Any) -> str | None:
     """Print a type of data as the language writes it, or return None for what is no such type.
 
     Field types are known by their attributes `axes`, `dtype` and `data_dims`, which GT4Py's have
@@ -254,12 +254,12 @@ def _type_text(value: Any) -> str | None:
     if isinstance(value, type):
         return None
     if all(hasattr(value, name) for name in ("slots", "dtype")):
-        dtype = _type_text(value.dtype)
+        dtype = type_text(value.dtype)
         return f"Table[{int(value.slots)}, {dtype}]" if dtype else None
     if not all(hasattr(value, name) for name in ("axes", "dtype", "data_dims")):
         return None
     named = isinstance(value.dtype, str)
-    dtype = repr(value.dtype) if named else _type_text(np.dtype(value.dtype))
+    dtype = repr(value.dtype) if named else type_text(np.dtype(value.dtype))
     if value.data_dims:
         dtype = f"({dtype}, {tuple(int(size) for size in value.data_dims)})"
     axes = "".join(str(getattr(axis, "name", axis)) for axis in value.axes)

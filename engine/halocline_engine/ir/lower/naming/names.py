@@ -11,10 +11,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from halocline_engine.errors import ArgumentError, NameRuleError, SyntaxRuleError
+from halocline_engine.errors import (
+    ArgumentError,
+    NameRuleError,
+    ProgramError,
+    SyntaxRuleError,
+)
 from halocline_engine.ir.lower.naming.fold import Value, dtype_name, fold
 from halocline_engine.ir.types import Axis, DType
-from halocline_engine.language.source import Place, fault
+from halocline_engine.language.gtscript import read_type_text
+from halocline_engine.language.python.collect import type_text
+from halocline_engine.language.source import START, Place, fault
 from halocline_engine.language.syntax import (
     Binding,
     Broken,
@@ -81,7 +88,7 @@ class Names:
 
     def function(self, name: str, imports: frozenset[str], place: Place) -> Function | None:
         """Return a function of the text, or one that is given as an external, or None."""
-        if name.split(".", maxsplit=1)[0] in imports:
+        if self._is_external(name, imports):
             given = self._external(name)
             target = _function_name(given)
             if target is None:
@@ -107,6 +114,11 @@ class Names:
             case None:
                 return None
 
+    def _is_external(self, name: str, imports: frozenset[str]) -> bool:
+        """Whether a name is imported from the externals, or from elsewhere and given as one."""
+        head = name.partition(".")[0]
+        return head in imports or (head in self.foreign and head in self.externals)
+
     def all(self) -> list[str]:
         """Return the names that the text defines, for suggestions."""
         return list(self.definitions)
@@ -114,7 +126,7 @@ class Names:
     def _constant(
         self, name: str, imports: frozenset[str], place: Place, trail: tuple[str, ...]
     ) -> Value | Level | None:
-        if name.split(".", maxsplit=1)[0] in imports:
+        if self._is_external(name, imports):
             given = self._external(name)
             value = _as_constant(given)
             if value is None:
@@ -185,10 +197,12 @@ def make_names(
     for argument, bits in (("literal_int", literal_int), ("literal_float", literal_float)):
         if bits not in (32, 64):
             raise ArgumentError(f"'{argument}' must be 32 or 64, but got {bits}.")
+    types = {name: _field_type(name, value) for name, value in dtypes.items()}
+    fields = {name: found for name, found in types.items() if found is not None}
     return Names(
-        {definition.name: definition for definition in syntax.definitions},
+        {definition.name: definition for definition in syntax.definitions} | fields,
         externals,
-        {name: _dtype(name, value) for name, value in dtypes.items()},
+        {name: _dtype(name, value) for name, value in dtypes.items() if types[name] is None},
         DType(f"int{literal_int}"),
         DType(f"float{literal_float}"),
         syntax.foreign,
@@ -208,13 +222,27 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"Did you mean '{close[0]}'?" if close else ""
 
 
+def _field_type(name: str, value: object) -> Binding | None:
+    """Return the type of a field that a caller gives, as text or as GT4Py has it; else None."""
+    text = value if isinstance(value, str) else type_text(value)
+    if text is None or "[" not in text:
+        return None
+    try:
+        return Binding(name, read_type_text(text), START)
+    except ProgramError as error:
+        message = f"The type of '{name}' cannot be read: {value!r}."
+        hint = "Write it as in a program, like 'Field[IJ, np.float64]'."
+        raise ArgumentError(message, hint=hint) from error
+
+
 def _dtype(name: str, value: object) -> DType:
     try:
         return DType(np.dtype(cast(Any, value)).name)
     except (TypeError, ValueError) as error:
         known = ", ".join(dtype.value for dtype in DType)
         message = f"The dtype of '{name}' must be one of {known}, but got {value!r}."
-        raise ArgumentError(message) from error
+        hint = "A type of fields is a text, like 'Field[IJ, np.float64]'."
+        raise ArgumentError(message, hint=hint) from error
 
 
 def _function_name(value: object) -> str | None:
