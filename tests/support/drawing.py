@@ -49,6 +49,7 @@ class _Scope:
     written: set[str] = field(default_factory=set[str])
     target: str = ""
     general: bool = False
+    peer: bool = False
     loops: int = 0
     looping: bool = False
 
@@ -72,10 +73,22 @@ def general_programs() -> st.SearchStrategy[str]:
     return st.integers(0, 2**48).map(lambda seed: program(seed, general=True))
 
 
-def program(seed: int, orders: tuple[str, ...] = ORDERS, *, general: bool = False) -> str:
-    """Return the text that belongs to a number, with computations of some orders."""
-    scope = _Scope(Random(seed), general=general)
+def program(
+    seed: int, orders: tuple[str, ...] = ORDERS, *, general: bool = False, peer: bool = False
+) -> str:
+    """Return the text that belongs to a number, with computations of some orders.
+
+    One for a `peer` has temporaries that are zero first, no choices in expressions, no powers of
+    float32, no levels of the run beside the point and none outside of arrays: GT4Py's backends
+    differ there.
+    """
+    scope = _Scope(Random(seed), general=general, peer=peer)
     text = GENERAL_HEAD if general else HEAD
+    if peer:
+        text += "    with computation(PARALLEL), interval(...):\n"
+        for name in ("t", "u", "v"):
+            text += f"        {name} = 0.0\n"
+            scope.first[name] = 0
     for _ in range(scope.number(1, 3)):
         scope.order = scope.pick(*orders)
         intervals = list(scope.random.choice(_SPLITS))
@@ -181,14 +194,15 @@ def _number(scope: _Scope, depth: int) -> str:
         return _leaf(scope)
     one, two = _number(scope, depth - 1), _number(scope, depth - 1)
     match scope.number(0, 9):
-        case 0:
+        case 0 if not scope.peer:
             return f"({one} if {_condition(scope)} else {two})"
         case 1:
             return f"{scope.pick('min', 'max')}({one}, {two} + 0.0)"
         case 2:
             return f"sqrt(abs({one} + 0.5))"
         case 3:
-            return f"({_read(scope)} ** {scope.number(2, 4)})"
+            base = f"float64({_read(scope)})" if scope.peer else _read(scope)
+            return f"({base} ** {scope.number(2, 4)})"
         case 4:
             return f"({one} / {_read(scope)})"
         case _:
@@ -208,15 +222,16 @@ def _leaf(scope: _Scope) -> str:
 
 def _at_level(scope: _Scope) -> str:
     """Return what is looked up: at a level of the run, in a table, or a component."""
-    index = scope.pick("K", "2", "m % 5", "m", "K - q")
+    index = scope.pick("K", "2", "m % 5", *(("K - 1",) if scope.peer else ("m", "K - q")))
+    side = 0 if scope.peer else 1
     match scope.number(0, 5):
         case 0:
-            return f"g.A[{scope.pick('1', 'm % 5', 'm')}]"
+            return f"g.A[{scope.pick('1', 'm % 5', 'm' if side else '3')}]"
         case 1:
             level = 0 if scope.order == "PARALLEL" else scope.number(-1, 1)
             return f"d[0, 0, {level}][{scope.pick('0', '1', 'm % 3', 'q - 1')}]"
         case 2:
-            return f"{scope.pick(*_READ_ONLY)}[{scope.number(-1, 1)}, 0, m % 3 - 1]"
+            return f"{scope.pick(*_READ_ONLY)}[{scope.number(-side, side)}, 0, m % 3 - 1]"
         case 3:
             return f"r.A[{scope.pick('0', 'm % 2')}]"
         case _:
