@@ -26,12 +26,12 @@ import pytest
 from numpy.typing import NDArray
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS / name) for name in ("support", "engine/cuda", "engine/properties")]
+sys.path[:0] = [str(TESTS / name) for name in ("support", "engine/cuda")]
 
-import test_general_programs as general  # noqa: E402 - found by the line above
-from differential import LAYOUTS, assert_same, front  # noqa: E402
+from differential import LAYOUTS, assert_same, front  # noqa: E402 - found by the line above
 from drawing import SCALARS, program  # noqa: E402
 from emulation.machine import EmulatedArtifact  # noqa: E402
+from general_runs import OPTIONS, agree, given_arrays, judged, ran  # noqa: E402
 from interpreted import patch  # noqa: E402
 
 import halocline_engine as he  # noqa: E402
@@ -141,17 +141,17 @@ def beside_reference(meaning: Program, facts: Any, seed: int, kind: str, folder:
     domain = (random.randint(1, 5), random.randint(1, 4), random.randint(facts.min_levels, 8))
     layout = random.choice(LAYOUTS)
     if kind == "cpu":
-        general.agree(meaning, facts, domain, layout, seed % 10, *general.OPTIONS)
+        agree(meaning, facts, domain, layout, seed % 10, *OPTIONS)
         return "the same"
-    own = general.given_arrays(meaning, facts, domain, layout, seed % 10)
-    expected = general.judged(meaning, facts, own, domain)
+    own = given_arrays(meaning, facts, domain, layout, seed % 10)
+    expected = judged(meaning, facts, own, domain)
     artifact = EmulatedArtifact(plan(meaning, facts), folder)
-    assert_same(general.ran(artifact, meaning, facts, own, domain).arrays, expected.arrays)
+    assert_same(ran(artifact, meaning, facts, own, domain).arrays, expected.arrays)
     return "the same"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("kind", choices=["gt4py", "cpu", "cuda"])
     parser.add_argument("count", type=int)
     parser.add_argument("--first", type=int, default=0)

@@ -5,68 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from differential import LAYOUTS, Inputs, assert_same, copied, front, inputs
-from drawing import LEVELS, SCALARS, general_programs, program
+from differential import LAYOUTS, assert_same, front
+from drawing import LEVELS, general_programs, program
 from emulation.machine import EmulatedArtifact
+from general_runs import OPTIONS, agree, given_arrays, judged, ran
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from interpreted import patch
 from nvidia import compiled_everywhere
 
-from halocline_engine.backends.base import Artifact
-from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.backends.made_fields import with_made_fields
-from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.errors import ProgramError
-from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.nodes import Program
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
 
-OPTIONS = (
-    Options(),
-    Options(recompute_limit=10_000, statement_limit=300),
-    Options(fuse=False, recompute=False, share=False, sink=False),
-)
 DOMAINS = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(LEVELS, LEVELS + 1))
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
 #: Programs that are drawn from these numbers keep the rules of the language.
 KEPT = (2, 17, 19, 44, 63, 72)
-
-
-def given_arrays(
-    meaning: Program, facts: Facts, domain: Domain, layout: str = "along I", seed: int = 0
-) -> Inputs:
-    """Return arrays for the fields that callers give."""
-    found = inputs(meaning, facts, domain, layout=layout, seed=seed)
-    names = [name for name in found.arrays if name not in meaning.made]
-    return Inputs({n: found.arrays[n] for n in names}, {n: found.origins[n] for n in names})
-
-
-def ran(artifact: Artifact, meaning: Program, facts: Facts, own: Inputs, domain: Domain) -> Inputs:
-    executable = with_made_fields(artifact, meaning, facts).load()
-    executable(own.arrays, SCALARS, own.origins, domain)
-    return own
-
-
-def judged(meaning: Program, facts: Facts, own: Inputs, domain: Domain) -> Inputs:
-    artifact = ReferenceBackend().build(plan(meaning, facts))
-    return ran(artifact, meaning, facts, copied(own), domain)
-
-
-def agree(
-    meaning: Program, facts: Facts, domain: Domain, layout: str, seed: int, *options: Options
-) -> None:
-    """Compare loops with the reference."""
-    expected = judged(meaning, facts, given_arrays(meaning, facts, domain, seed=seed), domain)
-    for one in options:
-        own = given_arrays(meaning, facts, domain, layout, seed)
-        got = ran(CpuBackend().build(plan(meaning, facts, one)), meaning, facts, own, domain)
-        assert_same(got.arrays, expected.arrays)
 
 
 def test_loops_mean_what_programs_mean(monkeypatch: pytest.MonkeyPatch) -> None:
