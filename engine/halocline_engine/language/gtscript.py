@@ -12,7 +12,7 @@ from halocline_engine.language.source import START, Place, fault, locate
 from halocline_engine.language.syntax import Binding, Broken, Definition, Syntax, Term
 from halocline_engine.language.terms import Reader
 
-__all__ = ["parse"]
+__all__ = ["parse", "read_type_text"]
 
 _MODULES = (
     "gt4py",
