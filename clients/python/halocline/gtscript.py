@@ -133,8 +133,8 @@ class _GlobalTableWord:
         return FieldType((), dtype, _shape(sizes))
 
 
-def _shape(sizes: Any) -> tuple[int, ...]:
-    return tuple(sizes) if isinstance(sizes, tuple) else (sizes,)
+def _shape(sizes: int | tuple[int, ...]) -> tuple[int, ...]:
+    return sizes if isinstance(sizes, tuple) else (sizes,)
 
 
 class _Word:
