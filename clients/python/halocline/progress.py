@@ -61,7 +61,11 @@ def advance(view: View, event: Event) -> View:
         case "pass-finished":
             return replace(view, **_members(data, ("passes", "pass_index", "steps_done")))
         case "finished":
-            return replace(view, share=1.0, steps_done=view.steps, pass_index=view.passes)
+            # Of blocks that finish within a moment only some are told.
+            total = view.blocks.rpartition("/")[2]
+            blocks = total and f"{total}/{total}"
+            ended = {"steps_done": view.steps, "pass_index": view.passes, "blocks": blocks}
+            return replace(view, share=1.0, **ended)
         case _:
             message = data.get("message") or data.get("status")
             return replace(view, message=str(message)) if message else view

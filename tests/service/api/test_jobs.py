@@ -68,7 +68,7 @@ def test_the_plan_is_drawn(service: Running) -> None:
     assert svg.text.startswith("<svg ")
     text = service.client.get(f"/jobs/{job}/plan.txt")
     assert text.headers["content-type"] == "text/plain; charset=utf-8"
-    assert text.text.startswith("row order, 1 rows of 4\n")
+    assert text.text.startswith("row order, 1 row of 4\n")
 
 
 def test_a_job_that_has_not_started_has_no_plan(idle: Running) -> None:

@@ -26,6 +26,8 @@ _MOST_CELLS = 400
 #: Rows and columns of a sketch, and twice as many cells in a row, at most.
 _SKETCHED = 12
 _CELL, _LEFT, _TOP, _GAP = 22, 14, 44, 40
+#: What the heading of the grid takes, which may be wider than the grid itself.
+_HEADING = 120
 _HELD, _FETCHED, _WORK, _PATH = "#9ecae1", "#e6550d", "#a50f15", "#555"
 
 
@@ -162,7 +164,7 @@ def draw_svg(scene: Scene) -> str:
     cells = scene.rows * scene.length
     grid = scene.length * _CELL
     high = max(scene.rows * _CELL, 3 * cells, 120)
-    start, tall = _LEFT + grid + _GAP, 3 * cells
+    start, tall = _LEFT + max(grid, _HEADING) + _GAP, 3 * cells
     wide = max(start + 4 * cells + _LEFT, 640)
     key = "red: in work; orange: fetched; blue: in the cache; grey: no longer; line: order of work"
     notes = [key, _sum(scene, trace), *scene.notes]
@@ -187,7 +189,7 @@ def draw_svg(scene: Scene) -> str:
 
 
 def _title(scene: Scene) -> str:
-    grid = f"{scene.rows} rows of {scene.length}"
+    grid = f"{scene.rows} {'row' if scene.rows == 1 else 'rows'} of {scene.length}"
     match scene.name:
         case "row":
             return f"row order, {grid}"

@@ -208,7 +208,10 @@ def plan_text(job: OwnJob, here: Here) -> PlainTextResponse:
 
 
 def _plan(job: Job, store: JobStore) -> Mapping[str, Any]:
-    """Return the plan, and what was fetched in the end."""
+    """Return the plan, and what was fetched in the end.
+
+    How much of the job is done is told by its status; the event of its plan knows the start only.
+    """
     planned = store.events(job.id, kind="planned")
     if not planned:
         raise ProblemError(
@@ -216,7 +219,7 @@ def _plan(job: Job, store: JobStore) -> Mapping[str, Any]:
             f"Job '{job.id}' has no plan: it is {ogc_status(job.state)}.",
             hint="A plan is made when a job of the engine starts.",
         )
-    plan = dict(planned[-1].data)
+    plan = {key: value for key, value in planned[-1].data.items() if key != "progress"}
     for event in store.events(job.id, kind="finished")[-1:]:
         plan["fetches"] = event.data.get("fetches")
     return plan
