@@ -7,7 +7,7 @@ array with `__gt_dims__` names its own order. The domain's first point lies on e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
@@ -453,11 +453,9 @@ def _refuse_overlaps(
     """Refuse arrays that share memory with one that is written, but where that has a meaning."""
     spans = {name: Span.of(view) for name, view in views.items()}
     fields = [field for field in program.fields if field.name in views]
-    for number, one in enumerate(fields):
-        for two in fields[number + 1 :]:
-            a, b = spans[one.name], spans[two.name]
-            if not (one.written or two.written) or not a.shares(b):
-                continue
+    for one, two in _neighbours(fields, spans):
+        a, b = spans[one.name], spans[two.name]
+        if (one.written or two.written) and a.shares(b):
             written, other = (one.name, two.name) if one.written else (two.name, one.name)
             same = a == b and origins[one.name] == origins[two.name]
             if same and may_share(program, facts, read=other, written=written):
@@ -468,3 +466,19 @@ def _refuse_overlaps(
                 "statement writes it, from values at the point itself, and nothing else needs "
                 "the old ones.",
             )
+
+
+def _neighbours(
+    fields: Sequence[Field], spans: Mapping[str, Span]
+) -> Iterator[tuple[Field, Field]]:
+    """Yield the pairs of fields whose arrays have bytes between the same bounds, in order."""
+    bounds = [spans[field.name].bounds for field in fields]
+    ordered = sorted(range(len(fields)), key=bounds.__getitem__)
+    pairs: list[tuple[int, int]] = []
+    for position, one in enumerate(ordered):
+        for two in ordered[position + 1 :]:
+            if bounds[two][0] >= bounds[one][1]:
+                break
+            pairs.append((min(one, two), max(one, two)))
+    for one, two in sorted(pairs):
+        yield fields[one], fields[two]
