@@ -14,6 +14,7 @@ from halocline_engine.schedule.passes.inline import inline
 from halocline_engine.schedule.passes.powers import expand_powers
 from halocline_engine.schedule.passes.prune import prune
 from halocline_engine.schedule.passes.share import share
+from halocline_engine.schedule.passes.unordered import unordered
 from halocline_engine.schedule.stages import draft
 from halocline_engine.schedule.storage.column_fusion import sink
 from halocline_engine.schedule.storage.rename import rename
@@ -29,7 +30,7 @@ def plan(program: Program, facts: Facts, options: Options | None = None) -> Sche
     The options change how it is run, never a bit of the result.
     """
     options = options or Options()
-    stages = prune(rename(expand_powers(flatten(draft(program, facts)))))
+    stages = prune(rename(expand_powers(flatten(unordered(draft(program, facts))))))
     if options.recompute and options.temporaries in ("auto", "recompute"):
         stages = inline(stages, options)
     schedule = place(stages, fuse(stages, merge=options.fuse))

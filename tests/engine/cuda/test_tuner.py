@@ -242,8 +242,8 @@ def test_arrays_that_share_memory_are_left_alone(tmp_path: Path) -> None:
 def test_the_best_of_several_kernels_are_measured_together(tmp_path: Path) -> None:
     text = """
 def two(a: Field[float64], b: Field[float64], c: Field[float64]):
-    with computation(FORWARD), interval(...):
-        b = a[1, 0, 0]
+    with computation(FORWARD), interval(1, None):
+        b = a[1, 0, 0] + b[0, 0, -1]
     with computation(PARALLEL), interval(...):
         c = b + a[1, 0, 0]
 """

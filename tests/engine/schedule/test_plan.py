@@ -91,8 +91,8 @@ def test_what_is_overwritten_is_not_recomputed() -> None:
         """
 with computation(PARALLEL), interval(...):
     t = x * 2.0
-with computation(FORWARD), interval(...):
-    x = a
+with computation(FORWARD), interval(1, None):
+    x = a + y[0, 0, -1]
     y = t
 """
     )
@@ -180,13 +180,26 @@ with computation(FORWARD):
 def test_a_neighbour_of_the_same_computation_distributes_the_loop() -> None:
     made = schedule(
         """
-with computation(FORWARD), interval(...):
+with computation(FORWARD), interval(1, None):
     t = a + b
-    x = t[1, 0, 0]
+    y = t[1, 0, 0] + y[0, 0, -1]
 """
     )
     assert [kernel(made, n).order for n in (0, 1)] == [Order.FORWARD, Order.FORWARD]
     assert buffers(made) == ["t"]
+
+
+def test_levels_that_do_not_wait_are_computed_side_by_side() -> None:
+    made = schedule(
+        """
+with computation(BACKWARD), interval(...):
+    t = a + b[0, 0, 1]
+    x = t[1, 0, 0]
+with computation(FORWARD), interval(1, None):
+    y = x[0, 0, -1]
+"""
+    )
+    assert {kernel(made, n).order for n in range(len(made.steps))} == {Order.PARALLEL}
 
 
 def test_reading_before_assigning_reads_zero() -> None:
