@@ -9,6 +9,7 @@ from typing import TypeAlias
 from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.kernels.levels.kind import LEVELS
+from halocline_engine.backends.cuda.kernels.levelwise.kind import LEVELWISE
 from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.kernels.rolling.kind import ROLLING
 from halocline_engine.backends.cuda.kernels.staged.kind import STAGED
@@ -24,9 +25,9 @@ __all__ = ["TileFor", "kernel_kind", "launches", "shared_bytes", "tile_for", "ti
 #: Chooses the tile of a kernel for a kind of call.
 TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
 #: The first of these that proposes a tile gets the kernel; the last one takes every kernel.
-_KINDS = (STAGED, COLUMNS, LEVELS, ROLLING, POINTS)
+_KINDS = (STAGED, COLUMNS, LEVELS, ROLLING, LEVELWISE, POINTS)
 #: Those that can have a kernel with loops of its own, or with levels that only a run knows.
-_GENERAL = (COLUMNS, POINTS)
+_GENERAL = (COLUMNS, LEVELWISE, POINTS)
 
 
 def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
@@ -37,6 +38,8 @@ def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
         return COLUMNS
     if tile.along:
         return LEVELS
+    if tile.levelwise:
+        return LEVELWISE
     return ROLLING if tile.share else POINTS
 
 

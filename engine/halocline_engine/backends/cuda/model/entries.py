@@ -36,6 +36,7 @@ __all__ = [
     "arrays_of",
     "entries_of",
     "is_guarded",
+    "lies_along_k",
     "parameters",
     "steps_of",
 ]
@@ -257,6 +258,19 @@ def _block_pointers(entry: Entry) -> Iterator[BlockPointer]:
 def is_guarded(entry: Entry, fields: Collection[str]) -> bool:
     """Whether a kernel computes points outside the domain, where it must not write its fields."""
     return entry.kernel.extent != CENTRE and any(name in fields for name in entry.written)
+
+
+def lies_along_k(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
+    """Whether most bytes of the arrays with all axes that a kernel touches lie along K."""
+    arrays = arrays_of(schedule)
+    kinds = {name: variant.kinds[n] for (name, _), n in zip(arrays, variant.arrays, strict=True)}
+    sizes = {
+        name: dtype.itemsize
+        for name, dtype in arrays
+        if name in entry.arrays and Stride.NONE not in kinds[name]
+    }
+    along = sum(size for name, size in sizes.items() if kinds[name][2] is Stride.ONE)
+    return 2 * along > sum(sizes.values())
 
 
 def _count(schedule: Schedule) -> int:

@@ -38,6 +38,9 @@ class Tile:
     shared memory, each in its own place (1) or in places that are used again (2). Where `along` is
     0, a `share` of 3 says that threads sweep up `depth` levels with a rolling window.
 
+    The same arrays, any kernel: where `levelwise` is not 0, a thread has one point; neighbouring
+    threads have neighbouring levels, and then those of the next column along I (1) or J (2).
+
     FORWARD and BACKWARD kernels: a thread computes a column; `on_chip` keeps temporaries of a
     column in shared memory, and values of `ahead` levels are loaded before they are needed.
     `levels` is the number of the domain's levels where the code may depend on it.
@@ -56,6 +59,7 @@ class Tile:
     backward: bool = False
     along: int = 0
     share: int = 0
+    levelwise: int = 0
     on_chip: bool = False
     ahead: int = 0
     levels: int = 0
@@ -73,7 +77,7 @@ class Tile:
 
 def in_grid_order(tile: Tile) -> Tile:
     """Return the tile without what only tiles of points have: planes, an order of blocks."""
-    return replace(tile, planes=0, strip=0, zigzag=False, column=0, backward=False)
+    return replace(tile, levelwise=0, planes=0, strip=0, zigzag=False, column=0, backward=False)
 
 
 def tile_words(tile: Tile) -> str:

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from halocline_engine.backends.cuda.model.entries import Entry, Kind, Stride, Variant, arrays_of
+from halocline_engine.backends.cuda.model.entries import (
+    Entry,
+    Kind,
+    Stride,
+    Variant,
+    arrays_of,
+    lies_along_k,
+)
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.types import Axis, Order
@@ -132,12 +139,9 @@ def _is_along(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
     ):
         return False
     kinds = _kinds(schedule, variant)
-    sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
-    wide = [name for name in entry.arrays if Stride.NONE not in kinds[name]]
-    along = [name for name in wide if kinds[name][2] is Stride.ONE]
-    if any(name not in wide for name in entry.written):
+    if any(Stride.NONE in kinds[name] for name in entry.written):
         return False
-    return 2 * sum(sizes[name] for name in along) > sum(sizes[name] for name in wide)
+    return lies_along_k(entry, schedule, variant)
 
 
 def _plan(

@@ -34,7 +34,7 @@ from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.nodes import Section
 
-__all__ = ["points_text"]
+__all__ = ["point_lines", "points_text"]
 
 #: Levels of a point at an edge that are written out.
 _LEVELS_AT_AN_EDGE = 4
@@ -61,7 +61,7 @@ def points_text(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
         first = f"t{signed(i_low)}"
         place = [f"const int i = {first}, j = j_, k = k0;", "if (i >= i1) return;"]
         asked = prefetches(entry, scope, tile)
-        return [*lines, *place, *_point(entry, scope, asked)]
+        return [*lines, *place, *point_lines(entry, scope, asked)]
     return [*lines, *_tiles(entry, scope, tile)]
 
 
@@ -179,7 +179,7 @@ def _times(number: str, factor: int) -> str:
     return number if factor == 1 else f"{number} * {factor}"
 
 
-def _point(entry: Entry, scope: Scope, first: Sequence[str] = ()) -> list[str]:
+def point_lines(entry: Entry, scope: Scope, first: Sequence[str] = ()) -> list[str]:
     """Return the code of one point (i, j, k), with some of it `first`, behind the offsets."""
     lines = [*offsets(entry.arrays, scope), *first, *inside(scope)]
     if _is_single(entry):
@@ -235,8 +235,8 @@ def _levels(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     Several levels are written out, so that a thread waits for what they load together.
     """
     if tile.depth == 1:
-        return ["const int k = k0;", *_point(entry, scope)]
-    at_once, point = min(tile.depth, _LEVELS_AT_AN_EDGE), _point(entry, scope)
+        return ["const int k = k0;", *point_lines(entry, scope)]
+    at_once, point = min(tile.depth, _LEVELS_AT_AN_EDGE), point_lines(entry, scope)
     return [
         "int first = k0;",
         "#pragma unroll 1",

@@ -1,0 +1,1 @@
+"""PARALLEL kernels on arrays along K whose threads compute a point each."""
