@@ -73,7 +73,9 @@ def namespace() -> dict[str, Any]:
     return {
         "__builtins__": safe,
         "np": np,
-        "math": SimpleNamespace(sqrt=np.sqrt, fabs=np.abs),
+        "math": SimpleNamespace(
+            sqrt=np.sqrt, fabs=np.abs, exp=np.exp, log=np.log, sin=np.sin, cos=np.cos, pow=np.power
+        ),
         "load": _load,
         **{f"load_{n}": _load for n in range(SCOPES)},
         **{f"store_{n}": _store for n in range(SCOPES)},

@@ -1,0 +1,129 @@
+"""Arguments of a call of a corpus program, in an order of axes, and what the reference says."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from corpus.cases import CorpusCase, Size
+from corpus.work import Work, work_of
+from halocline_engine.functions.stencil import Stencil, stencil
+from halocline_engine.ir.types import Axis
+from halocline_engine.program import Compiled, compile_program
+
+__all__ = ["LAYOUTS", "CorpusCall", "wrong"]
+
+#: The axes from the one of the largest stride to the fastest one.
+LAYOUTS = ("KJI", "IJK")
+
+
+@dataclass(frozen=True)
+class CorpusCall:
+    """A program of the corpus with a type, an order of axes and a size."""
+
+    case: CorpusCase
+    dtype: str
+    layout: str
+    domain: Size
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The program for the reference."""
+        text = self.case.text(self.dtype)
+        return compile_program(
+            text, name=self.case.name, dtypes={"real": self.dtype}, target="reference"
+        )
+
+    @cached_property
+    def halo(self) -> Size:
+        """The points that every array has around the domain."""
+        found = self.compiled.facts.fields.values()
+        i, j, k = (
+            max((max(-one[axis][0], one[axis][1]) for one in found), default=0) for axis in range(3)
+        )
+        return max(i, 0), max(j, 0), max(k, 0)
+
+    @property
+    def work(self) -> Work:
+        """What the call must move and compute."""
+        return work_of(self.compiled.program, self.domain)
+
+    def stencil(self, target: str) -> Stencil:
+        """Return the program compiled for a target."""
+        text = self.case.text(self.dtype)
+        return stencil(
+            text, name=self.case.name, dtypes={"real": self.dtype}, target=target, tune="off"
+        )
+
+    def arrays(self, library: Any) -> dict[str, Any]:
+        """Return arrays of NumPy or CuPy: inputs drawn, what is only written NaN."""
+        program = self.compiled.program
+        fields = [field for field in program.fields if field.name not in program.made]
+        made: dict[str, Any] = {}
+        for field in fields:
+            shape = {
+                axis: size + 2 * halo
+                for axis, size, halo in zip(Axis, self.domain, self.halo, strict=True)
+                if axis in field.axes
+            }
+            order = [axis for axis in map(Axis, self.layout) if axis in shape]
+            low, high = self.case.ranges.get(field.name, (0.5, 1.5))
+            generator = library.random.default_rng(zlib.crc32(field.name.encode()))
+            values = generator.random([shape[axis] for axis in order], dtype=self.dtype)
+            values *= high - low
+            values += low
+            if not field.read:
+                values[...] = np.nan
+            made[field.name] = values.transpose([order.index(axis) for axis in shape])
+        return made
+
+    def run(self, program: Stencil, arrays: Mapping[str, Any]) -> None:
+        """Call a program compiled for some target on arrays."""
+        program(**arrays, **self.case.scalars, origin=self.halo, domain=self.domain)
+
+
+def wrong(
+    call: CorpusCall, got: Mapping[str, Any], inputs: Mapping[str, Any], columns: int = 0
+) -> str:
+    """Return how results differ from those of the reference, or nothing.
+
+    With `columns`, only so many along I and J are compared, which suits programs without regions.
+    Functions may differ in the last digits between targets; outside the domain nothing may differ.
+    """
+    ni, nj, nk = call.domain
+    domain = (min(columns, ni), min(columns, nj), nk) if columns else call.domain
+    part = CorpusCall(call.case, call.dtype, call.layout, domain)
+    fields = {field.name: field for field in call.compiled.program.fields}
+    cut = {
+        Axis.I: slice(domain[0] + 2 * call.halo[0]),
+        Axis.J: slice(domain[1] + 2 * call.halo[1]),
+        Axis.K: slice(None),
+    }
+    sides = {
+        axis: slice(halo, halo + n) for axis, halo, n in zip(Axis, call.halo, domain, strict=True)
+    }
+    expected = {
+        name: array[tuple(cut[axis] for axis in fields[name].axes)].copy()
+        for name, array in inputs.items()
+    }
+    with np.errstate(all="ignore"):
+        part.run(part.stencil("reference"), expected)
+    tolerance = 1e-11 if call.dtype == "float64" else 3e-4
+    for name, array in expected.items():
+        if not fields[name].written:
+            continue
+        inner = tuple(sides[axis] for axis in fields[name].axes)
+        here, there = (
+            np.asarray(got[name][tuple(cut[a] for a in fields[name].axes)][inner]),
+            array[inner],
+        )
+        far = ~(np.abs(here - there) <= tolerance * (1 + np.abs(there)))
+        if far.any():
+            at = tuple(int(n) for n in np.argwhere(far)[0])
+            return f"{name}{list(at)}: {here[at]} for {there[at]}, {int(far.sum())} of {far.size}"
+    return ""

@@ -1,0 +1,169 @@
+"""Compulsory bytes and floating-point operations of a program, counted from its IR.
+
+Bytes: each level of a field that is read before the program surely assigned it comes in once, and
+each level that is assigned goes out once; halos do not count. Operations: each expression once for
+each point of the domain, of the two sides of a branch the longer one, of a loop one turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import assert_never
+
+from halocline_engine.ir.nodes import (
+    ARITHMETIC,
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Computation,
+    Expr,
+    Field,
+    If,
+    Program,
+    Select,
+    Statement,
+    While,
+)
+from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.ir.walk import assignments, bodies_of, children, head, reads
+
+__all__ = ["Operation", "Work", "work_of"]
+
+_LIGHT = frozenset(("abs", "min", "max", "floor", "ceil", "trunc", "round"))
+_FLOATING = (DType.FLOAT32, DType.FLOAT64)
+
+
+class Operation(Enum):
+    """Kinds of operations that differ much in how many a device does in a second."""
+
+    PLAIN = "plain"
+    DIVISION = "division"
+    FUNCTION = "function"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a call must move, in bytes, and compute, in operations of each kind."""
+
+    bytes: int
+    operations: Counter[Operation]
+
+
+def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
+    """Return the work of a call on a domain."""
+    levels = domain[2]
+    loaded: dict[str, set[int]] = {}
+    stored: dict[str, set[int]] = {}
+    sure: dict[str, set[int]] = {}
+    counted: Counter[Operation] = Counter()
+    flat = {field.name for field in program.fields if Axis.K not in field.axes}
+    for statement, level in _runs(program, levels):
+        for read in reads((statement,)):
+            at = 0 if read.name in flat else level + read.offset[2]
+            if at not in sure.get(read.name, set()):
+                loaded.setdefault(read.name, set()).add(at)
+        for name in {found.target for found in assignments((statement,))}:
+            stored.setdefault(name, set()).add(0 if name in flat else level)
+        for name in _surely((statement,)):
+            sure.setdefault(name, set()).add(0 if name in flat else level)
+        for kind, number in _operations((statement,)).items():
+            counted[kind] += number * domain[0] * domain[1]
+    fields = [field for field in program.fields if field.name not in program.made]
+    moved = sum(
+        _plane(field, domain)
+        * field.dtype.itemsize
+        * (len(_inside(field, loaded, levels)) + len(stored.get(field.name, ())))
+        for field in fields
+    )
+    return Work(moved, counted)
+
+
+def _inside(field: Field, loaded: dict[str, set[int]], levels: int) -> set[int]:
+    return {level for level in loaded.get(field.name, ()) if 0 <= level < levels}
+
+
+def _plane(field: Field, domain: tuple[int, int, int]) -> int:
+    """Return the points of a level of a field."""
+    sizes = zip(Axis, domain, strict=True)
+    return prod(size for axis, size in sizes if axis in field.axes and axis is not Axis.K)
+
+
+def _runs(program: Program, levels: int) -> Iterator[tuple[Statement, int]]:
+    """Yield each statement on each level, in the order of execution."""
+    for computation in program.computations:
+        for block in computation.blocks:
+            yield from _block_runs(computation, block, levels)
+
+
+def _block_runs(
+    computation: Computation, block: Block, levels: int
+) -> Iterator[tuple[Statement, int]]:
+    found = range(block.interval.start.level(levels), block.interval.end.level(levels))
+    if computation.order is Order.PARALLEL:
+        yield from ((statement, level) for statement in block.body for level in found)
+        return
+    ordered = found if computation.order is Order.FORWARD else reversed(found)
+    yield from ((statement, level) for level in ordered for statement in block.body)
+
+
+def _surely(body: Iterable[Statement]) -> set[str]:
+    """Return the names that a body assigns whatever its conditions are."""
+    names: set[str] = set()
+    for statement in body:
+        match statement:
+            case If(_, then, otherwise):
+                names |= _surely(then) & _surely(otherwise)
+            case Assign(target, _, _, None):
+                names.add(target)
+            case Assign() | While():
+                pass
+            case _:
+                assert_never(statement)
+    return names
+
+
+def _operations(body: Iterable[Statement]) -> Counter[Operation]:
+    counted: Counter[Operation] = Counter()
+    for statement in body:
+        for expr in head(statement):
+            counted += _counted(expr)
+        sides = [_operations(inner) for inner in bodies_of(statement)]
+        counted += _longer(sides)
+    return counted
+
+
+def _longer(sides: Iterable[Counter[Operation]]) -> Counter[Operation]:
+    nothing: Counter[Operation] = Counter()
+    return max((nothing, *sides), key=lambda side: side.total())
+
+
+def _counted(expr: Expr) -> Counter[Operation]:
+    if isinstance(expr, Select):
+        sides = (_counted(expr.then), _counted(expr.otherwise))
+        return _counted(expr.condition) + _longer(sides)
+    counted: Counter[Operation] = Counter()
+    for child in children(expr):
+        counted += _counted(child)
+    kind = _kind(expr)
+    if kind is not None:
+        counted[kind] += 1
+    return counted
+
+
+def _kind(expr: Expr) -> Operation | None:
+    match expr:
+        case Binary(operator=operator, dtype=dtype) if operator in ARITHMETIC:
+            if dtype not in _FLOATING:
+                return None
+            return Operation.DIVISION if operator in "/%" else Operation.PLAIN
+        case Call(function=function, dtype=dtype) if dtype in _FLOATING:
+            if function == "sqrt":
+                return Operation.DIVISION
+            return Operation.PLAIN if function in _LIGHT else Operation.FUNCTION
+        case _:
+            return None

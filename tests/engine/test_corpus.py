@@ -1,0 +1,66 @@
+"""The corpus: programs in the shapes of real models mean the same on all targets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from corpus.calls import LAYOUTS, CorpusCall, wrong
+from corpus.cases import CorpusCase, corpus
+from corpus.work import Operation
+from interpreted import patch
+from nvidia import compiled_everywhere
+
+from halocline_engine.backends.cuda.emit import emit
+from halocline_engine.backends.cuda.kernels.choose import tiles_of
+from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.ir.types import Axis
+from halocline_engine.schedule.plan import plan
+
+CORPUS = corpus()
+#: The size that tests run at: odd, and with levels for every interval.
+SMALL = (7, 6, 9)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(CORPUS) >= 60
+    assert all(case.summary.endswith(".") for case in CORPUS)
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)), ids=[case.name for case in CORPUS])
+def test_loops_give_what_the_reference_gives(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of the loops is run by Python; types and orders of axes take turns."""
+    patch(monkeypatch)
+    dtype = ("float64", "float32")[number % 2]
+    call = CorpusCall(CORPUS[number], dtype, LAYOUTS[number // 2 % 2], SMALL)
+    inputs = call.arrays(np)
+    got = {name: array.copy(order="K") for name, array in inputs.items()}
+    call.run(call.stencil("cpu"), got)
+    assert wrong(call, got, inputs) == ""
+    inner = tuple(slice(halo, halo + n) for halo, n in zip(call.halo, SMALL, strict=True))
+    for field in call.compiled.program.fields:
+        if field.written:
+            box = tuple(part for part, axis in zip(inner, Axis, strict=True) if axis in field.axes)
+            assert np.isfinite(got[field.name][box]).all()
+
+
+def source(case: CorpusCase, dtype: str) -> str:
+    compiled = CorpusCall(case, dtype, "KJI", case.domain).compiled
+    schedule = plan(compiled.program, compiled.facts)
+    variant = usual_variant(schedule)
+    return emit(schedule, variant, tiles_of(schedule, variant, case.domain))
+
+
+def test_nvidias_compiler_takes_some_for_each_device() -> None:
+    """One in six, for three architectures; `gpu_corpus.py` compiles and times them all."""
+    found = compiled_everywhere(source(case, "float64") for case in CORPUS[::6])
+    for needs in found.values():
+        assert {number for number, _ in needs} == set(range(len(CORPUS[::6])))
+
+
+def test_work_is_counted() -> None:
+    cases = {case.name: case for case in CORPUS}
+    work = CorpusCall(cases["upwind_1"], "float64", "KJI", (10, 10, 10)).work
+    assert work.bytes % (8 * 1000) == 0
+    assert work.operations[Operation.PLAIN] >= 1000
+    scan = CorpusCall(cases["integral_up"], "float32", "KJI", (10, 10, 10)).work
+    assert scan.bytes >= 2 * 4 * 1000
