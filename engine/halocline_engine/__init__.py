@@ -54,6 +54,7 @@ if typing.TYPE_CHECKING:
     from halocline_engine.functions.solve import factor, pentadiagonal, solve, tree, tridiagonal
     from halocline_engine.functions.stencil import Stencil, stencil
     from halocline_engine.kernels.indirect.plan import PlanCache
+    from halocline_engine.language.limits import Limits
 
     __version__: str
 
@@ -71,6 +72,7 @@ __all__ = [
     "HaloclineError",
     "InternalError",
     "LimitError",
+    "Limits",
     "NameRuleError",
     "Options",
     "OutputError",
@@ -100,6 +102,7 @@ __all__ = [
 
 #: Modules by the names that are loaded from them on first use.
 _MODULES = {
+    "Limits": "language.limits",
     "Options": "distribute.tasks.options",
     "PlanCache": "kernels.indirect.plan",
     "Stencil": "functions.stencil",

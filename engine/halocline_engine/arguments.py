@@ -25,6 +25,7 @@ __all__ = [
     "check_functions",
     "check_mode",
     "distinct",
+    "literal_bits",
     "names",
     "names_by_name",
     "number",
@@ -237,3 +238,20 @@ def _kind(given: object) -> str:
 def _shown(given: object) -> str:
     """Return how a value is written, cut where that is long."""
     return reprlib.repr(given)
+
+
+def literal_bits(given: int | Mapping[str, int]) -> tuple[int, int]:
+    """Return the bits of whole numbers and of others in a text, which `literal_precision` gives."""
+    example = "{'int': 64, 'float': 32}"
+    if isinstance(given, Mapping):
+        found = by_name("literal_precision", given, example)
+        unknown = sorted(found.keys() - {"int", "float"})
+        bits = (found.get("int", 64), found.get("float", 64))
+    else:
+        unknown, bits = list[str](), (given, given)
+    if unknown or any(isinstance(each, bool) or each not in (32, 64) for each in bits):
+        raise ArgumentError(
+            f"Argument 'literal_precision' must be 32 or 64, got {given!r}.",
+            hint=f"Write 32, or {example} to tell whole numbers from others.",
+        )
+    return bits

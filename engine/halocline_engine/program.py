@@ -15,13 +15,14 @@ from halocline_engine.backends.base import Artifact
 from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
-from halocline_engine.errors import ProgramError
+from halocline_engine.errors import ArgumentError, ProgramError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
+from halocline_engine.language.limits import LIMITS, Limits
 from halocline_engine.language.python.sources import ProgramLike, program_source, with_place
 from halocline_engine.language.source import locate
 from halocline_engine.passes.pipeline import PASSES
@@ -61,9 +62,11 @@ def compile_program(
     name: str | None = None,
     externals: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
+    literal_precision: int | Mapping[str, int] = 64,
+    limits: Limits | None = None,
     target: str = "auto",
 ) -> Compiled:
-    """Compile a text, a file or a Python function for a target.
+    """Compile a text, a file or a Python function for a target; the arguments are `stencil`'s.
 
     Raises `ProgramError` with an excerpt of the text.
     """
@@ -74,10 +77,18 @@ def compile_program(
         arguments.text("name", name, "the name of a function of the text")
     arguments.by_name("externals", externals, "{'ORDER': 2}")
     arguments.by_name("dtypes", dtypes, "{'real': 'float32'}")
+    integer, floating = arguments.literal_bits(literal_precision)
     chosen = resolve(target)
     try:
-        syntax = parse(source.text)
-        meaning = lower(syntax, name=name or source.name, externals=externals, dtypes=dtypes)
+        syntax = parse(source.text, limits=_limits(limits))
+        meaning = lower(
+            syntax,
+            name=name or source.name,
+            externals=externals,
+            dtypes=dtypes,
+            literal_int=integer,
+            literal_float=floating,
+        )
         return compile_lowered(meaning, chosen)
     except ProgramError as error:
         raise with_place(locate(error, source.text), source) from None
@@ -115,3 +126,15 @@ def fingerprint(program: Program, target: str) -> str:
     """Return 64 hexadecimal digits that name a program on a target."""
     parts = (show(program), target, halocline_version())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _limits(given: object) -> Limits:
+    """Return the limits of programs that a caller gives, or the default ones."""
+    if given is None:
+        return LIMITS
+    if not isinstance(given, Limits):
+        raise ArgumentError(
+            f"Argument 'limits' must be halocline_engine.Limits, got '{type(given).__name__}'.",
+            hint="Write for example limits=halocline_engine.Limits(fields=512).",
+        )
+    return given

@@ -29,6 +29,7 @@ from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
 from halocline_engine.functions.stencil import Stencil
+from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
 from halocline_engine.program import Compiled, compile_program, retargeted
 
@@ -54,6 +55,8 @@ def run(
     externals: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     name: str | None = None,
+    literal_precision: int | Mapping[str, int] = 64,
+    limits: Limits | None = None,
     axes: Mapping[str, str | None] | None = None,
     boundary: Mapping[str, Any] | None = None,
     steps: int = 1,
@@ -86,10 +89,15 @@ def run(
         Values of the scalar parameters.
     externals : mapping of str to number, optional
         Values of the names that the program imports from `__externals__`.
-    dtypes : mapping of str to dtype, optional
-        Types that the annotations of the program give as names.
+    dtypes : mapping of str to dtype or str, optional
+        Types that the annotations of the program give as names: of numbers, or of fields as text.
     name : str, optional
         Name of the stencil, if the text has several.
+    literal_precision : {64, 32} or mapping of str to int, default: 64
+        Bits of the numbers in the text, and of `int` and `float` there; as
+        ``{'int': 64, 'float': 32}`` for whole numbers and others.
+    limits : Limits, optional
+        The largest program that is accepted.
     axes : mapping of str to str or None, optional
         Dimensions that are I, J and K; None if there is no such axis. By default they follow from
         CF attributes, or from dimensions called x, y and z. Other dimensions are looped over.
@@ -175,11 +183,13 @@ def run(
         attempt=whole("attempt", attempt, 0),
         order=order,
     )
+    reading: dict[str, Any] = {"name": name, "externals": externals, "dtypes": dtypes}
+    reading |= {"limits": limits, "literal_precision": literal_precision}
     opened = open_source(dataset)
     with ExitStack() as stack:
         existing = _existing_pool(cluster, stack)
         chosen = resolve(target) if existing is None else existing.resolve(target)
-        compiled = _compile(program, name, externals, dtypes, chosen)
+        compiled = _compile(program, reading, chosen)
         checked = check(request, opened, compiled)
         pool = granted(existing or _new_pool(cluster, chosen, stack, options), options)
         return launch(checked, pool, execution.tell, cancelled, options, _REASON)
@@ -203,20 +213,12 @@ def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options
     return stack.enter_context(start(whole("cluster", cluster, 1), target))
 
 
-def _compile(
-    program: ProgramLike | Stencil,
-    name: str | None,
-    externals: Mapping[str, Any] | None,
-    dtypes: Mapping[str, Any] | None,
-    target: str,
-) -> Compiled:
-    """Compile a text, or take a stencil as it was compiled, for this target."""
+def _compile(program: ProgramLike | Stencil, reading: Mapping[str, Any], target: str) -> Compiled:
+    """Compile a text that is read so, or take a stencil as it was compiled, for this target."""
     if not isinstance(program, Stencil):
-        return compile_program(
-            program, name=name, externals=externals, dtypes=dtypes, target=target
-        )
-    for argument, value in (("name", name), ("externals", externals), ("dtypes", dtypes)):
-        if value is not None:
+        return compile_program(program, **reading, target=target)
+    for argument, value in reading.items():
+        if value not in (None, 64):
             raise ArgumentError(
                 f"Argument '{argument}' belongs to a program's text, but a stencil was given.",
                 hint=f"Give '{argument}' to halocline_engine.stencil(...).",

@@ -21,6 +21,7 @@ from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.binding import Call, Origin, bind
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
+from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
 from halocline_engine.program import Compiled, compile_program
 from halocline_engine.schedule.show import show_schedule
@@ -38,6 +39,8 @@ def stencil(
     name: str | None = None,
     externals: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
+    literal_precision: int | Mapping[str, int] = 64,
+    limits: Limits | None = None,
     target: str = "auto",
     tune: TuneMode = "cached",
     tune_seconds: float = 20.0,
@@ -57,6 +60,11 @@ def stencil(
     dtypes : mapping of str to dtype or str, optional
         Types that the annotations of the program give as names: of numbers, or of fields as text,
         such as `{"FloatFieldIJ": "Field[IJ, np.float64]"}`.
+    literal_precision : {64, 32} or mapping of str to int, default: 64
+        Bits of the numbers in the text, and of `int` and `float` there; as
+        ``{'int': 64, 'float': 32}`` for whole numbers and others.
+    limits : Limits, optional
+        The largest program that is accepted.
     target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
         What computes: generated CUDA, compiled loops on the processor, or NumPy. 'auto' is 'cuda'
         where there is a GPU, otherwise 'cpu'.
@@ -101,7 +109,13 @@ def stencil(
     """
     _check_tuning(tune, tune_seconds)
     compiled = compile_program(
-        program, name=name, externals=externals, dtypes=dtypes, target=target
+        program,
+        name=name,
+        externals=externals,
+        dtypes=dtypes,
+        literal_precision=literal_precision,
+        limits=limits,
+        target=target,
     )
     artifact = compiled.artifact
     if isinstance(artifact, Adjustable):

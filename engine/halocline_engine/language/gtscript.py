@@ -9,7 +9,7 @@ from halocline_engine.errors import LimitError, NameRuleError, ProgramError, Syn
 from halocline_engine.language.definitions import read_definition
 from halocline_engine.language.limits import LIMITS, Limits, check_text, check_tree, not_python
 from halocline_engine.language.source import START, Place, fault, locate
-from halocline_engine.language.syntax import Binding, Broken, Definition, Syntax, Term
+from halocline_engine.language.syntax import Binding, Broken, Definition, Name, Syntax, Term
 from halocline_engine.language.terms import Reader
 
 __all__ = ["parse", "read_type_text"]
@@ -158,11 +158,21 @@ def _top(node: ast.stmt, reader: Reader) -> Iterator[Definition]:
         case ast.FunctionDef():
             yield read_definition(node, reader)
         case ast.ClassDef(name, body=body):
+            if _is_enumeration(node):
+                place = reader.place(node)
+                yield Binding(name, Name("int", place), place)
             for inner in body:
                 if isinstance(inner, ast.Assign | ast.AnnAssign):
                     yield from _binding(inner, f"{name}.", reader)
         case _:
             yield from _binding(node, "", reader)
+
+
+def _is_enumeration(node: ast.ClassDef) -> bool:
+    """Say whether a class is one of whole numbers by name, which is a type as well."""
+    bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
+    bases += [base.attr for base in node.bases if isinstance(base, ast.Attribute)]
+    return "IntEnum" in bases
 
 
 def _binding(node: ast.stmt, prefix: str, reader: Reader) -> Iterator[Definition]:

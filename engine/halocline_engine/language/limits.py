@@ -25,8 +25,8 @@ class Limits:
     `source` counts bytes of UTF-8, `nodes` those of Python's syntax tree, `depth` how deeply
     brackets, expressions and blocks may be nested, `digits` the characters of one number,
     `statements` and `terms` what is there after functions were inlined, `halo` the cells of one
-    offset, `components` the numbers that an array has at each point, and `turns` how often the body
-    of a `while` runs at a point, at most.
+    horizontal offset, `levels` those of a vertical one, `components` the numbers that an array has
+    at each point, and `turns` how often the body of a `while` runs at a point, at most.
     """
 
     source: int = 512 * 1024
@@ -38,6 +38,7 @@ class Limits:
     statements: int = 16_384
     terms: int = 300_000
     halo: int = 64
+    levels: int = 4_096
     components: int = 256
     turns: int = 100_000
 

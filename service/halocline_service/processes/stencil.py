@@ -10,10 +10,19 @@ from halocline_engine.errors import ArgumentError
 from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process, ProgramText
 from halocline_service.processes.blocks import Chunks, Name, Target
 
-__all__ = ["STENCIL", "ConstantBoundary", "SidedBoundary", "StencilInputs", "check_program"]
+__all__ = [
+    "STENCIL",
+    "ConstantBoundary",
+    "LiteralPrecision",
+    "SidedBoundary",
+    "StencilInputs",
+    "check_program",
+]
 
 _Scalar = StrictBool | StrictInt | StrictFloat
 _Constant = _Scalar | Annotated[str, Field(max_length=200)]
+#: A number, an axis index, the name of a function, or constants by name.
+_External = _Constant | Annotated[dict[Name, _Constant], Field(max_length=256)]
 
 
 class ConstantBoundary(Inputs):
@@ -23,6 +32,13 @@ class ConstantBoundary(Inputs):
 
 
 _BoundaryRule = Literal["periodic", "edge", "reflect", "extrapolate", "none"] | ConstantBoundary
+
+
+class LiteralPrecision(Inputs):
+    """Bits of whole numbers and of others in a text."""
+
+    int: Literal[32, 64] = 64
+    float: Literal[32, 64] = 64
 
 
 class SidedBoundary(Inputs):
@@ -56,17 +72,31 @@ class StencilInputs(DatasetInputs):
         Field(title="Scalars", description="Values of the scalar parameters.", max_length=256),
     ] = None
     externals: Annotated[
-        dict[Name, _Constant] | None,
-        Field(title="Externals", description="Constants compiled into it.", max_length=256),
+        dict[Name, _External] | None,
+        Field(
+            title="Externals",
+            description="What it imports: numbers, places on an axis such as "
+            '{"axis": "I", "index": -1}, functions of the text as {"function": "name"}, and '
+            "constants of a module by their names.",
+            max_length=256,
+        ),
     ] = None
     dtypes: Annotated[
         dict[Name, Name] | None,
         Field(
             title="Data types",
-            description="Data types by the names that the program's annotations use.",
+            description="Types by the names that the program's annotations use: of numbers, or of "
+            "fields, such as 'Field[IJ, np.float32]'.",
             max_length=64,
         ),
     ] = None
+    literal_precision: Annotated[
+        Literal[32, 64] | LiteralPrecision,
+        Field(
+            title="Precision of literals",
+            description="Bits of numbers in the text, for all or for whole numbers and others.",
+        ),
+    ] = 64
     name: Annotated[
         str | None, Field(title="Name", description="Which function of the text.", max_length=200)
     ] = None
@@ -125,6 +155,7 @@ def check_program(inputs: StencilInputs) -> None:
         dims_given,
     )
     from halocline_engine.analysis.scalars import scalars_of
+    from halocline_engine.arguments import literal_bits
     from halocline_engine.datasets.names import check_written
     from halocline_engine.ir.lower.program import lower
     from halocline_engine.language.gtscript import parse
@@ -133,10 +164,17 @@ def check_program(inputs: StencilInputs) -> None:
         inputs.program.encode()
     except UnicodeEncodeError as error:
         raise ArgumentError("Input 'program' is not text that UTF-8 can express.") from error
-    syntax = parse(inputs.program)
-    program = lower(syntax, name=inputs.name, externals=inputs.externals, dtypes=inputs.dtypes)
-    check(program)
     given = inputs.arguments()
+    integer, floating = literal_bits(given.get("literal_precision", 64))
+    program = lower(
+        parse(inputs.program),
+        name=inputs.name,
+        externals=inputs.externals,
+        dtypes=inputs.dtypes,
+        literal_int=integer,
+        literal_float=floating,
+    )
+    check(program)
     axes: dict[str, str] = given.get("axes") or {}
     boundary: dict[str, Any] = given.get("boundary") or {}
     check_fields(program, inputs.fields or {})

@@ -175,6 +175,12 @@ def _wrong(argument: str, expected: str, given: Any) -> ArgumentError:
     return ArgumentError(f"Argument '{argument}' must be {expected}, got {kind}.", hint=hint)
 
 
+def _precision(argument: str, given: Any) -> int | dict[str, int]:
+    if isinstance(given, Mapping):
+        return {name: _whole(argument, bits) for name, bits in by_name(argument, given).items()}
+    return _whole(argument, given)
+
+
 _EXAMPLES: Mapping[str, str] = {
     "fields": "{'t': 'temperature'}",
     "scalars": "{'strength': 0.2}",
@@ -213,6 +219,7 @@ CHECKS: Mapping[str, _Check] = {
     "chunks": _sizes,
     "dtypes": _dtypes,
     "externals": _externals,
+    "literal_precision": _precision,
     "rhs": _name_or_names,
     "scalars": _scalars,
 }

@@ -29,9 +29,20 @@ def numbers(
     return plain or None
 
 
-def plain_externals(values: Mapping[str, Any] | None) -> dict[str, bool | int | float] | None:
-    """Like `numbers`, but refuse numbers whose type would be lost and change the program."""
+def plain_externals(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Like `numbers`, but refuse numbers whose type would be lost and change the program.
+
+    Texts and mappings, such as places on an axis and constants of a module, stay what they are.
+    """
+    held: dict[str, Any] = {}
     for key, value in (values or {}).items():
+        if isinstance(value, Mapping):
+            held[key] = plain_externals(cast("Mapping[str, Any]", value)) or {}
+        elif isinstance(value, str):
+            held[key] = value
+        elif hasattr(value, "axis") and hasattr(value, "index"):
+            axis = getattr(value.axis, "name", value.axis)
+            held[key] = {"axis": axis, "index": value.index, "offset": getattr(value, "offset", 0)}
         kind = str(cast("Any", value).dtype) if isinstance(value, np.generic) else "float64"
         if kind not in ("bool", "int64", "float64"):
             raise ArgumentError(
@@ -39,11 +50,14 @@ def plain_externals(values: Mapping[str, Any] | None) -> dict[str, bool | int | 
                 "does not carry.",
                 hint="Write it as a constant in the program, such as 'HALF = np.float32(0.5)'.",
             )
-    return numbers("externals", values)
+    rest = {key: value for key, value in (values or {}).items() if key not in held}
+    return {**held, **(numbers("externals", rest) or {})} or None
 
 
 def dtype_name(value: Any) -> str:
-    """Return a type's NumPy name."""
+    """Return a type's NumPy name; a type of fields is a text, like `Field[IJ, np.float64]`."""
+    if isinstance(value, str) and "[" in value:
+        return value
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)

@@ -34,9 +34,10 @@ class Stencils(Submitting):
         *,
         fields: Mapping[str, str] | None = None,
         scalars: Mapping[str, Number] | None = None,
-        externals: Mapping[str, Number] | None = None,
+        externals: Mapping[str, Any] | None = None,
         dtypes: Mapping[str, Any] | None = None,
         name: str | None = None,
+        literal_precision: int | Mapping[str, int] | None = None,
         axes: Mapping[str, str] | None = None,
         boundary: Mapping[str, Boundary] | None = None,
         steps: int = 1,
@@ -59,12 +60,17 @@ class Stencils(Submitting):
             variables that the program needs are uploaded.
         scalars : mapping of str to number, optional
             Values of the scalar parameters.
-        externals : mapping of str to number, optional
-            Values of the names that the program imports from `__externals__`.
-        dtypes : mapping of str to dtype, optional
-            Types that the annotations of the program give as names.
+        externals : mapping of str to number or mapping, optional
+            Values of the names that the program imports from `__externals__`, or from a module that
+            is not read: numbers, or mappings of names to numbers.
+        dtypes : mapping of str to dtype or str, optional
+            Types that the annotations of the program give as names: of numbers, or of fields as
+            text.
         name : str, optional
             Name of the stencil, if the text has several.
+        literal_precision : {64, 32} or mapping of str to int, default: 64
+            Bits of the numbers in the text; as ``{'int': 64, 'float': 32}`` for whole numbers and
+            others.
         axes : mapping of str to str, optional
             Dimensions that are I, J and K; by default they follow from the coordinates.
         boundary : mapping of str to str or mapping, optional
@@ -91,6 +97,7 @@ class Stencils(Submitting):
         options: dict[str, Any] = {"fields": fields, "scalars": scalars, "externals": externals}
         options |= {"dtypes": dtypes, "name": name, "axes": axes, "boundary": boundary}
         options |= {"feedback": feedback, "chunks": chunks, "order": order}
+        options |= {"literal_precision": literal_precision}
         options |= {"steps": steps, "target": target, "mode": mode}
         inputs = plain(options) | {"program": source.text}
         renamed = by_name("fields", fields)

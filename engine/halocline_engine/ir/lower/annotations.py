@@ -10,11 +10,12 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from halocline_engine.errors import NameRuleError, TypeRuleError
-from halocline_engine.ir.lower.naming.fold import CASTS
+from halocline_engine.ir.lower.naming.aliases import ndsl_field
 from halocline_engine.ir.lower.naming.names import Names, nearest
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.source import fault
 from halocline_engine.language.syntax import (
+    Apply,
     Binding,
     Broken,
     Literal,
@@ -95,6 +96,10 @@ def _read(term: Term, names: Names, trail: tuple[str, ...], temporary: bool) -> 
             message = "A 'GlobalTable' needs the type of its elements and its shape."
             hint = "Write 'GlobalTable[(np.float64, (100,))]'."
             raise fault(TypeRuleError, term.place, "types", message, hint)
+        case Apply("set_4d_field_size", (size, element)) if term.function in names.foreign:
+            items = (element, Pack((size,), size.place))
+            kind, shape = _data(items, term, names, trail, temporary)
+            return FieldType(kind, _AXES["IJK"], shape)
         case Subscript(Name(name)):
             message = f"The type '{name}[...]' is unknown."
             hint = nearest(name, ["Field", "Table"]) or _FORM
@@ -116,11 +121,14 @@ def _named(
             raise copy(error)
         case _:
             pass
-    known = CASTS.get(name)
+    known = names.casts.get(name)
     if known is not None:
         integer = names.integer if temporary else DType.INT64
         floating = names.floating if temporary else DType.FLOAT64
         return {"int": integer, "float": floating}.get(known) or DType(known)
+    alias = ndsl_field(name, names.foreign, names.casts)
+    if alias is not None:
+        return FieldType(*alias)
     if name == "Field":
         message = "A field needs the type of its elements."
         raise fault(TypeRuleError, term.place, "types", message, _FORM)
@@ -129,9 +137,11 @@ def _named(
         hint = f"Pass dtypes={{'{name}': 'float64'}}."
         raise fault(NameRuleError, term.place, "types", message, hint)
     if name.partition(".")[0] in names.foreign:
-        raise names.unknown(name, term.place, (), "")
+        message = f"The type '{name}' is imported from a module, and modules are not read."
+        hint = f"Pass dtypes={{'{name}': 'Field[np.float64]'}}, with what it is there."
+        raise fault(NameRuleError, term.place, "types", message, hint)
     message = f"The type '{name}' is unknown."
-    known_names = [*names.all(), *names.dtypes, *CASTS, "Field"]
+    known_names = [*names.all(), *names.casts, "Field"]
     raise fault(NameRuleError, term.place, "types", message, nearest(name, known_names) or _FORM)
 
 
@@ -169,7 +179,7 @@ def _field(
 
 def _data(
     items: tuple[Term, ...],
-    term: Subscript,
+    term: Term,
     names: Names,
     trail: tuple[str, ...],
     temporary: bool,

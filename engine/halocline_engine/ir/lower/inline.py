@@ -143,7 +143,7 @@ class Inliner:
                 out.extend(body)
 
     def _fold(self, term: Term, scope: Scope) -> Value:
-        return fold(self._term(term, scope, None), _no_constant)
+        return fold(self._term(term, scope, None), _no_constant, self._names.casts)
 
     def _store(self, step: Store, scope: Scope, out: list[Step]) -> None:
         targets = tuple(self._target(target, scope) for target in step.targets)
@@ -298,15 +298,8 @@ class Inliner:
             raise fault(
                 SyntaxRuleError, place, "calls", message, "Write 'if __INLINED(condition):'."
             )
-        if name not in _BUILTINS or (name.startswith("np.") and name not in CASTS):
-            if name.partition(".")[0] in self._names.foreign:
-                raise self._names.unknown(name, place, (), "")
-            message = f"The function '{name}' is unknown."
-            bare = name.rsplit(".", maxsplit=1)[-1]
-            hint = f"Write '{bare}(...)'." if bare in _BUILTINS else ""
-            hint = hint or nearest(bare, [*_BUILTINS, *self._names.all(), *scope.imports])
-            hint = hint or "Put its definition into the text."
-            raise fault(NameRuleError, place, "names", message, hint)
+        if name not in self._names.casts and (name not in _BUILTINS or name.startswith("np.")):
+            raise _unknown_function(call, self._names, scope)
         if call.keywords:
             message = f"'{name}' takes no keyword arguments, but got '{call.keywords[0].name}'."
             hint = "Give its arguments by position."
@@ -380,6 +373,19 @@ class Inliner:
         if self._statements > self._limits.statements:
             raise _too_much("statements", self._limits.statements, step.place)
         out.append(step)
+
+
+def _unknown_function(call: Apply, names: Names, scope: Scope) -> NameRuleError:
+    name, place = call.function, call.place
+    if name.partition(".")[0] in names.foreign:
+        return names.unknown(name, place, (), "")
+    message = f"The function '{name}' is unknown."
+    bare = name.rsplit(".", maxsplit=1)[-1]
+    hint = f"Write '{bare}(...)'." if bare in _BUILTINS else ""
+    hint = hint or nearest(bare, [*_BUILTINS, *names.all(), *scope.imports])
+    return fault(
+        NameRuleError, place, "names", message, hint or "Put its definition into the text."
+    )
 
 
 def _no_constant(name: Name) -> Value:

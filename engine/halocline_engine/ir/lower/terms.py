@@ -24,7 +24,6 @@ from halocline_engine.ir.lower.elements.tables import (
     no_column,
     slots_of,
 )
-from halocline_engine.ir.lower.naming.fold import CASTS
 from halocline_engine.ir.lower.naming.names import Names, nearest
 from halocline_engine.ir.lower.naming.scope import CONSTANTS, REDUCTIONS
 from halocline_engine.ir.lower.symbols import Symbols
@@ -132,7 +131,7 @@ class Terms:
         return Where(self._offset(name, indices, place))
 
     def _offset(self, name: str, indices: Sequence[Term], place: Place) -> Offset:
-        return read_offset(name, self.axes(name), indices, place, self.symbols.limits.halo)
+        return read_offset(name, self.axes(name), indices, place, self.symbols.limits)
 
     def axes(self, name: str) -> tuple[Axis, ...]:
         """Return the axes of a field; a temporary has all three."""
@@ -303,12 +302,12 @@ class Terms:
             ]
             return combined(term, values, columns)
         arguments = tuple(self.expression(argument) for argument in term.arguments)
-        if term.function not in CASTS:
+        target = self.names.casts.get(term.function)
+        if target is None:
             return apply(term.function, arguments, term.place)
         if len(arguments) != 1:
             message = f"'{term.function}' takes 1 argument, but got {len(arguments)}."
             raise fault(TypeRuleError, term.place, "calls", message, f"Write '{term.function}(a)'.")
-        target = CASTS[term.function]
         kinds = {"int": self.names.integer, "float": self.names.floating}
         return convert(arguments[0], kinds.get(target) or DType(target), term.place)
 

@@ -119,6 +119,11 @@ class _Collector:
             member = inspect.getattr_static(value, path[0])
         except AttributeError:
             raise _unsupported(whole, None, user, f"'{root}.{path[0]}' does not exist.") from None
+        if isinstance(value, ModuleType) and inspect.isfunction(inspect.unwrap(member)):
+            # A call of a module's function means the one of that name in the program's text.
+            self._lines.setdefault(root, f"import {root}")
+            self.add_function(path[0], member, user)
+            return
         text = _number(member) or type_text(member)
         if text is None:
             raise _unsupported(whole, member, user)

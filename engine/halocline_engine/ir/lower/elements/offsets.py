@@ -8,6 +8,7 @@ from halocline_engine.errors import LimitError, SyntaxRuleError
 from halocline_engine.ir.lower.naming.scope import AXES
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import Axis
+from halocline_engine.language.limits import Limits
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import Infix, Literal, Name, Prefix, Term
 
@@ -19,15 +20,15 @@ PLAIN: Mapping[str, Axis] = {spelled: Axis(axis) for axis, spelled in AXES.items
 
 
 def read_offset(
-    name: str, axes: Sequence[Axis], indices: Sequence[Term], place: Place, most: int
+    name: str, axes: Sequence[Axis], indices: Sequence[Term], place: Place, limits: Limits
 ) -> Offset:
-    """Return the offset that the indices of a field or temporary mean, of `most` cells at most."""
+    """Return the offset that the indices of a field or temporary mean."""
     if not indices:
         return (0, 0, 0)
     if any(axis_of(index) for index in indices):
-        shifts = _named_shifts(name, axes, indices, most)
+        shifts = _named_shifts(name, axes, indices, limits)
     elif len(indices) == len(axes):
-        shifts = {a: _shift(t, most) for a, t in zip(axes, indices, strict=True)}
+        shifts = {a: _shift(t, _most(a, limits)) for a, t in zip(axes, indices, strict=True)}
     else:
         letters = ", ".join(axis.value for axis in axes)
         message = (
@@ -54,7 +55,7 @@ def shown(name: str) -> str:
 
 
 def _named_shifts(
-    name: str, axes: Sequence[Axis], indices: Sequence[Term], most: int
+    name: str, axes: Sequence[Axis], indices: Sequence[Term], limits: Limits
 ) -> dict[Axis, int]:
     """Read `q[I + 1, K - 1]`: axes in order, those left out are 0."""
     shifts: dict[Axis, int] = {}
@@ -73,8 +74,12 @@ def _named_shifts(
             message = "The axes of an offset must be in the order I, J, K."
             hint = "Write 'q[I + 1, J, K - 1]'."
             raise fault(SyntaxRuleError, index.place, "offsets", message, hint)
-        shifts[axis] = _axis_shift(index, most)
+        shifts[axis] = _axis_shift(index, _most(axis, limits))
     return shifts
+
+
+def _most(axis: Axis, limits: Limits) -> int:
+    return limits.levels if axis is Axis.K else limits.halo
 
 
 def _axis_shift(index: Term, most: int) -> int:

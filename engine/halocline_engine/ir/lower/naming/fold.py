@@ -55,26 +55,31 @@ def dtype_name(value: Value) -> str:
     return value.dtype.name if isinstance(value, np.generic) else ""
 
 
-def fold(term: Term, look_up: Callable[[Name], Value]) -> Value:
-    """Return the value of a constant expression; `look_up` gives those of names, or raises."""
+def fold(term: Term, look_up: Callable[[Name], Value], casts: Mapping[str, str] = CASTS) -> Value:
+    """Return the value of a constant expression.
+
+    `look_up` gives the values of names, or raises; `casts` are the calls that convert.
+    """
+
+    def inner(term: Term) -> Value:
+        return fold(term, look_up, casts)
+
     match term:
         case Literal(value, dtype=dtype):
             return np.dtype(dtype).type(value) if dtype else value
         case Name():
             return look_up(term)
         case Prefix(sign, operand, place):
-            return _prefix(sign, fold(operand, look_up), place)
+            return _prefix(sign, inner(operand), place)
         case Infix("and" | "or" as word, left, right, place):
-            first = truth(fold(left, look_up), place)
-            second = truth(fold(right, look_up), place)
+            first, second = truth(inner(left), place), truth(inner(right), place)
             return (first and second) if word == "and" else (first or second)
         case Infix(spelling, left, right, place) if spelling != "@":
-            return _infix(spelling, fold(left, look_up), fold(right, look_up), place)
+            return _infix(spelling, inner(left), inner(right), place)
         case Choice(condition, then, otherwise, place):
-            chosen = then if truth(fold(condition, look_up), place) else otherwise
-            return fold(chosen, look_up)
-        case Apply(function, (argument,), ()) if function in CASTS:
-            return _convert(CASTS[function], fold(argument, look_up), term.place)
+            return inner(then if truth(inner(condition), place) else otherwise)
+        case Apply(function, (argument,), ()) if function in casts:
+            return _convert(casts[function], inner(argument), term.place)
         case _:
             message = "This is not a compile-time constant."
             hint = "Use numbers, constants, externals, operators and casts."

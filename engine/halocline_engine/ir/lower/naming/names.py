@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +17,8 @@ from halocline_engine.errors import (
     ProgramError,
     SyntaxRuleError,
 )
-from halocline_engine.ir.lower.naming.fold import Value, dtype_name, fold
+from halocline_engine.ir.lower.naming.aliases import ndsl_numbers
+from halocline_engine.ir.lower.naming.fold import CASTS, Value, dtype_name, fold
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.gtscript import read_type_text
 from halocline_engine.language.python.collect import type_text
@@ -61,6 +62,7 @@ class Names:
     integer: DType
     floating: DType
     foreign: frozenset[str] = frozenset()
+    casts: Mapping[str, str] = field(default_factory=lambda: CASTS)
 
     def unknown(
         self, name: str, place: Place, known: Iterable[str], otherwise: str
@@ -68,7 +70,7 @@ class Names:
         """Return the error for a name that nothing defines; `known` are other names it may be."""
         if name.partition(".")[0] in self.foreign:
             message = f"'{name}' is imported from a module, and modules are not read."
-            hint = "Put its definition into the text, or pass its value as an external."
+            hint = "Put its definition into the text, or pass its value in 'externals'."
             return fault(NameRuleError, place, "names", message, hint)
         message = f"The name '{name}' is unknown."
         hint = nearest(name, [*known, *self.all()]) or otherwise
@@ -84,10 +86,13 @@ class Names:
 
     def folded(self, term: Term) -> Value:
         """Return the value of an expression of constants of the text."""
-        return fold(term, lambda inner: self._value(inner, ()))
+        return fold(term, lambda inner: self._value(inner, ()), self.casts)
 
     def function(self, name: str, imports: frozenset[str], place: Place) -> Function | None:
         """Return a function of the text, or one that is given as an external, or None."""
+        defined = self.definitions.get(name)
+        if name in self.casts and name not in imports and isinstance(defined, Binding | None):
+            return None
         if self._is_external(name, imports):
             given = self._external(name)
             target = _function_name(given)
@@ -99,6 +104,9 @@ class Names:
             if name not in self.definitions:
                 message = f"The external function '{name}' is not defined in the program's text."
                 raise ArgumentError(message, hint="Put its definition into the text.")
+        elif name.partition(".")[0] in self.foreign:
+            # The module is not read, but what the call names there may stand in this text.
+            name = name.rpartition(".")[2]
         match self.definitions.get(name):
             case Function() as found:
                 return found
@@ -149,7 +157,7 @@ class Names:
                 if name in trail:
                     message = f"The constant '{name}' is defined by itself."
                     raise fault(NameRuleError, place, "constants", message, "Give it a number.")
-                return fold(term, lambda inner: self._value(inner, (*trail, name)))
+                return fold(term, lambda inner: self._value(inner, (*trail, name)), self.casts)
             case Function() | Stencil() as found:
                 kind = "function" if isinstance(found, Function) else "stencil"
                 message = f"'{name}' is a {kind} and has no value."
@@ -199,14 +207,28 @@ def make_names(
             raise ArgumentError(f"'{argument}' must be 32 or 64, but got {bits}.")
     types = {name: _field_type(name, value) for name, value in dtypes.items()}
     fields = {name: found for name, found in types.items() if found is not None}
+    numbers = {name: _dtype(name, value) for name, value in dtypes.items() if types[name] is None}
     return Names(
         {definition.name: definition for definition in syntax.definitions} | fields,
         externals,
-        {name: _dtype(name, value) for name, value in dtypes.items() if types[name] is None},
+        numbers,
         DType(f"int{literal_int}"),
         DType(f"float{literal_float}"),
         syntax.foreign,
+        _casts(syntax, numbers),
     )
+
+
+def _casts(syntax: Syntax, numbers: Mapping[str, DType]) -> Mapping[str, str]:
+    """Return the calls that convert by what they convert to: names of types of numbers are some."""
+    casts = {**ndsl_numbers(syntax.foreign), **CASTS}
+    casts |= {name: dtype.value for name, dtype in numbers.items()}
+    for definition in syntax.definitions:
+        if isinstance(definition, Binding) and isinstance(definition.term, Name):
+            known = casts.get(definition.term.name)
+            if known is not None:
+                casts[definition.name] = known
+    return casts
 
 
 def literal(value: Value, place: Place) -> Literal:
