@@ -42,6 +42,7 @@ from halocline_engine.errors import (
     SyntaxRuleError,
     TypeRuleError,
 )
+from halocline_engine.program_warning import ProgramWarning
 
 if typing.TYPE_CHECKING:
     from halocline_engine.distribute.tasks.options import Options
@@ -78,6 +79,7 @@ __all__ = [
     "OutputError",
     "PlanCache",
     "ProgramError",
+    "ProgramWarning",
     "RequestError",
     "SourceError",
     "Stencil",

@@ -88,7 +88,8 @@ class ProgramError(HaloclineError):
 
     `line` and `column` count from 1 (0 where the whole text is meant); `excerpt` is the line with
     a caret under the place; `rule` names the rule that was broken. `file` and `file_line` are the
-    place in the caller's own file, if the program is a function or a file.
+    place in the caller's own file, if the program is a function or a file. `others` are further
+    errors of the same text, in its order.
     """
 
     code = "program"
@@ -110,17 +111,14 @@ class ProgramError(HaloclineError):
         self.excerpt = excerpt
         self.file = ""
         self.file_line = 0
+        self.others: tuple[ProgramError, ...] = ()
 
     def __str__(self) -> str:
         place = f"line {self.line}, column {self.column}: " if self.line else ""
         if self.file:
             place = f"{self.file}, line {self.file_line}, column {self.column}: "
-        text = f"{place}{self.message}"
-        if self.excerpt:
-            text += f"\n{self.excerpt}"
-        if self.hint:
-            text += f"\n{self.hint}"
-        return text
+        lines = [part for part in (f"{place}{self.message}", self.excerpt, self.hint) if part]
+        return "\n\n".join(["\n".join(lines), *(str(other) for other in self.others)])
 
 
 class SyntaxRuleError(ProgramError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,23 @@ from typing import Any
 from halocline_engine import arguments
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
+from halocline_engine.analysis.warnings import unread_temporaries
 from halocline_engine.backends.base import Artifact
 from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.errors import ArgumentError, ProgramError
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.lower.program import lower
+from halocline_engine.ir.lower.program import lower_with_warnings
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
 from halocline_engine.language.python.sources import ProgramLike, program_source, with_place
-from halocline_engine.language.source import locate
+from halocline_engine.language.source import Place, excerpt, locate
 from halocline_engine.passes.pipeline import PASSES
+from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 from halocline_engine.version import halocline_version
@@ -45,7 +47,7 @@ class Compiled:
     """Everything that is known about a program on one target; frozen and picklable.
 
     `target` is the name of a target and never "auto"; `fingerprint` is the same in every process
-    for the same program, target and version of Halocline.
+    for the same program, target and version of Halocline. `warnings` are about the text.
     """
 
     program: Program
@@ -54,6 +56,7 @@ class Compiled:
     artifact: Artifact
     target: str
     fingerprint: str
+    warnings: tuple[ProgramWarning, ...] = ()
 
 
 def compile_program(
@@ -81,7 +84,7 @@ def compile_program(
     chosen = resolve(target)
     try:
         syntax = parse(source.text, limits=_limits(limits))
-        meaning = lower(
+        meaning, warnings = lower_with_warnings(
             syntax,
             name=name or source.name,
             externals=externals,
@@ -89,7 +92,9 @@ def compile_program(
             literal_int=integer,
             literal_float=floating,
         )
-        return compile_lowered(meaning, chosen)
+        compiled = compile_lowered(meaning, chosen)
+        warnings += tuple(unread_temporaries(compiled.program, compiled.facts))
+        return replace(compiled, warnings=_shown(warnings, source.text))
     except ProgramError as error:
         raise with_place(locate(error, source.text), source) from None
 
@@ -126,6 +131,14 @@ def fingerprint(program: Program, target: str) -> str:
     """Return 64 hexadecimal digits that name a program on a target."""
     parts = (show(program), target, halocline_version())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _shown(warnings: Iterable[ProgramWarning], text: str) -> tuple[ProgramWarning, ...]:
+    """Return warnings in the order of the text, each once, with excerpts."""
+    found = {(each.line, each.column, each.message): each for each in warnings}
+    for each in found.values():
+        each.excerpt = excerpt(text, Place(each.line, each.column))
+    return tuple(found[key] for key in sorted(found))
 
 
 def _limits(given: object) -> Limits:

@@ -188,6 +188,53 @@ def test_a_wrong_program_is_refused_at_once_and_shown_in_its_file(
     assert error.hint
 
 
+MODEL = """
+from model.dsl import FloatField, Surface, function, limiters
+import model.constants as constants
+
+
+def scaled(sst: FloatField, half: FloatField):
+    from __externals__ import edge
+
+    with computation(PARALLEL), interval(...):
+        halff = sst
+        half = sst * 0.1 + constants.OFFSET
+        with horizontal(region[edge, :]):
+            half = 0.0
+"""
+
+
+def test_a_modules_types_constants_and_precision_are_given(client: Client, sea: xr.Dataset) -> None:
+    job = client.stencil(
+        MODEL,
+        sea,
+        dtypes={"FloatField": "Field[np.float64]"},
+        externals={"edge": {"axis": "I", "index": -1}, "constants": {"OFFSET": 2.0}},
+        literal_precision={"float": 32},
+        target="reference",
+    )
+    half = job.result(progress=False)["half"].transpose("time", "y", "x").to_numpy()
+    expected = sea["sst"].to_numpy() * float(np.float32(0.1)) + 2.0
+    expected[..., -1] = 0.0
+    np.testing.assert_array_equal(half, expected)
+    warned = next(event for event in job.events() if event.kind == "warned")
+    assert warned.data["hint"] == "Did you mean the field 'half'?"
+
+
+def test_all_errors_of_a_program_arrive(client: Client, sea: xr.Dataset) -> None:
+    text = MODEL.replace("halff = sst", "half = unknown").replace("half = 0.0", "half = sst[1, 0]")
+    with pytest.raises(NameRuleError) as caught:
+        client.stencil(
+            text,
+            sea,
+            dtypes={"FloatField": "Field[np.float64]"},
+            externals={"edge": {"axis": "I", "index": -1}, "constants": {"OFFSET": 2.0}},
+        )
+    assert [other.line for other in caught.value.others] == [13]
+    assert "'sst' has the axes I, J, K and needs 3 offsets, but got 2." in str(caught.value)
+    assert caught.value.others[0].excerpt
+
+
 def test_a_request_that_does_not_fit_the_data_fails_the_job(
     client: Client, sea: xr.Dataset
 ) -> None:

@@ -96,6 +96,7 @@ def full(kind: type[HaloclineError]) -> HaloclineError:
     if issubclass(kind, ProgramError):
         error = kind("No.", hint="Yes.", rule="r", line=3, column=4, excerpt="a = b\n    ^")
         error.file, error.file_line = "program.py", 7
+        error.others = (kind("Another.", line=5, column=1),)
         return error
     if issubclass(kind, CapacityError):
         return kind("No.", hint="Yes.", needed=5, available=4)
@@ -126,9 +127,11 @@ def test_an_error_arrives_with_every_field(kind: type[HaloclineError]) -> None:
     assert all(vars(sent).values()), "A field is not set, so its loss would not be seen."
     arrived = pickle.loads(pickle.dumps(sent))
     assert type(arrived) is kind
-    assert vars(arrived) == vars(sent)
     assert str(arrived) == str(sent)
     assert arrived.args == sent.args
+    others = [vars(error).pop("others", ()) for error in (arrived, sent)]
+    assert vars(arrived) == vars(sent)
+    assert [vars(one) for one in others[0]] == [vars(one) for one in others[1]]
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -157,4 +160,6 @@ def test_bad_wording_is_found() -> None:
 
 
 def test_a_printed_program_error_names_the_place_and_the_way_out() -> None:
-    assert str(full(ProgramError)) == ("program.py, line 7, column 4: No.\na = b\n    ^\nYes.")
+    assert str(full(ProgramError)) == (
+        "program.py, line 7, column 4: No.\na = b\n    ^\nYes.\n\nline 5, column 1: Another."
+    )

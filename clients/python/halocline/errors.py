@@ -125,6 +125,7 @@ class ProgramError(HaloclineError):
     `line` and `column` count from 1 in the text that was sent (0 where the whole text is meant);
     `excerpt` is the line with a caret under the place; `rule` names the rule that was broken.
     `file` and `file_line` say where the line stands in the caller's own file, where that is known.
+    `others` are further errors of the same text, in its order.
     """
 
     code = "program"
@@ -134,6 +135,7 @@ class ProgramError(HaloclineError):
     excerpt: str
     file: str
     file_line: int
+    others: tuple[ProgramError, ...]
 
     def _take(self, problem: Mapping[str, object]) -> None:
         self.rule = _text(problem, "rule")
@@ -142,6 +144,10 @@ class ProgramError(HaloclineError):
         self.excerpt = _text(problem, "excerpt")
         self.file = ""
         self.file_line = 0
+        told = problem.get("others")
+        listed = cast("list[Mapping[str, object]]", told) if isinstance(told, list) else []
+        found = (from_problem(each) for each in listed)
+        self.others = tuple(each for each in found if isinstance(each, ProgramError))
 
     @property
     def place(self) -> str:
@@ -153,7 +159,7 @@ class ProgramError(HaloclineError):
     def __str__(self) -> str:
         lines = [f"{self.place}: {self.message}" if self.place else self.message]
         lines += [part for part in (self.excerpt, self.hint) if part]
-        return "\n".join(lines)
+        return "\n\n".join(["\n".join(lines), *(str(other) for other in self.others)])
 
 
 class SyntaxRuleError(ProgramError):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from warnings import warn
 
 import xarray as xr
 
@@ -13,8 +14,9 @@ from halocline_engine.arguments import check_functions, check_mode
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
-from halocline_engine.distribute.tasks.events import Event, OnEvent
+from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
 from halocline_engine.distribute.tasks.options import Options, options_of
+from halocline_engine.program_warning import ProgramWarning
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -49,6 +51,20 @@ class Execution:
     def tell(self) -> OnEvent:
         """What takes the events."""
         return self.on_event or _discard
+
+    def warn(self, warning: ProgramWarning) -> None:
+        """Warn the caller of `run`, and whoever takes the events."""
+        warn(warning, stacklevel=3)
+        self.tell(
+            Warned(
+                warning.message,
+                warning.hint,
+                warning.rule,
+                warning.line,
+                warning.column,
+                warning.excerpt,
+            )
+        )
 
     @contextmanager
     def pool(self) -> Generator[tuple[Pool, str]]:

@@ -190,6 +190,8 @@ def run(
         existing = _existing_pool(cluster, stack)
         chosen = resolve(target) if existing is None else existing.resolve(target)
         compiled = _compile(program, reading, chosen)
+        for warning in compiled.warnings:
+            execution.warn(warning)
         checked = check(request, opened, compiled)
         pool = granted(existing or _new_pool(cluster, chosen, stack, options), options)
         return launch(checked, pool, execution.tell, cancelled, options, _REASON)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal, get_args
+from warnings import warn
 
 from halocline_engine.analysis.signature import signature_of
 from halocline_engine.arguments import names_by_name, number, text, whole
@@ -24,6 +25,7 @@ from halocline_engine.ir.show import show
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
 from halocline_engine.program import Compiled, compile_program
+from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.tune import Tuning
 
@@ -87,6 +89,11 @@ def stencil(
     ArgumentError
         Another argument is wrong.
 
+    Warns
+    -----
+    ProgramWarning
+        The program is valid, but may not mean what was meant.
+
     See Also
     --------
     run : The same programs on datasets.
@@ -117,6 +124,8 @@ def stencil(
         limits=limits,
         target=target,
     )
+    for warning in compiled.warnings:
+        warn(warning, stacklevel=2)
     artifact = compiled.artifact
     if isinstance(artifact, Adjustable):
         compiled = replace(compiled, artifact=artifact.tuned(tune, tune_seconds))
@@ -338,6 +347,11 @@ class Stencil:
         return self.compiled.target
 
     @property
+    def warnings(self) -> tuple[ProgramWarning, ...]:
+        """What in the program is valid, but may not be meant."""
+        return self.compiled.warnings
+
+    @property
     def extents(self) -> dict[str, Extent]:
         """Extents of each field around the domain: ((i-, i+), (j-, j+), (k-, k+)).
 
@@ -375,7 +389,9 @@ class Stencil:
         if text("stage", stage, "the name of a stage") == "ir":
             return show(self.compiled.program)
         if stage == "schedule":
-            lines = "".join(f"{line}\n" for line in (*self._tilings(), *self._walks()))
+            artifact = self.compiled.artifact
+            walks = artifact.walks() if isinstance(artifact, Drawable) else ()
+            lines = "".join(f"{line}\n" for line in (*self._tilings(), *walks))
             return show_schedule(self.compiled.schedule) + lines
         if stage == "kernel":
             return self.source
@@ -400,10 +416,6 @@ class Stencil:
         found = self._executable.tilings() if isinstance(self._executable, Tunable) else ()
         artifact = self.compiled.artifact
         return found or (artifact.tilings() if isinstance(artifact, Adjustable) else ())
-
-    def _walks(self) -> tuple[str, ...]:
-        artifact = self.compiled.artifact
-        return artifact.walks() if isinstance(artifact, Drawable) else ()
 
     def _load(self) -> Executable:
         if self._executable is None:

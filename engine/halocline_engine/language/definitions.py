@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
+from halocline_engine.language.faults import Faults
 from halocline_engine.language.source import fault
 from halocline_engine.language.statements import is_ignored, read_region, read_steps, with_names
 from halocline_engine.language.syntax import (
@@ -154,8 +155,12 @@ def _stencil(
     if not body:
         message = f"The stencil '{node.name}' has no computation."
         raise fault(SyntaxRuleError, place, "computations", message, _FORM)
-    sweeps = tuple(_sweep(statement, reader) for statement in body)
-    return Stencil(node.name, arguments, externals, sweeps, place)
+    faults, sweeps = Faults(), list[Sweep]()
+    for statement in body:
+        with faults.collecting():
+            sweeps.append(_sweep(statement, reader))
+    faults.raise_found()
+    return Stencil(node.name, arguments, externals, tuple(sweeps), place)
 
 
 def _sweep(node: ast.stmt, reader: Reader) -> Sweep:

@@ -44,8 +44,9 @@ def locate(error: _Fault, text: str) -> _Fault:
     out = q
         ^
     """
-    if error.line and not error.excerpt:
-        error.excerpt = excerpt(text, Place(error.line, error.column))
+    for each in (error, *error.others):
+        if each.line and not each.excerpt:
+            each.excerpt = excerpt(text, Place(each.line, each.column))
     return error
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from halocline_engine.errors import SyntaxRuleError
+from halocline_engine.language.faults import Faults
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Area,
@@ -44,7 +45,13 @@ _OTHERS: dict[type[ast.stmt], tuple[str, str]] = {
 
 def read_steps(nodes: Sequence[ast.stmt], reader: Reader) -> tuple[Step, ...]:
     """Return the statements of a body, without docstrings and imports."""
-    return tuple(_step(node, reader) for node in nodes if not is_ignored(node))
+    faults, steps = Faults(), list[Step]()
+    for node in nodes:
+        if not is_ignored(node):
+            with faults.collecting():
+                steps.append(_step(node, reader))
+    faults.raise_found()
+    return tuple(steps)
 
 
 def is_ignored(node: ast.stmt) -> bool:

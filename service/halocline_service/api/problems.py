@@ -165,6 +165,9 @@ class Problem(BaseModel):
     column: int | None = Field(default=None, description="Column of the program, from 1.")
     excerpt: str | None = Field(default=None, description="The line with a caret under the place.")
     rule: str | None = Field(default=None, description="The rule of the language.")
+    others: list[dict[str, Any]] | None = Field(
+        default=None, description="Further errors of the same program: code, message, place."
+    )
     needed: int | None = Field(default=None, description="Bytes.")
     available: int | None = Field(default=None, description="Bytes.")
 

@@ -26,6 +26,8 @@ def error_fields(error: HaloclineError) -> dict[str, Any]:
                 "excerpt": _cut(error.excerpt),
                 "rule": error.rule,
             }
+            if error.others:
+                fields["others"] = [error_fields(other) for other in error.others]
         case CapacityError():
             fields |= {"needed": error.needed, "available": error.available}
         case _:

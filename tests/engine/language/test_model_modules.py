@@ -133,7 +133,7 @@ def test_functions_of_modules_come_along_with_a_python_function(
         "    with computation(PARALLEL), interval(...):\n"
         "        b = limits_of_a_model.positive(a, 1.0) + limits_of_a_model.ZERO\n"
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     try:
         import model_with_limits  # pyright: ignore[reportMissingImports]
 

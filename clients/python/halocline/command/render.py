@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -93,14 +93,21 @@ def render_error(error: HaloclineError, as_json: bool = False) -> str:
     if isinstance(error, JobFailed):
         lines.append(error.message)
         error = error.error
-    if isinstance(error, ProgramError) and error.place:
-        lines.append(f"{error.place}:")
-    lines.append(f"error: {error.message}")
-    if isinstance(error, ProgramError) and error.excerpt:
-        lines += ["", *(f"    {line}" for line in error.excerpt.splitlines()), ""]
-    if error.hint:
-        lines.append(f"hint: {error.hint}")
+    lines += _told(error)
+    for other in error.others if isinstance(error, ProgramError) else ():
+        lines += ["", *_told(other)]
     return "\n".join(lines)
+
+
+def _told(error: HaloclineError) -> Iterator[str]:
+    """Yield the lines that one error takes."""
+    if isinstance(error, ProgramError) and error.place:
+        yield f"{error.place}:"
+    yield f"error: {error.message}"
+    if isinstance(error, ProgramError) and error.excerpt:
+        yield from ("", *(f"    {line}" for line in error.excerpt.splitlines()), "")
+    if error.hint:
+        yield f"hint: {error.hint}"
 
 
 def _status(document: dict[str, Any]) -> Text:

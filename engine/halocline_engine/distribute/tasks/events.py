@@ -18,6 +18,7 @@ __all__ = [
     "PassFinished",
     "Planned",
     "Resumed",
+    "Warned",
 ]
 
 _Json: TypeAlias = str | int | float | None
@@ -73,6 +74,25 @@ class Planned(_Event):
     height: int = 1
     rows: int = 1
     length: int = 1
+
+    @property
+    def progress(self) -> float:
+        """Nothing is done yet."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Warned(_Event):
+    """The program is valid, but may not mean what was meant at a place of its text."""
+
+    kind: ClassVar[str] = "warned"
+
+    message: str
+    hint: str
+    rule: str
+    line: int
+    column: int
+    excerpt: str
 
     @property
     def progress(self) -> float:
@@ -162,7 +182,7 @@ class Finished(_Event):
         return 1.0
 
 
-Event: TypeAlias = Planned | Resumed | BlockFinished | PassFinished | Finished
+Event: TypeAlias = Warned | Planned | Resumed | BlockFinished | PassFinished | Finished
 
 #: Takes the events of a run as they happen.
 OnEvent: TypeAlias = Callable[[Event], None]

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 
-from halocline_engine.errors import (
-    ArgumentError,
-    LimitError,
-    ProgramError,
-    SyntaxRuleError,
-)
+from halocline_engine.errors import ArgumentError, LimitError, ProgramError, SyntaxRuleError
 from halocline_engine.ir.lower.elements.tables import check_gathers
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.intervals import check_order, read_interval
@@ -19,12 +14,22 @@ from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.statements.body import Body
 from halocline_engine.ir.lower.symbols import LOOPS, Symbols, check_count, make_symbols
 from halocline_engine.ir.lower.terms import Terms
-from halocline_engine.ir.nodes import Block, Computation, Field, Program, Scratch, Temporary
-from halocline_engine.ir.types import Order
+from halocline_engine.ir.lower.unread import Unread
+from halocline_engine.ir.nodes import (
+    Block,
+    Computation,
+    Field,
+    Program,
+    Scratch,
+    Statement,
+    Temporary,
+)
+from halocline_engine.ir.types import DType, Order
 from halocline_engine.language.source import START, fault, locate
 from halocline_engine.language.syntax import Branch, Broken, Function, Name, Stencil, Sweep, Syntax
+from halocline_engine.program_warning import ProgramWarning
 
-__all__ = ["lower"]
+__all__ = ["lower", "lower_with_warnings"]
 
 
 def lower(
@@ -47,6 +52,27 @@ def lower(
     Raises ProgramError, with line, column and excerpt, where the text breaks a rule, and
     ArgumentError where an argument does not fit the text.
     """
+    program, _ = lower_with_warnings(
+        syntax,
+        name=name,
+        externals=externals,
+        dtypes=dtypes,
+        literal_int=literal_int,
+        literal_float=literal_float,
+    )
+    return program
+
+
+def lower_with_warnings(
+    syntax: Syntax,
+    *,
+    name: str | None = None,
+    externals: Mapping[str, object] | None = None,
+    dtypes: Mapping[str, object] | None = None,
+    literal_int: int = 64,
+    literal_float: int = 64,
+) -> tuple[Program, tuple[ProgramWarning, ...]]:
+    """Return what `lower` does, and the types that may not be meant."""
     names = make_names(syntax, externals or {}, dtypes or {}, literal_int, literal_float)
     try:
         return _lower(_choose(syntax, name), names, syntax)
@@ -85,13 +111,18 @@ def _choose(syntax: Syntax, name: str | None) -> Stencil:
     return chosen
 
 
-def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
+def _lower(
+    stencil: Stencil, names: Names, syntax: Syntax
+) -> tuple[Program, tuple[ProgramWarning, ...]]:
     inliner = Inliner(names, syntax.limits)
     symbols = make_symbols(stencil, names, inliner, syntax.limits)
     scope = stencil_scope(stencil)
-    computations = tuple(
-        _computation(sweep, names, symbols, inliner, scope) for sweep in stencil.sweeps
-    )
+    arguments = frozenset(argument.name for argument in stencil.arguments)
+    faults, computations = Unread(arguments=arguments), list[Computation]()
+    for sweep in stencil.sweeps:
+        with faults.collecting():
+            computations.append(_computation(sweep, names, symbols, inliner, scope, faults))
+    faults.raise_found()
     check_gathers(symbols)
     fields = [
         Field(field, kind.dtype, kind.axes, field in symbols.read, field in symbols.written)
@@ -105,7 +136,9 @@ def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
     scratch = [Scratch(name) for name in sorted(symbols.scratch)]
     if symbols.loops:
         scratch.append(Scratch(LOOPS, tuple(symbols.loops)))
-    return Program(
+    wide = any(field.dtype is DType.FLOAT64 for field in fields)
+    warnings = tuple(w for w in symbols.warnings if wide or w.rule != "float32")
+    program = Program(
         stencil.name,
         tuple(argument.name for argument in stencil.arguments),
         tuple(fields),
@@ -115,7 +148,7 @@ def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
             for each, dtype in symbols.temporaries.items()
             if each not in symbols.components
         ),
-        computations,
+        tuple(computations),
         tuple(symbols.tables.values()),
         gathers,
         tuple(symbols.positions.values()),
@@ -124,10 +157,16 @@ def _lower(stencil: Stencil, names: Names, syntax: Syntax) -> Program:
         tuple(one for one in symbols.components.values() if one.name not in symbols.temporaries),
         tuple(symbols.lookups.values()),
     )
+    return program, warnings
 
 
 def _computation(
-    sweep: Sweep, names: Names, symbols: Symbols, inliner: Inliner, scope: Scope
+    sweep: Sweep,
+    names: Names,
+    symbols: Symbols,
+    inliner: Inliner,
+    scope: Scope,
+    faults: Unread,
 ) -> Computation:
     order = _order(sweep)
     own = (*symbols.fields, *symbols.scalars)
@@ -144,7 +183,11 @@ def _computation(
         steps = section.body
         if test is not None:
             steps = (Branch(test, section.body, (), section.place),)
-        blocks.append(Block(interval, body.statements(inliner.body(steps, scope))))
+        statements: list[Statement] = []
+        for step in steps:
+            with faults.of(step):
+                statements += body.statements(inliner.body((step,), scope))
+        blocks.append(Block(interval, tuple(statements)))
     return Computation(order, tuple(blocks))
 
 

@@ -28,6 +28,7 @@ from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import Argument, Name, Stencil
+from halocline_engine.program_warning import ProgramWarning
 
 __all__ = ["LOOPS", "Symbols", "check_count", "make_symbols"]
 
@@ -39,7 +40,8 @@ class Symbols:
     `gathers` are fields that are made of others by a table, with where they are first read;
     `positions` are fields over an axis that hold indices along it, `scratch` temporaries over I and
     J; `shifted` is the first read at a horizontal offset. `components` are the arrays with data
-    dimensions, temporaries among them; `loops` the places of those that may not end.
+    dimensions, temporaries among them; `loops` the places of those that may not end. `untyped` are
+    the temporaries that have the type of their first value, with where they get it.
     """
 
     fields: dict[str, FieldType]
@@ -59,6 +61,8 @@ class Symbols:
     lookups: dict[str, Lookup] = field(default_factory=dict[str, Lookup])
     level_limits: dict[str, Limit] = field(default_factory=dict[str, Limit])
     loops: list[Location] = field(default_factory=list[Location])
+    untyped: dict[str, Place] = field(default_factory=dict[str, Place])
+    warnings: list[ProgramWarning] = field(default_factory=list[ProgramWarning])
 
     def component(self, name: str, number: int) -> str:
         """Return the field, or the temporary, that is one component of an array."""

@@ -37,6 +37,7 @@ from halocline_engine.ir.lower.types import (
     number,
     select,
 )
+from halocline_engine.ir.lower.warnings import of_integers
 from halocline_engine.ir.nodes import (
     ANY_LEVEL,
     Binary,
@@ -282,34 +283,34 @@ class Terms:
             return Binary(operator, *checked, DType.BOOL)
         if operator in ("<", "<=", ">", ">=", "==", "!="):
             return comparison(operator, first, second, place)
-        return arithmetic(operator, first, second, place)
+        found = arithmetic(operator, first, second, place)
+        self.symbols.warnings += of_integers("A quotient", (first, second), found, place)
+        return found
 
     def _apply(self, term: Apply) -> Expr:
         if term.function in REDUCTIONS:
-            slots, indices = slots_of(term, self.symbols)
-            columns = [
-                [
-                    self._read(
-                        self.symbols.tables[name].columns[slot], Where((0, 0, 0)), term.place
-                    )
-                    for name in indices
-                ]
-                for slot in range(slots)
-            ]
-            values = [
-                self.expression(at_slot(term.arguments[0], slot, self.symbols))
-                for slot in range(slots)
-            ]
-            return combined(term, values, columns)
+            return self._reduced(term)
         arguments = tuple(self.expression(argument) for argument in term.arguments)
         target = self.names.casts.get(term.function)
         if target is None:
-            return apply(term.function, arguments, term.place)
+            found, what = apply(term.function, arguments, term.place), f"'{term.function}'"
+            self.symbols.warnings += of_integers(what, arguments, found, term.place)
+            return found
         if len(arguments) != 1:
             message = f"'{term.function}' takes 1 argument, but got {len(arguments)}."
             raise fault(TypeRuleError, term.place, "calls", message, f"Write '{term.function}(a)'.")
         kinds = {"int": self.names.integer, "float": self.names.floating}
         return convert(arguments[0], kinds.get(target) or DType(target), term.place)
+
+    def _reduced(self, term: Apply) -> Expr:
+        """Return a sum, or an extreme, over the columns of tables."""
+        (slots, indices), symbols = slots_of(term, self.symbols), self.symbols
+        values, columns = list[Expr](), list[list[Read]]()
+        for slot in range(slots):
+            numbers = [symbols.tables[name].columns[slot] for name in indices]
+            columns.append([self._read(each, Where((0, 0, 0)), term.place) for each in numbers])
+            values.append(self.expression(at_slot(term.arguments[0], slot, symbols)))
+        return combined(term, values, columns)
 
 
 def _is_variable(term: Term) -> bool:

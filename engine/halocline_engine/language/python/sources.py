@@ -91,9 +91,10 @@ def parameters(source: Source, name: str | None = None) -> tuple[str, ...]:
 
 def with_place(error: ProgramError, source: Source) -> ProgramError:
     """Set the file and the line where an error's place is in the caller's own file, if known."""
-    found = source.origin(error.line)
-    if found is not None:
-        error.file, error.file_line = found
+    for each in (error, *error.others):
+        found = source.origin(each.line)
+        if found is not None:
+            each.file, each.file_line = found
     return error
 
 

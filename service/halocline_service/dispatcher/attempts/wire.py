@@ -126,7 +126,11 @@ def _errno_under(error: BaseException) -> int | None:
 def _rebuilt(code: str, fields: Mapping[str, Any]) -> HaloclineError:
     kind = next((each for each in _kinds(HaloclineError) if each.code == code), InternalError)
     known = {name: fields[name] for name in _members(kind) if name in fields}
-    return kind(str(fields.get("message", "")), hint=str(fields.get("hint", "")), **known)
+    error = kind(str(fields.get("message", "")), hint=str(fields.get("hint", "")), **known)
+    if isinstance(error, ProgramError):
+        others = (_rebuilt(str(each.get("code")), each) for each in fields.get("others", ()))
+        error.others = tuple(other for other in others if isinstance(other, ProgramError))
+    return error
 
 
 def _kinds(kind: type[HaloclineError]) -> Generator[type[HaloclineError]]:

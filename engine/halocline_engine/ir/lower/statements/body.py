@@ -15,6 +15,7 @@ from halocline_engine.ir.lower.statements.declarations import declare
 from halocline_engine.ir.lower.statements.targets import check_axes, read_target
 from halocline_engine.ir.lower.terms import Terms, Where
 from halocline_engine.ir.lower.types import condition, convert
+from halocline_engine.ir.lower.warnings import of_truncation
 from halocline_engine.ir.nodes import (
     Assign,
     Binary,
@@ -108,6 +109,7 @@ class Body:
         value = self.terms.expression(step.values[0])
         if name not in symbols.fields and name not in symbols.temporaries:
             symbols.temporaries[name] = value.dtype
+            symbols.untyped[name] = target.place
         return self._assign(name, where, value, place, of)
 
     def _store_component(
@@ -141,6 +143,7 @@ class Body:
         if field is not None:
             symbols.written.add(name)
         dtype = field.dtype if field else symbols.temporaries[name]
+        symbols.warnings += of_truncation(name, dtype, value, symbols.untyped, of)
         converted = convert(value, dtype, of)
         if where.level is None:
             return (Assign(name, converted, place),)
