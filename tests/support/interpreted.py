@@ -90,6 +90,10 @@ def namespace() -> dict[str, Any]:
     }
 
 
+def _itself(body: Any) -> Any:
+    return body
+
+
 def compile_nothing(*arguments: Any, cache: bool) -> Any:
     """Stand in for the compiler: the function itself."""
     body, _ = arguments
@@ -122,5 +126,6 @@ def patch(monkeypatch: Any) -> None:
     monkeypatch.setattr(build, "read_caches", lambda: Caches(level2=512))
     monkeypatch.setattr(code, "_file_of", Mock(return_value=None))
     monkeypatch.setattr(code, "_jit", compile_nothing)
+    monkeypatch.setattr(code, "_called_by_kernels", _itself)
     monkeypatch.setattr(cpu, "emit", _emit)
     monkeypatch.setattr(builtins, "namespace", namespace)

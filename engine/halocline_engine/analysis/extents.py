@@ -84,7 +84,7 @@ def analyse(program: Program) -> Facts:
     clipped = horizontal_needs(program, clip=True).names if program.regions else needs.names
     return Facts(
         fields={f.name: (*needs.names[f.name], vertical[f.name]) for f in program.fields},
-        temporaries={t.name: _stored(program, needs, t.name) for t in program.temporaries},
+        temporaries=_stored(program, needs),
         statements=needs.statements,
         min_levels=least,
         in_regions={
@@ -95,21 +95,22 @@ def analyse(program: Program) -> Facts:
     )
 
 
-def _stored(program: Program, needs: Needs, name: str) -> Horizontal:
-    """Return where a temporary needs memory: wherever it is written.
+def _stored(program: Program, needs: Needs) -> dict[str, Horizontal]:
+    """Return where temporaries need memory: wherever they are written.
 
     An `If` has one extent, so a target is written where any other target of it is needed.
     """
-    extent = needs.names[name]
+    found = {temporary.name: needs.names[temporary.name] for temporary in program.temporaries}
     for body, extents in zip(
         program_bodies(program),
         (extents for blocks in needs.statements for extents in blocks),
         strict=True,
     ):
         for statement, ran in zip(body, extents, strict=True):
-            if any(assignment.target == name for assignment in assignments((statement,))):
-                extent = enclose(extent, ran)
-    return extent
+            for assignment in assignments((statement,)):
+                if assignment.target in found:
+                    found[assignment.target] = enclose(found[assignment.target], ran)
+    return found
 
 
 def horizontal_needs(program: Program, *, clip: bool = False) -> Needs:

@@ -31,37 +31,44 @@ Signature: TypeAlias = tuple[str, tuple[str, ...]]
 #: Texts that are kept, of about 100 kB each.
 _MOST = 2048
 _FILE = "kernels.py"
+_SEMANTICS: Mapping[str, object] = {"fastmath": False, "error_model": "numpy"}
 
 
-def machine_code(text: str, signatures: Sequence[Signature]) -> tuple[Compiled, ...]:
-    """Return functions of a generated text, compiled now or by an earlier process."""
+def machine_code(
+    text: str, signatures: Sequence[Signature], parts: Sequence[str] = ()
+) -> tuple[Compiled, ...]:
+    """Return functions of a generated text, compiled now or by an earlier process.
+
+    `parts` are functions of the text that those call.
+    """
     file = _file_of(text)
     if file is not None:
         try:
-            return _decorated(text, file, signatures, cache=True)
+            return _decorated(text, file, signatures, parts, cache=True)
         except Exception as error:
             # Numba's files hold pickles, which fail in any way where they are damaged.
             _LOG.warning("Machine code in %s is not used: %r.", file.parent, error)
-    return _decorated(text, Path("<halocline cpu>"), signatures, cache=False)
+    return _decorated(text, Path("<halocline cpu>"), signatures, parts, cache=False)
 
 
 def _decorated(
-    text: str, file: Path, signatures: Sequence[Signature], *, cache: bool
+    text: str, file: Path, signatures: Sequence[Signature], parts: Sequence[str], *, cache: bool
 ) -> tuple[Compiled, ...]:
     # Numba looks up the module again when it loads code.
     names: dict[str, Any] = {**builtins.namespace(), "__name__": builtins.__name__}
     exec(compile(text, str(file), "exec"), names)  # noqa: S102 - our emitter's text
+    for name in parts:
+        names[name] = _called_by_kernels(names[name])
     return tuple(_jit(names[name], types, cache=cache) for name, types in signatures)
 
 
+def _called_by_kernels(body: Callable[..., Any]) -> Callable[..., Any]:
+    return cast("Callable[..., Any]", cast("Any", numba).njit(**_SEMANTICS)(body))
+
+
 def _jit(body: Callable[..., None], types: Sequence[str], *, cache: bool) -> Compiled:
-    decorate = cast("Any", numba).njit(
-        f"void({', '.join(types)})",
-        nogil=True,
-        fastmath=False,
-        error_model="numpy",
-        cache=cache,
-    )
+    signature = f"void({', '.join(types)})"
+    decorate = cast("Any", numba).njit(signature, nogil=True, cache=cache, **_SEMANTICS)
     return cast("Compiled", decorate(body))
 
 

@@ -325,7 +325,9 @@ def _compile(schedule: Schedule, layout: Layout) -> tuple[_Entry, ...]:
     """Compile the text of our own emitter, which holds no name or text of a user's."""
     module = emit(schedule, layout)
     types = {s.name: s.dtype for s in schedule.program.scalars}
-    code = machine_code(module.text, [_signature(one, types) for one in module.functions])
+    code = machine_code(
+        module.text, [_signature(one, types) for one in module.functions], module.parts
+    )
     return tuple(map(_Entry, module.functions, code))
 
 

@@ -15,8 +15,10 @@ from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of, bodies_of
 from halocline_engine.schedule.stages import Part, Stage, is_within, joined
 
-__all__ = ["assigns", "exposed", "holds", "is_defined", "moved"]
+__all__ = ["assigns", "exposed", "flow", "holds", "is_defined", "moved"]
 
+#: Offsets by name, in the order of the text.
+Exposed: TypeAlias = dict[str, dict[Offset, None]]
 _Region: TypeAlias = tuple[Interval, Horizontal]
 
 
@@ -104,15 +106,29 @@ def assigns(body: Iterable[Statement], name: str) -> bool:
 
 def exposed(body: Iterable[Statement], name: str) -> tuple[Offset, ...]:
     """Return the offsets at which `name` is read, less those that the body itself provides."""
-    found: dict[Offset, None] = {}
-    provided = False
+    return tuple(flow(body)[0].get(name, ()))
+
+
+def flow(body: Iterable[Statement]) -> tuple[Exposed, set[str]]:
+    """Return what a body reads and does not provide itself, and what it assigns at every point."""
+    found: Exposed = {}
+    provided: set[str] = set()
+
+    def add(reads: Iterable[tuple[str, Offset]]) -> None:
+        for name, offset in reads:
+            if name not in provided or offset != (0, 0, 0):
+                found.setdefault(name, {})[offset] = None
+
     for statement in body:
-        if not isinstance(statement, Assign):
-            heads = accesses_of((Assign("", statement.condition),))
-            inner = [one for held in bodies_of(statement) for one in exposed(held, name)]
-            offsets = [*(offset for read, offset in heads if read == name), *inner]
-        else:
-            offsets = [offset for read, offset in accesses_of((statement,)) if read == name]
-        found.update(dict.fromkeys(o for o in offsets if not provided or o != (0, 0, 0)))
-        provided = provided or assigns((statement,), name)
-    return tuple(found)
+        if isinstance(statement, Assign):
+            add(accesses_of((statement,)))
+            if statement.level is None:
+                provided.add(statement.target)
+            continue
+        add(accesses_of((Assign("", statement.condition),)))
+        held = [flow(inner) for inner in bodies_of(statement)]
+        for reads, _ in held:
+            add((name, offset) for name, offsets in reads.items() for offset in offsets)
+        if isinstance(statement, If):
+            provided |= held[0][1] & held[1][1]
+    return found, provided

@@ -15,7 +15,7 @@ from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import accesses_of, irregular, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule, Section, Step
 from halocline_engine.schedule.stages import WHOLE, Draft
-from halocline_engine.schedule.storage.coverage import assigns, exposed, is_defined
+from halocline_engine.schedule.storage.coverage import flow, is_defined
 from halocline_engine.schedule.storage.rename import zero
 
 __all__ = ["buffered", "kernels_of", "map_kernels", "place"]
@@ -117,9 +117,10 @@ def _kernel_with_registers(kernel: Kernel, registers: Mapping[str, DType]) -> Ke
 
 def _zeros(section: Section, registers: Mapping[str, DType]) -> list[Statement]:
     """Return assignments of zero for registers that a body may read before it assigns them."""
-    conditional = set(targets_of(section.body))
+    early, provided = flow(section.body)
+    conditional = set(targets_of(section.body)) - provided
     return [
         Assign(name, zero(dtype))
         for name, dtype in registers.items()
-        if exposed(section.body, name) or (name in conditional and not assigns(section.body, name))
+        if name in early or name in conditional
     ]

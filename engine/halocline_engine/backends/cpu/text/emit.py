@@ -19,6 +19,7 @@ from halocline_engine.backends.cpu.ahead import PARTS_AHEAD, Row, leading, lines
 from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.columns import Reuse, reuse_of
 from halocline_engine.backends.cpu.text.layout import Layout
+from halocline_engine.backends.cpu.text.outline import outlined
 from halocline_engine.backends.cpu.text.spell import spell
 from halocline_engine.ir.nodes import (
     ANY_LEVEL,
@@ -51,10 +52,11 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """The text, and its functions in the order of the schedule's kernels."""
+    """The text, its functions in the order of the schedule's kernels, and what those call."""
 
     text: str
     functions: tuple[Function, ...]
+    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,17 @@ def emit(schedule: Schedule, layout: Layout) -> Module:
     scalars = {s.name: f"s{n}" for n, s in enumerate(schedule.program.scalars)}
     types = {s.name: s.dtype for s in schedule.program.scalars}
     functions: list[Function] = []
-    lines: list[str] = []
+    texts: list[str] = []
+    parts: list[str] = []
     for number, kernel in enumerate(kernels_of(schedule.steps)):
         function = _function(f"kernel{number}", kernel, arrays, schedule, layout.inner)
         writer = _Writer(kernel, layout, arrays, scalars, zigzag=schedule.walk.order == "zigzag")
-        lines += [_head(function, arrays, scalars), *_casts(function, scalars, types)]
-        lines += [*writer.loops(), "", ""]
+        lines = [_head(function, arrays, scalars), *_casts(function, scalars, types)]
+        text, cut = outlined("\n".join([*lines, *writer.loops()]), f"part{number}_")
+        texts.append(text.rstrip())
+        parts += cut
         functions.append(function)
-    return Module("\n".join(lines).rstrip() + "\n", tuple(functions))
+    return Module("\n\n\n".join(texts) + "\n", tuple(functions), tuple(parts))
 
 
 def _arrays(schedule: Schedule, layout: Layout) -> dict[str, _Array]:

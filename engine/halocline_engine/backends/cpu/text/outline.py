@@ -1,0 +1,158 @@
+"""Long bodies of loops as functions of their own: Numba's time grows with their length squared.
+
+A body is cut between statements, and within them where one alone is too long. Each part takes what
+it reads, and returns what it assigns and others read. Nothing else changes: the same operations
+run in the same order.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+__all__ = ["outlined"]
+
+#: Nodes of Python's syntax tree in a function that is left whole, and in a part of a longer one.
+_WHOLE, _PART = 24_000, 4_000
+
+
+def outlined(text: str, prefix: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a function, with parts before it where it is long, and their names."""
+    if len(text) < _WHOLE:  # a node is at least a character
+        return text, ()
+    tree = ast.parse(text)
+    (function,) = tree.body
+    assert isinstance(function, ast.FunctionDef)
+    if _weight(function) <= _WHOLE:
+        return text, ()
+    arguments = {argument.arg for argument in function.args.args}
+    cut = _Cut(prefix, arguments | _stored([function]), _counts([function]))
+    function.body = cut.body(function.body, arguments)
+    texts = [ast.unparse(part) for part in (*cut.parts, function)]
+    return "\n\n\n".join(texts) + "\n", tuple(part.name for part in cut.parts)
+
+
+@dataclass(slots=True)
+class _Cut:
+    """The parts of a function so far; `own` are its variables, `reads` how often each is read."""
+
+    prefix: str
+    own: set[str]
+    reads: Mapping[str, int]
+    parts: list[ast.FunctionDef] = field(default_factory=list[ast.FunctionDef])
+
+    def body(self, body: Sequence[ast.stmt], known: Set[str]) -> list[ast.stmt]:
+        """Return a body that calls parts in the place of runs of statements.
+
+        `known` are the variables that surely have a value before it.
+        """
+        out: list[ast.stmt] = []
+        run: list[ast.stmt] = []
+        for statement in body:
+            weight = _weight(statement)
+            if weight > _PART or weight + sum(map(_weight, run)) > _PART:
+                out += self._flushed(run, known)
+                known = known | _definite(run)
+                run = []
+            if weight > _PART:
+                self._within(statement, known)
+                out.append(statement)
+                known = known | _definite([statement])
+            else:
+                run.append(statement)
+        return out + self._flushed(run, known)
+
+    def _within(self, statement: ast.stmt, known: Set[str]) -> None:
+        """Cut the bodies of one long statement."""
+        match statement:
+            case ast.For():
+                statement.body = self.body(statement.body, known | _stored([statement.target]))
+            case ast.While():
+                statement.body = self.body(statement.body, known)
+            case ast.If():
+                statement.body = self.body(statement.body, known)
+                statement.orelse = self.body(statement.orelse, known)
+            case _:
+                pass
+
+    def _flushed(self, run: list[ast.stmt], known: Set[str]) -> list[ast.stmt]:
+        """Return the call of a part that runs some statements, or themselves where they are few."""
+        here, early = _counts(run), _early(run) & self.own
+        few = sum(map(_weight, run)) < _PART // 4
+        if few or not early <= known or any(isinstance(one, ast.For) for one in run):
+            return run
+        elsewhere = {name for name, count in self.reads.items() if count > here.get(name, 0)}
+        sure = _definite(run)
+        shared = _stored(run) & (elsewhere | early) & (sure | known)
+        results, given = sorted(shared), sorted(early | (shared - sure))
+        name = f"{self.prefix}{len(self.parts)}"
+        values = ast.Tuple([ast.Name(one, ast.Load()) for one in results], ast.Load())
+        ending: list[ast.stmt] = [ast.Return(values)] if results else []
+        arguments = ast.arguments([], [ast.arg(one) for one in given], None, [], [], None, [])
+        part = ast.FunctionDef(name, arguments, [*run, *ending], [])
+        self.parts.append(ast.fix_missing_locations(part))
+        call = ast.Call(ast.Name(name, ast.Load()), [ast.Name(n, ast.Load()) for n in given], [])
+        targets = ast.Tuple([ast.Name(one, ast.Store()) for one in results], ast.Store())
+        made = ast.Assign([targets], call) if results else ast.Expr(call)
+        return [ast.fix_missing_locations(made)]
+
+
+def _weight(node: ast.AST) -> int:
+    return sum(1 for _ in ast.walk(node))
+
+
+def _named(nodes: Iterable[ast.AST], kind: type[ast.expr_context]) -> Iterator[str]:
+    for node in nodes:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, kind):
+                yield inner.id
+
+
+def _stored(nodes: Iterable[ast.AST]) -> set[str]:
+    return set(_named(nodes, ast.Store))
+
+
+def _loaded(nodes: Iterable[ast.AST]) -> set[str]:
+    return set(_named(nodes, ast.Load))
+
+
+def _counts(nodes: Iterable[ast.AST]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in _named(nodes, ast.Load):
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _definite(body: Iterable[ast.stmt]) -> set[str]:
+    """Return the names that a body assigns on every way through it."""
+    found: set[str] = set()
+    for statement in body:
+        match statement:
+            case ast.Assign() | ast.AugAssign():
+                found |= _stored([statement])
+            case ast.If():
+                found |= _definite(statement.body) & _definite(statement.orelse)
+            case _:
+                pass
+    return found
+
+
+def _early(body: Iterable[ast.stmt]) -> set[str]:
+    """Return the names that a body may read before it assigns them."""
+    known: set[str] = set()
+    found: set[str] = set()
+    for statement in body:
+        match statement:
+            case ast.If():
+                found |= _loaded([statement.test]) - known
+                found |= (_early(statement.body) | _early(statement.orelse)) - known
+            case ast.For() | ast.While():
+                head = statement.iter if isinstance(statement, ast.For) else statement.test
+                own = _stored([statement.target]) if isinstance(statement, ast.For) else set[str]()
+                found |= _loaded([head]) - known
+                found |= _early(statement.body) - known - own
+            case _:
+                found |= _loaded([statement]) - known
+        known |= _definite([statement])
+    return found
