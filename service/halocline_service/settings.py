@@ -155,10 +155,10 @@ class Settings(BaseSettings):
         default=600.0, gt=0, description="How long a job may be planned before it computes."
     )
     program_size: int = Field(
-        default=8000,
+        default=64_000,
         ge=1,
         description="Largest program that is compiled, in terms, of which a branch counts 40 and a"
-        " loop 100; a thousand of them hold a worker for some 3 s.",
+        " loop 100; a thousand of them hold a worker for up to 2 s.",
     )
     stopping_seconds: float = Field(
         default=5.0, ge=0, description="How long a job may go on after it was dismissed."

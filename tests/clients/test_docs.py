@@ -11,9 +11,10 @@ import pytest
 
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
-from halocline_engine.errors import DependenceError
+from halocline_engine.errors import ProgramError
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
+from halocline_engine.program import compile_program
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / name for name in ("docs", "engine", "service", "deploy")]
@@ -32,11 +33,14 @@ def test_programs_of_the_language_reference_are_accepted(text: str) -> None:
     analyse(program)
 
 
-@pytest.mark.parametrize("text", blocks("docs/language.md", "python reject"))
+@pytest.mark.parametrize(
+    "text",
+    blocks("docs/language.md", "python reject")
+    + blocks("docs/differences-from-gt4py.md", "python reject"),
+)
 def test_what_the_language_reference_calls_an_error_is_one(text: str) -> None:
-    program = lower(parse(text))
-    with pytest.raises(DependenceError):
-        check(program)
+    with pytest.raises(ProgramError):
+        compile_program(text, target="reference")
 
 
 def test_the_quick_start_works(

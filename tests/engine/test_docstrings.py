@@ -12,10 +12,14 @@ import pytest
 import halocline_engine as he
 
 SECTIONS = (
-    *("Parameters", "Attributes", "Returns", "Raises", "See Also", "Notes", "References"),
+    *("Parameters", "Attributes", "Returns", "Raises", "Warns", "See Also", "Notes", "References"),
     "Examples",
 )
-PUBLIC = [name for name in he.__all__ if not (name.endswith("Error") or name == "__version__")]
+PUBLIC = [
+    name
+    for name in he.__all__
+    if not (name.endswith(("Error", "Warning")) or name == "__version__")
+]
 METHODS = [f"Stencil.{name}" for name in ("__call__", "repeat", "tune", "show")]
 
 
@@ -62,7 +66,7 @@ def test_every_function_has_an_example(name: str) -> None:
 
 def test_errors_say_what_they_are_for() -> None:
     for name in he.__all__:
-        if name.endswith("Error"):
+        if name.endswith(("Error", "Warning")):
             assert (found(name).__doc__ or "").strip().endswith(".")
 
 

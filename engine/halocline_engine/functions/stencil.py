@@ -62,8 +62,8 @@ def stencil(
     dtypes : mapping of str to dtype or str, optional
         Types that the annotations of the program give as names: of numbers, or of fields as text,
         such as `{"FloatFieldIJ": "Field[IJ, np.float64]"}`.
-    literal_precision : {64, 32} or mapping of str to int, default: 64
-        Bits of the numbers in the text, and of `int` and `float` there; as
+    literal_precision : int or mapping of str to int, default: 64
+        Bits of the numbers in the text, and of `int` and `float` there, 32 or 64; as
         ``{'int': 64, 'float': 32}`` for whole numbers and others.
     limits : Limits, optional
         The largest program that is accepted.

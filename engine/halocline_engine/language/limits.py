@@ -22,11 +22,48 @@ __all__ = ["LIMITS", "Limits", "check_text", "check_tree", "not_python"]
 class Limits:
     """The largest program that is accepted.
 
-    `source` counts bytes of UTF-8, `nodes` those of Python's syntax tree, `depth` how deeply
-    brackets, expressions and blocks may be nested, `digits` the characters of one number,
-    `statements` and `terms` what is there after functions were inlined, `halo` the cells of one
-    horizontal offset, `levels` those of a vertical one, `components` the numbers that an array has
-    at each point, and `turns` how often the body of a `while` runs at a point, at most.
+    Parameters
+    ----------
+    source : int, default: 524288
+        Bytes of the text in UTF-8.
+    tokens : int, default: 100000
+        Tokens of the text.
+    nodes : int, default: 200000
+        Nodes of Python's syntax tree.
+    depth : int, default: 64
+        How deeply brackets, expressions and blocks are nested.
+    digits : int, default: 64
+        Characters of one number.
+    fields : int, default: 256
+        Fields that are parameters.
+    statements : int, default: 16384
+        Statements after functions were inlined.
+    terms : int, default: 300000
+        Terms of expressions after functions were inlined.
+    halo : int, default: 64
+        Cells of one horizontal offset.
+    levels : int, default: 4096
+        Levels of one vertical offset.
+    components : int, default: 256
+        Numbers that a field with data dimensions has at each point.
+    turns : int, default: 100000
+        How often the body of a `while` runs at a point.
+
+    Raises
+    ------
+    ArgumentError
+        A limit is not a positive whole number.
+
+    See Also
+    --------
+    stencil : Takes `limits`.
+
+    Examples
+    --------
+    >>> import halocline_engine as he
+    >>> he.Limits(halo=128).halo
+    128
+
     """
 
     source: int = 512 * 1024

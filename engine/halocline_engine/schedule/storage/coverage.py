@@ -15,26 +15,29 @@ from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of, bodies_of
 from halocline_engine.schedule.stages import Part, Stage, is_within, joined
 
-__all__ = ["assigns", "exposed", "flow", "holds", "is_defined", "moved"]
+__all__ = ["Exposed", "assigns", "exposed", "flow", "holds", "is_defined", "moved"]
 
 #: Offsets by name, in the order of the text.
 Exposed: TypeAlias = dict[str, dict[Offset, None]]
 _Region: TypeAlias = tuple[Interval, Horizontal]
 
 
-def is_defined(parts: Sequence[Part], name: str, levels: int) -> bool:
-    """Return whether every read of `name` in the parts sees what the parts assigned."""
+def is_defined(parts: Sequence[Part], name: str, levels: int, *, begun: bool = False) -> bool:
+    """Return whether every read of `name` in the parts sees what the parts assigned.
+
+    Where `begun`, the first part reads something older.
+    """
     done: list[_Region] = []
-    for part in parts:
+    for number, part in enumerate(parts):
         whole = [_region(s) for s in part.stages if assigns((s.statement,), name)]
         current = list(done)
         for stage in part.stages:
-            for offset in _exposed(stage, name):
+            for offset in () if begun and number == 0 else _exposed(stage, name):
                 ahead = _ahead(part.order, offset)
                 known = current if ahead == 0 else done + whole if ahead < 0 else done
                 if not _covers(known, stage, offset, levels):
                     return False
-            if assigns((stage.statement,), name):
+            if assigns((stage.statement,), name) and _region(stage) not in current:
                 current.append(_region(stage))
         done = current
     return True

@@ -8,8 +8,9 @@ that serve as scratch space in several places can live in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from itertools import pairwise
 
 from halocline_engine.ir.nodes import Assign, Expr, If, Number, Read, Statement, While
 from halocline_engine.ir.types import DType, Order
@@ -47,20 +48,37 @@ def _single(part: Part) -> Iterator[Part]:
 
 
 def _split(parts: list[Part], name: str, dtype: DType, names: Names, levels: int) -> None:
-    """Rename from each part on that starts a new life of `name`."""
+    """Rename from each part on that starts a new life of `name`, up to the next such part."""
     touching = [n for n, part in enumerate(parts) if _touches(part, name)]
-    for position, n in enumerate(touching):
-        if position == 0 or not any(name in stage.targets for stage in parts[n].stages):
-            continue
-        new = names.fresh(name, dtype)
-        tail = [_begun(parts[n], name, new)]
-        tail += [_renamed(parts[m], name, new) for m in touching[position + 1 :]]
-        if is_defined(tail, new, levels):
-            for m, part in zip(touching[position:], tail, strict=True):
-                parts[m] = part
-            name = new
-        else:
-            del names.types[new]
+    starts = _starts([parts[n] for n in touching], name, levels)
+    older = name
+    for start, end in pairwise([*starts, len(touching) - 1]):
+        new = names.fresh(older, dtype)
+        parts[touching[start]] = _begun(parts[touching[start]], older, new)
+        for n in touching[start + 1 : end + 1]:
+            parts[n] = _renamed(parts[n], name, new)
+        older = new
+
+
+def _starts(parts: Sequence[Part], name: str, levels: int) -> list[int]:
+    """Return where a life begins: no read from there on sees what was assigned before.
+
+    What comes after the next such place has been looked at with that.
+    """
+    found: list[int] = []
+    end = len(parts)
+    for n in range(len(parts) - 1, 0, -1):
+        if any(name in stage.targets for stage in parts[n].stages):
+            begun = _reads_older(parts[n])
+            if is_defined(parts[n:end], name, levels, begun=begun):
+                found.append(n)
+                end = n + 1 if begun else n
+    return found[::-1]
+
+
+def _reads_older(part: Part) -> bool:
+    """Return whether a part that begins a life reads the older one: a single assignment does."""
+    return part.order is Order.PARALLEL and isinstance(part.stages[0].statement, Assign)
 
 
 def _touches(part: Part, name: str) -> bool:
@@ -72,10 +90,9 @@ def _touches(part: Part, name: str) -> bool:
 
 def _begun(part: Part, old: str, new: str) -> Part:
     """Rename in the part that begins a life; a single assignment reads the old one to the last."""
-    if part.order is Order.PARALLEL:
-        (stage,) = part.stages
-        if isinstance(stage.statement, Assign):
-            return Part(part.order, (_with(stage, replace(stage.statement, target=new)),))
+    (stage, *_) = part.stages
+    if _reads_older(part) and isinstance(stage.statement, Assign):
+        return Part(part.order, (_with(stage, replace(stage.statement, target=new)),))
     return _renamed(part, old, new)
 
 

@@ -1,25 +1,27 @@
-"""Long bodies of loops as functions of their own: Numba's time grows with their length squared.
+"""Long bodies of loops, and many loops, as functions of their own.
 
-A body is cut between statements, and within them where one alone is too long. Each part takes what
-it reads, and returns what it assigns and others read. Nothing else changes: the same operations
-run in the same order.
+Numba's time grows with the length of a function squared. A body is cut between statements, and
+within them where one alone is too long. Each part takes what it reads, and returns what it assigns
+and others read. Nothing else changes: the same operations run in the same order.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 __all__ = ["outlined"]
 
-#: Nodes of Python's syntax tree in a function that is left whole, and in a part of a longer one.
-_WHOLE, _PART = 24_000, 4_000
+#: Nodes of Python's syntax tree in a function that is left whole, and in a part of a longer one;
+#: what a loop takes beside its own nodes, in nodes.
+_WHOLE, _PART, _LOOP = 24_000, 4_000, 100
 
 
 def outlined(text: str, prefix: str) -> tuple[str, tuple[str, ...]]:
     """Return the text of a function, with parts before it where it is long, and their names."""
-    if len(text) < _WHOLE:  # a node is at least a character
+    if len(text) * 5 < _WHOLE:  # a character weighs 5 nodes at most: those of loops are long
         return text, ()
     tree = ast.parse(text)
     (function,) = tree.body
@@ -27,64 +29,61 @@ def outlined(text: str, prefix: str) -> tuple[str, tuple[str, ...]]:
     if _weight(function) <= _WHOLE:
         return text, ()
     arguments = {argument.arg for argument in function.args.args}
-    cut = _Cut(prefix, arguments | _stored([function]), _counts([function]))
-    function.body = cut.body(function.body, arguments)
+    cut = _Cut(prefix, arguments | _stored([function]))
+    function.body = cut.body(function.body, arguments, frozenset())
     texts = [ast.unparse(part) for part in (*cut.parts, function)]
     return "\n\n\n".join(texts) + "\n", tuple(part.name for part in cut.parts)
 
 
 @dataclass(slots=True)
 class _Cut:
-    """The parts of a function so far; `own` are its variables, `reads` how often each is read."""
+    """The parts of a function so far; `own` are its variables."""
 
     prefix: str
     own: set[str]
-    reads: Mapping[str, int]
     parts: list[ast.FunctionDef] = field(default_factory=list[ast.FunctionDef])
 
-    def body(self, body: Sequence[ast.stmt], known: Set[str]) -> list[ast.stmt]:
+    def body(self, body: Sequence[ast.stmt], known: Set[str], wanted: Set[str]) -> list[ast.stmt]:
         """Return a body that calls parts in the place of runs of statements.
 
-        `known` are the variables that surely have a value before it.
+        `known` are the variables that surely have a value before it, and `wanted` those that others
+        may read as it leaves them.
         """
         out: list[ast.stmt] = []
-        run: list[ast.stmt] = []
-        for statement in body:
-            weight = _weight(statement)
-            if weight > _PART or weight + sum(map(_weight, run)) > _PART:
-                out += self._flushed(run, known)
-                known = known | _definite(run)
-                run = []
-            if weight > _PART:
-                self._within(statement, known)
-                out.append(statement)
-                known = known | _definite([statement])
+        readers = Counter(name for one in body for name in _early([one]))
+        for run in _runs(body):
+            others = readers - Counter(name for one in run for name in _early([one]))
+            if len(run) == 1 and _weight(run[0]) > _PART:
+                self._within(run[0], known, wanted | set(others))
+                out += run
             else:
-                run.append(statement)
-        return out + self._flushed(run, known)
+                out += self._moved(run, known, wanted | set(others))
+            known = known | _definite(run)
+        return out
 
-    def _within(self, statement: ast.stmt, known: Set[str]) -> None:
+    def _within(self, statement: ast.stmt, known: Set[str], wanted: Set[str]) -> None:
         """Cut the bodies of one long statement."""
         match statement:
             case ast.For():
-                statement.body = self.body(statement.body, known | _stored([statement.target]))
+                known = known | _stored([statement.target])
+                wanted = wanted | _early(statement.body)
+                statement.body = self.body(statement.body, known, wanted)
             case ast.While():
-                statement.body = self.body(statement.body, known)
+                wanted = wanted | _early(statement.body) | _loaded([statement.test])
+                statement.body = self.body(statement.body, known, wanted)
             case ast.If():
-                statement.body = self.body(statement.body, known)
-                statement.orelse = self.body(statement.orelse, known)
+                statement.body = self.body(statement.body, known, wanted)
+                statement.orelse = self.body(statement.orelse, known, wanted)
             case _:
                 pass
 
-    def _flushed(self, run: list[ast.stmt], known: Set[str]) -> list[ast.stmt]:
+    def _moved(self, run: list[ast.stmt], known: Set[str], wanted: Set[str]) -> list[ast.stmt]:
         """Return the call of a part that runs some statements, or themselves where they are few."""
-        here, early = _counts(run), _early(run) & self.own
+        early, sure = _early(run) & self.own, _definite(run)
+        shared = _stored(run) & (wanted | early)
         few = sum(map(_weight, run)) < _PART // 4
-        if few or not early <= known or any(isinstance(one, ast.For) for one in run):
+        if few or not early <= known or not shared <= sure | known:
             return run
-        elsewhere = {name for name, count in self.reads.items() if count > here.get(name, 0)}
-        sure = _definite(run)
-        shared = _stored(run) & (elsewhere | early) & (sure | known)
         results, given = sorted(shared), sorted(early | (shared - sure))
         name = f"{self.prefix}{len(self.parts)}"
         values = ast.Tuple([ast.Name(one, ast.Load()) for one in results], ast.Load())
@@ -98,8 +97,23 @@ class _Cut:
         return [ast.fix_missing_locations(made)]
 
 
+def _runs(body: Iterable[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """Yield statements that make a part together; one that is longer than a part comes alone."""
+    run: list[ast.stmt] = []
+    total = 0
+    for statement in body:
+        weight = _weight(statement)
+        if run and total + weight > _PART:
+            yield run
+            run, total = [], 0
+        run.append(statement)
+        total += weight
+    if run:
+        yield run
+
+
 def _weight(node: ast.AST) -> int:
-    return sum(1 for _ in ast.walk(node))
+    return sum(1 + _LOOP * isinstance(one, ast.For | ast.While) for one in ast.walk(node))
 
 
 def _named(nodes: Iterable[ast.AST], kind: type[ast.expr_context]) -> Iterator[str]:
@@ -115,13 +129,6 @@ def _stored(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _loaded(nodes: Iterable[ast.AST]) -> set[str]:
     return set(_named(nodes, ast.Load))
-
-
-def _counts(nodes: Iterable[ast.AST]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name in _named(nodes, ast.Load):
-        found[name] = found.get(name, 0) + 1
-    return found
 
 
 def _definite(body: Iterable[ast.stmt]) -> set[str]:
