@@ -24,6 +24,8 @@ def asked(
     key: str | None = None,
     fingerprint: str = "f",
     process: str = "stencil",
+    name: str | None = None,
+    labels: tuple[str, ...] = (),
 ) -> JobRequest:
     return JobRequest(
         owner=owner,
@@ -32,6 +34,8 @@ def asked(
         fingerprint=fingerprint,
         idempotency_key=key,
         max_attempts=2,
+        name=name,
+        labels=labels,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -11,7 +11,10 @@ __all__ = [
     "Conformance",
     "DatasetList",
     "Execute",
+    "JobInputs",
+    "JobLabel",
     "JobList",
+    "JobName",
     "Landing",
     "Link",
     "OpenUpload",
@@ -28,6 +31,14 @@ __all__ = [
 
 #: Of a request; no process has use for more.
 _MOST_VALUES = 5000
+_PRINTED = r"^[^\x00-\x1f\x7f]+$"
+_WORD = r"^[^\x00-\x1f\x7f,]+$"
+
+
+#: Of a job: one line of text.
+JobName: TypeAlias = Annotated[str, Field(min_length=1, max_length=200, pattern=_PRINTED)]
+#: A word without commas, which divide labels in a query.
+JobLabel: TypeAlias = Annotated[str, Field(min_length=1, max_length=100, pattern=_WORD)]
 
 
 def timestamp(seconds: float | None) -> str | None:
@@ -114,6 +125,12 @@ class Execute(BaseModel):
         default=None, description="The outputs that are wanted; all where left out."
     )
     response: Literal["document", "raw"] = "document"
+    name: JobName | None = Field(default=None, description="What you call the job.")
+    labels: list[JobLabel] = Field(
+        default_factory=list[str],
+        max_length=20,
+        description="Words by which jobs are found: GET /jobs?label=...",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -150,6 +167,8 @@ class StatusInfo(BaseModel):
     type: Literal["process"] = "process"
     processingEntityType: Literal["ogc-api-processes"] = "ogc-api-processes"
     processID: str
+    name: str | None = Field(default=None, description="What its owner calls it.")
+    labels: list[str] | None = Field(default=None, description="Words of its owner.")
     status: Literal["accepted", "running", "successful", "failed", "dismissed"]
     message: str
     progress: int = Field(ge=0, le=100, description="Percent.")
@@ -160,6 +179,16 @@ class StatusInfo(BaseModel):
     updated: str
     exception: dict[str, Any] | None = Field(default=None, description="Why it failed.")
     links: list[Link]
+
+
+class JobInputs(BaseModel):
+    """What a job was asked to do."""
+
+    processID: str
+    inputs: dict[str, Any] = Field(description="The inputs, as they were checked.")
+    outputs: list[str] = Field(description="The outputs that are wanted.")
+    name: str | None = None
+    labels: list[str]
 
 
 class JobList(BaseModel):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -59,6 +59,10 @@ class Resolves(Protocol):
         """Give the path of a dataset. Raises `DatasetRefused`."""
         ...
 
+    def described(self, reference: str, *, owner: str) -> Mapping[str, str]:
+        """Give how a dataset is named and, where known, its content's SHA-256, as JSON."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
@@ -93,6 +97,15 @@ class Resolver:
                 )
             case _:
                 return self._file(reference)
+
+    def described(self, reference: str, *, owner: str) -> Mapping[str, str]:
+        """Give how a dataset is named and, where known, its content's SHA-256, as JSON."""
+        scheme, _, identity = reference.partition(":")
+        if scheme != "upload":
+            return {"reference": reference}
+        found = self.store.uploads.get(identity, owner=owner)
+        digest = None if found is None else found.digest
+        return {"reference": reference} | ({} if digest is None else {"sha256": digest})
 
     def _upload(self, upload_id: str, owner: str) -> Path:
         found = self.store.uploads.get(_identifier(upload_id), owner=owner)

@@ -27,12 +27,13 @@ from halocline_service.dispatcher.outcome import (
 )
 from halocline_service.dispatcher.sweep import Sweep
 from halocline_service.dispatcher.workers import Look, Seen, Workers
-from halocline_service.jobs.job import Ending, Job
+from halocline_service.jobs.job import Ending, Job, Lease
 from halocline_service.jobs.setbacks import Cause, Interruption
 from halocline_service.jobs.states import Event, ogc_status, sources
+from halocline_service.processes.plan import PLAN
 from halocline_service.processes.table import PROCESSES
 from halocline_service.settings import Settings
-from halocline_service.store.base import WAITING, Change, Store, StoreAway, Wish
+from halocline_service.store.base import WAITING, Change, JobStore, Store, StoreAway, Wish
 
 __all__ = ["Dispatcher"]
 
@@ -43,6 +44,8 @@ _TRIES_TO_SETTLE = 5
 # Processes that need no workers, and those that do.
 _INSTANT = frozenset(name for name, process in PROCESSES.items() if process.inline is not None)
 _COMPUTED = frozenset(PROCESSES) - _INSTANT
+# What is asked before a job is sent waits for no job: there is one slot more for it.
+_PLANNED = frozenset({PLAN.id})
 _CLAIMABLE = {ogc_status(state) for state in sources(Event.CLAIM)}
 _LOOK_BEATS = 0.4  # heartbeats between two looks at who holds leases
 
@@ -73,6 +76,7 @@ class Dispatcher:
         self._workers = Workers(look, self._wake.set)
         self._told: Seen | None = None
         self._running: dict[threading.Thread, LeaseKeeper] = {}
+        self._planning: set[str] = set()
         self._swept = float("-inf")
         self._beaten = float("-inf")
         self._observed = float("-inf")
@@ -111,6 +115,9 @@ class Dispatcher:
         wish = self._wish(seen)
         while len(self._running) < self._settings.concurrency and self._start(wish):
             pass
+        is_full = wish.most is not None and len(self._running) >= wish.most
+        if is_full and not self._planning and _allowed(wish) >= _PLANNED:
+            self._start(Wish(processes=_PLANNED))
 
     def _heed(self, change: Change | None) -> None:
         """Look for work where there is some, and whether jobs that were dismissed run here."""
@@ -157,6 +164,8 @@ class Dispatcher:
         keeper = LeaseKeeper(self._store.jobs, job, self._settings, check_room=check)
         thread = threading.Thread(target=self._work, args=(job, keeper), name=f"job-{job.id}")
         self._running[thread] = keeper
+        if job.process in _PLANNED:
+            self._planning.add(job.id)
         thread.start()
         return True
 
@@ -176,6 +185,7 @@ class Dispatcher:
             self._settle(job, outcome, keeper)
         log.info("job ended", outcome=type(outcome).__name__)
         self._running.pop(threading.current_thread(), None)
+        self._planning.discard(job.id)
         self._wake.set()
 
     def _settle(self, job: Job, outcome: Outcome, keeper: LeaseKeeper) -> None:
@@ -195,29 +205,9 @@ class Dispatcher:
                 return
 
     def _settle_once(self, job: Job, outcome: Outcome) -> None:
-        jobs, lease, pause = self._store.jobs, job.lease, self._settings.retry_seconds
-        match outcome:
-            case Succeeded(outputs):
-                jobs.settle(lease, Ending(Event.SUCCEED, "The result is there.", outputs=outputs))
-            case Failed(error):
-                jobs.settle(lease, Ending(Event.FAIL, str(error["message"]), error=error))
-            case Crashed(error):
-                message = f"{error['message']} Waiting for another attempt."
-                jobs.give_back(lease, Interruption(Cause.CRASHED, message, error, pause))
-            case Lost(error):
-                message = f"{error['message']} Waiting for another attempt."
-                jobs.give_back(lease, Interruption(Cause.LOST, message, error, pause))
-            case Stopped() if self._closing:
-                message = "Its dispatcher was stopped; waiting for another."
-                jobs.give_back(lease, Interruption(Cause.STOPPED, message))
-            case Away():
-                message = "The database did not answer; waiting for another attempt."
-                jobs.give_back(lease, Interruption(Cause.LOST, message, pause=pause))
-            case Stopped():
-                pass  # the database knows already: that is why it was stopped
-            case _:
-                assert_never(outcome)
-        jobs.drop(lease)
+        jobs, pause = self._store.jobs, self._settings.retry_seconds
+        _end(jobs, job.lease, outcome, pause=pause, closing=self._closing)
+        jobs.drop(job.lease)
         try:
             self._sweep.tidy(job.id)
         except OSError as error:  # the next sweep does it
@@ -232,3 +222,32 @@ class Dispatcher:
         for thread in running:
             thread.join(max(0.0, deadline - time.monotonic()))
         _log.info("dispatcher stopped", left=sum(thread.is_alive() for thread in running))
+
+
+def _allowed(wish: Wish) -> frozenset[str]:
+    return frozenset(PROCESSES) if wish.processes is None else wish.processes
+
+
+def _end(jobs: JobStore, lease: Lease, outcome: Outcome, *, pause: float, closing: bool) -> None:
+    """Tell the store how an attempt has ended; `pause` is before another one."""
+    match outcome:
+        case Succeeded(outputs):
+            jobs.settle(lease, Ending(Event.SUCCEED, "The result is there.", outputs=outputs))
+        case Failed(error):
+            jobs.settle(lease, Ending(Event.FAIL, str(error["message"]), error=error))
+        case Crashed(error):
+            message = f"{error['message']} Waiting for another attempt."
+            jobs.give_back(lease, Interruption(Cause.CRASHED, message, error, pause))
+        case Lost(error):
+            message = f"{error['message']} Waiting for another attempt."
+            jobs.give_back(lease, Interruption(Cause.LOST, message, error, pause))
+        case Stopped() if closing:
+            message = "Its dispatcher was stopped; waiting for another."
+            jobs.give_back(lease, Interruption(Cause.STOPPED, message))
+        case Away():
+            message = "The database did not answer; waiting for another attempt."
+            jobs.give_back(lease, Interruption(Cause.LOST, message, pause=pause))
+        case Stopped():
+            pass  # the database knows already: that is why it was stopped
+        case _:
+            assert_never(outcome)

@@ -71,6 +71,8 @@ class JobRequest:
     idempotency_key: str | None = None
     max_attempts: int = 3
     uploads: tuple[str, ...] = ()  # identifiers of those that it reads
+    name: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,8 @@ class JobSummary:
 
     id: str
     process: str
+    name: str | None  # what its owner calls it; several may have one name
+    labels: tuple[str, ...]  # words of its owner, by which jobs are found
     state: State
     progress: float  # 0..1
     message: str

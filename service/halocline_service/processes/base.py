@@ -20,6 +20,7 @@ __all__ = [
     "OutputDescription",
     "Process",
     "ProgramText",
+    "ReadingInputs",
 ]
 
 
@@ -48,7 +49,20 @@ class Inputs(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class DatasetInputs(Inputs):
+class ReadingInputs(Inputs):
+    """The inputs of a process that reads datasets."""
+
+    @classmethod
+    def references_in(cls, given: Mapping[str, Any]) -> dict[str, str]:
+        """Give what names datasets in inputs as JSON, by input."""
+        raise NotImplementedError
+
+    def references(self) -> dict[str, str]:
+        """Give what names datasets, by input."""
+        return self.references_in(self.model_dump())
+
+
+class DatasetInputs(ReadingInputs):
     """The inputs of a process that makes a dataset from a dataset.
 
     They are the keyword arguments of the engine's function that has the name of the process.
@@ -68,9 +82,10 @@ class DatasetInputs(Inputs):
         ),
     ]
 
-    def references(self) -> dict[str, str]:
-        """Give what names datasets, by input."""
-        return {name: getattr(self, name) for name in self.datasets}
+    @classmethod
+    def references_in(cls, given: Mapping[str, Any]) -> dict[str, str]:
+        """Give what names datasets in inputs as JSON, by input."""
+        return {name: given[name] for name in cls.datasets}
 
     def arguments(self) -> dict[str, Any]:
         """Give the keyword arguments that were asked for, but those that name datasets."""

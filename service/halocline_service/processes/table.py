@@ -9,6 +9,7 @@ from halocline_service.processes.base import Process
 from halocline_service.processes.column import COLUMN
 from halocline_service.processes.echo import ECHO
 from halocline_service.processes.matmul import MATMUL
+from halocline_service.processes.plan import PLAN
 from halocline_service.processes.solves.factor import FACTOR
 from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
 from halocline_service.processes.solves.solve import SOLVE
@@ -38,6 +39,7 @@ PROCESSES: Mapping[str, Process] = MappingProxyType(
             REGRID,
             NEIGHBOURS,
             MATMUL,
+            PLAN,
             ECHO,
         )
     }

@@ -134,7 +134,8 @@ class JobQuery:
     """Which jobs to list; what is left out does not matter. Newest first.
 
     Durations are seconds from start to finish, or to now for a running job; a job that has not
-    started has none and is left out once a duration is asked for.
+    started has none and is left out once a duration is asked for. `name` is a part of the job's
+    name, and `labels` are words that it has all.
     """
 
     owner: str
@@ -144,6 +145,8 @@ class JobQuery:
     created_to: float | None = None
     min_duration: float | None = None
     max_duration: float | None = None
+    name: str | None = None
+    labels: tuple[str, ...] = ()
     page: Page = Page()
 
 

@@ -206,6 +206,10 @@ def test_events_tell_of_progress(ocean: xr.Dataset) -> None:
         "height": 4,
         "rows": 4,
         "length": 1,
+        "halo": {"x": [1, 1], "y": [1, 1]},
+        "block": {"time": 2, "x": 38, "y": 10},
+        "input_bytes": ocean["inp"].nbytes,
+        "result_bytes": ocean["inp"].nbytes,
     }
     progress = [event.progress for event in events]
     assert progress == sorted(progress)

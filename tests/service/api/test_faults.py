@@ -43,9 +43,8 @@ _VALUES: Any = st.recursive(
 
 def _valid(process: str) -> dict[str, Any]:
     given = dict.fromkeys(PROCESSES[process].inputs.model_json_schema().get("required", ()), "a")
-    return given | {
-        name: value for name, value in {"operation": "sum", "size": 3}.items() if name in given
-    }
+    others = {"operation": "sum", "size": 3, "process": "stencil", "inputs": {}}
+    return given | {name: value for name, value in others.items() if name in given}
 
 
 def _refused(process: str, inputs: dict[str, Any]) -> Any:

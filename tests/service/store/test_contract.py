@@ -283,6 +283,31 @@ def test_listing_filters_and_pages(store: Store, clock: Clock) -> None:
     assert ids(max_duration=6) == []
 
 
+def test_jobs_are_found_by_name_and_labels(store: Store) -> None:
+    def made(name: str | None, *labels: str) -> str:
+        return store.jobs.add(asked(name=name, labels=labels), queue_limit=100).id
+
+    def ids(**filters: Any) -> list[str]:
+        return [each.id for each in store.jobs.list(JobQuery(owner="ann", **filters))]
+
+    plain = made(None)
+    night = made("Diffusion, night 1", "nightly", "sst")
+    day = made("diffusion", "night", "sst", "100%_\\")
+    assert [(each.name, each.labels) for each in store.jobs.list(JobQuery(owner="ann"))] == [
+        ("diffusion", ("night", "sst", "100%_\\")),
+        ("Diffusion, night 1", ("nightly", "sst")),
+        (None, ()),
+    ]
+    assert ids(name="diffusion") == [day]
+    assert ids(name="iffusion") == [day, night]
+    assert ids() == [day, night, plain]
+    assert ids(labels=("night",)) == [day]
+    assert ids(labels=("sst", "nightly")) == [night]
+    assert ids(labels=("SST",)) == ids(labels=("nigh",)) == ids(labels=("ss%",)) == []
+    assert ids(labels=("100%_\\",)) == [day]
+    assert ids(name="\0") == ids(labels=("\0",)) == []
+
+
 def test_counts_and_the_oldest(store: Store, clock: Clock) -> None:
     assert store.jobs.oldest_queued() is None
     first = add(store)

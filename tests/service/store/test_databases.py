@@ -139,6 +139,39 @@ def test_what_is_there_when_owners_come_is_kept(
         server.drop(name)
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_jobs_of_an_older_database_have_no_name(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    server: Server | None = None
+    url, name = f"sqlite:///{tmp_path / 'old.sqlite3'}", ""
+    if kind == "postgres":
+        server = request.getfixturevalue("postgres_server")
+        name = server.create()
+        url = server.url(name)
+    try:
+        upgrade(url, "0006")
+        engine = connect(url)
+        with writing(engine) as db:
+            db.execute(text(_OLD_JOB))
+        engine.dispose()
+        upgrade(url)
+        store = open_store(url)
+        (kept,) = store.jobs.list(JobQuery(owner="ann"))
+        assert (kept.id, kept.name, kept.labels) == ("j", None, ())
+        store.close()
+    finally:
+        if server is not None:
+            server.drop(name)
+
+
+_OLD_JOB = (
+    "INSERT INTO job (id, owner, process, request, fingerprint, state, progress, message, attempt,"
+    " max_attempts, crashes, losses, reached, fence, beats, created, updated)"
+    " VALUES ('j', 'ann', 'echo', '{}', 'f', 'failed', 0, '', 0, 1, 0, 0, 0, 0, 0, 1, 1)"
+)
+
+
 def test_a_database_without_an_identity_says_so(url: str, store: Store) -> None:
     engine = connect(url)
     with writing(engine) as db:

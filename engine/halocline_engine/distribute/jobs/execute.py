@@ -232,8 +232,7 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
     if pool.remote:
         needs.append((scratch, job.between))
     if pool.remote and isinstance(job.opened.source, InMemory):
-        inputs = sum(int(job.opened.dataset[name].nbytes) for name in dict.fromkeys(job.reads))
-        needs.append((scratch, inputs))
+        needs.append((scratch, _input_bytes(job)))
     check_space(needs)
 
 
@@ -254,7 +253,13 @@ def planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
         steps=1,
         steps_per_pass=1,
         projected_bytes=job.projected + _held(job, pool),
+        input_bytes=_input_bytes(job),
+        result_bytes=field_bytes(job.uses, job.grid),
     )
+
+
+def _input_bytes(job: Blockwise) -> int:
+    return sum(int(job.opened.dataset[name].nbytes) for name in dict.fromkeys(job.reads))
 
 
 def _frame(job: Blockwise) -> xr.Dataset:

@@ -293,7 +293,24 @@ def _planned(checked: Checked, pool: Pool, plan: Plan, reason: str) -> Planned:
         height=plan.order.height,
         rows=counts[plan.order.along],
         length=counts[1 - plan.order.along],
+        halo=_halo(plan),
+        block=_block(plan),
+        input_bytes=_sizes(checked).loaded,
+        result_bytes=_sizes(checked).result,
     )
+
+
+def _halo(plan: Plan) -> tuple[tuple[str, int, int], ...]:
+    """Return how far one step reads below and above a point, by dimension."""
+    dims = zip(plan.layout.grid.dims, plan.layout.reach, strict=True)
+    return tuple((dim, -low, high) for dim, (low, high) in dims if dim and (low or high))
+
+
+def _block(plan: Plan) -> tuple[tuple[str, int], ...]:
+    grid = plan.layout.grid
+    sizes = (*zip(grid.dims, plan.block, strict=True),)
+    others = zip(grid.extra, plan.extra_block, strict=True)
+    return (*((dim, size) for dim, size in sizes if dim), *others)
 
 
 def _result_files(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: bool) -> _Places:

@@ -21,7 +21,7 @@ __all__ = [
     "Warned",
 ]
 
-_Json: TypeAlias = str | int | float | None
+_Json: TypeAlias = str | int | float | dict[str, int] | dict[str, list[int]] | None
 
 
 class _Event:
@@ -53,6 +53,10 @@ class Planned(_Event):
     that are `width` blocks wide and `height` high. `cache_bytes` are the decoded chunks that a
     worker keeps; with them `predicted_fetches` chunks of stores are fetched in all passes (None:
     not predicted), of which the source of the first pass has `chunks`.
+
+    `halo` has for each dimension with a stencil how far one step reads below and above a point, and
+    `block` the sizes of a block, both only where blocks have neighbours. `input_bytes` and
+    `result_bytes` are the sizes of what is read and made.
     """
 
     kind: ClassVar[str] = "planned"
@@ -74,6 +78,15 @@ class Planned(_Event):
     height: int = 1
     rows: int = 1
     length: int = 1
+    halo: tuple[tuple[str, int, int], ...] = ()
+    block: tuple[tuple[str, int], ...] = ()
+    input_bytes: int = 0
+    result_bytes: int = 0
+
+    def to_json(self) -> dict[str, _Json]:
+        """Return the fields, with what there is by dimension as an object."""
+        halo = {dim: [below, above] for dim, below, above in self.halo}
+        return {**_Event.to_json(self), "halo": halo, "block": dict(self.block)}
 
     @property
     def progress(self) -> float:

@@ -125,7 +125,8 @@ def run_exchange(
     final = _final(request, cut, target, projected)
     check_blockwise(final, pool)
     reason = f"elements are sorted into buckets by tiles of '{exchange.dim}'"
-    on_event(planned(replace(final, passes=passes.total), pool, reason))
+    whole = replace(final, passes=passes.total, reads=exchange.names[:2])
+    on_event(planned(whole, pool, reason))
     with ExitStack() as stack:
         workers_per_host = None if request.output is None else request.output.parent
         made = stack.enter_context(temporary_folder(workers_per_host))

@@ -13,10 +13,12 @@ from pydantic import ValidationError
 from halocline_service.api.problems import ProblemError, inputs_problem
 from halocline_service.api.requests.context import Context
 from halocline_service.api.schemas import Execute
+from halocline_service.datasets.addresses import localised
 from halocline_service.datasets.references import no_upload
 from halocline_service.jobs.job import Job, JobRequest
-from halocline_service.processes.base import DatasetInputs, Inputs, Process
+from halocline_service.processes.base import Inputs, Process, ReadingInputs
 from halocline_service.processes.describe import resolved_schema
+from halocline_service.processes.plan import PlanInputs
 from halocline_service.store.base import IdempotencyConflict, QueueFull, UploadGone
 
 __all__ = ["ExecutionRequest", "Preference", "check", "preference", "submit"]
@@ -32,6 +34,8 @@ class ExecutionRequest:
     inputs: Inputs
     outputs: tuple[str, ...]
     raw: bool
+    name: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +51,41 @@ def preference(header: str | None) -> Preference:
     return Preference(run_async="respond-async" in wishes)
 
 
-def check(here: Context, process: Process, body: Execute, owner: str) -> ExecutionRequest:
-    """Check all that can be told without reading data. Raises a problem or an engine error."""
-    given = _unqualified(process, body.inputs)
-    try:
-        inputs = process.inputs.model_validate(given)
-    except ValidationError as error:
-        faults = error.errors(include_url=False)
-        raise inputs_problem(faults, given, what="Input", model=process.inputs) from None
+def check(
+    here: Context, process: Process, body: Execute, owner: str, base: str
+) -> ExecutionRequest:
+    """Check all that can be told without reading data; `base` is the API's URL.
+
+    Raises a problem or an engine error.
+    """
+    reads = issubclass(process.inputs, ReadingInputs)
+    given = localised(body.inputs, base) if reads else body.inputs
+    inputs = _checked(here, process, given)
     wanted = tuple(process.outputs) if body.outputs is None else tuple(body.outputs)
     for name in wanted:
         if name not in process.outputs:
             raise _no_output(process, name)
-    process.check(inputs)
-    if isinstance(inputs, DatasetInputs):
+    if isinstance(inputs, ReadingInputs):
         for reference in inputs.references().values():
             here.resolver.resolve(reference, owner=owner)
-    return ExecutionRequest(process, inputs, wanted, body.response == "raw")
+    labels = tuple(dict.fromkeys(body.labels))
+    return ExecutionRequest(process, inputs, wanted, body.response == "raw", body.name, labels)
+
+
+def _checked(here: Context, process: Process, inputs: Mapping[str, Any]) -> Inputs:
+    """Return the inputs of a process as its model has them; those of one that is planned too."""
+    given = _unqualified(process, inputs)
+    try:
+        found = process.inputs.model_validate(given)
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        raise inputs_problem(faults, given, what="Input", model=process.inputs) from None
+    process.check(found)
+    if not isinstance(found, PlanInputs):
+        return found
+    planned = _checked(here, here.processes[found.process], found.inputs)
+    plain = planned.model_dump(mode="json", exclude_unset=True)
+    return found.model_copy(update={"inputs": plain})
 
 
 def _no_output(process: Process, name: str) -> ProblemError:
@@ -105,7 +127,8 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
         "inputs": asked.inputs.model_dump(mode="json", exclude_unset=True),
         "outputs": list(asked.outputs),
     }
-    text = json.dumps([asked.process.id, request], sort_keys=True)
+    called = [[asked.name, *asked.labels]] if asked.name or asked.labels else []
+    text = json.dumps([asked.process.id, request, *called], sort_keys=True)
     job = JobRequest(
         owner=owner,
         process=asked.process.id,
@@ -114,6 +137,8 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
         idempotency_key=idempotency_key,
         max_attempts=here.settings.max_attempts,
         uploads=_uploads(asked.inputs),
+        name=asked.name,
+        labels=asked.labels,
     )
     try:
         return here.store.jobs.add(job, queue_limit=here.settings.queue_per_owner)
@@ -137,6 +162,6 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
 
 def _uploads(inputs: Inputs) -> tuple[str, ...]:
     """Give the identifiers of the uploads that inputs name."""
-    named = inputs.references().values() if isinstance(inputs, DatasetInputs) else ()
+    named = inputs.references().values() if isinstance(inputs, ReadingInputs) else ()
     parts = [reference.partition(":") for reference in named]
     return tuple(dict.fromkeys(name for scheme, _, name in parts if scheme == "upload"))

@@ -6,7 +6,7 @@ from halocline_service.api.problems import ProblemError
 from halocline_service.api.requests.context import Context
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import FINAL, State
-from halocline_service.processes.base import DatasetInputs
+from halocline_service.processes.base import ReadingInputs
 from halocline_service.store.base import JobQuery, Page
 
 __all__ = ["refuse_in_use"]
@@ -31,7 +31,8 @@ def refuse_in_use(here: Context, reference: str, *, owner: str) -> None:
             )
 
 
-def _read(here: Context, job: Job) -> list[object]:
+def _read(here: Context, job: Job) -> list[str]:
     inputs = here.processes[job.process].inputs
-    names = inputs.datasets if issubclass(inputs, DatasetInputs) else ()
-    return [job.request["inputs"].get(name) for name in names]
+    if not issubclass(inputs, ReadingInputs):
+        return []
+    return list(inputs.references_in(job.request["inputs"]).values())

@@ -23,6 +23,8 @@ def status_info(job: JobSummary, base: str) -> StatusInfo:
         jobID=job.id,
         id=job.id,
         processID=job.process,
+        name=job.name,
+        labels=list(job.labels) or None,
         status=ogc_status(job.state),  # pyright: ignore[reportArgumentType] # one of the five words
         message=job.message,
         progress=min(100, int(job.progress * 100)),
@@ -47,6 +49,7 @@ def _links(job: JobSummary, url: str) -> list[Link]:
         Link(href=url, rel="monitor", type="application/json", title="Status"),
         Link(href=f"{url}/events", rel="events", type="text/event-stream", title="Progress"),
         Link(href=f"{url}/log", rel="log", type="text/plain", title="Log"),
+        Link(href=f"{url}/inputs", rel="inputs", type="application/json", title="Inputs"),
     ]
     if job.state is State.SUCCEEDED:
         results = f"{url}/results"

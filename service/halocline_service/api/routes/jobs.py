@@ -16,7 +16,7 @@ from halocline_service.api.requests.paging import After, Before, Limit, Offset, 
 from halocline_service.api.requests.usage import refuse_in_use
 from halocline_service.api.responses.pictures import scene_of
 from halocline_service.api.responses.status import event_line, status_info
-from halocline_service.api.schemas import JobList, StatusInfo
+from halocline_service.api.schemas import JobInputs, JobList, StatusInfo
 from halocline_service.jobs.job import Job
 from halocline_service.jobs.states import State, ogc_status
 from halocline_service.store.base import JobQuery, JobStore
@@ -46,6 +46,10 @@ def jobs(
     ] = None,
     minDuration: _Seconds = None,
     maxDuration: _Seconds = None,
+    name: Annotated[str | None, Query(max_length=200, description="A part of its name.")] = None,
+    label: Annotated[
+        list[str] | None, Query(max_length=20, description="Labels that it has, all of them.")
+    ] = None,
     limit: Limit = 10,
     offset: Offset = 0,
     before: Before = None,
@@ -65,6 +69,8 @@ def jobs(
         created_to=last,
         min_duration=minDuration,
         max_duration=maxDuration,
+        name=name,
+        labels=_words(label),
         page=page,
     )
     wanted = set(_words(type)) or {"process"}
@@ -124,6 +130,18 @@ def _instant(part: str, text: str) -> float | None:
 def job(request: Request, job: OwnJob) -> StatusInfo:
     """Tell a job's status."""
     return status_info(job, base_url(request))
+
+
+@router.get("/jobs/{job_id}/inputs", summary="What a job was asked to do")
+def inputs(job: OwnJob) -> JobInputs:
+    """Give a job's inputs, to look at or to submit again."""
+    return JobInputs(
+        processID=job.process,
+        inputs=dict(job.request.get("inputs", {})),
+        outputs=list(job.request.get("outputs", ())),
+        name=job.name,
+        labels=list(job.labels),
+    )
 
 
 @router.delete(

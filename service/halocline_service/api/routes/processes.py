@@ -114,13 +114,13 @@ async def execute(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Check the request and make a job of it, or answer at once where the process may."""
-    asked = await anyio.to_thread.run_sync(check, here, process, body, owner)
+    base = base_url(request)
+    asked = await anyio.to_thread.run_sync(check, here, process, body, owner, base)
     wishes = preference(prefer)
     if process.may_run_now and not wishes.run_async:
         await getattr(request.state, END_TURN)()  # it may take long, and stores nothing
         return await _run_now(request, asked, owner)
     job = await anyio.to_thread.run_sync(submit, here, asked, owner, idempotency_key)
-    base = base_url(request)
     headers = {"Location": f"{base}/jobs/{job.id}"}
     if wishes.run_async:
         headers["Preference-Applied"] = "respond-async"

@@ -25,8 +25,10 @@ from halocline_service.datasets.links import Links
 from halocline_service.datasets.references import DatasetRefused, Resolves
 from halocline_service.datasets.tree import check_tree, is_zarr, parse_root
 from halocline_service.datasets.wording import Wording, wording_of
+from halocline_service.dispatcher.attempts.provenance import add_provenance
 from halocline_service.jobs.job import Job, JsonObject
-from halocline_service.processes.base import DatasetInputs
+from halocline_service.processes.base import DatasetInputs, ReadingInputs
+from halocline_service.processes.plan import PLAN, PlanInputs
 from halocline_service.processes.stencil import StencilInputs
 from halocline_service.processes.table import PROCESSES
 
@@ -43,6 +45,7 @@ __all__ = [
     "attempt_inline",
     "check_room",
     "check_still_there",
+    "described_of",
     "places_of",
 ]
 
@@ -63,6 +66,7 @@ class EngineEvent(Protocol):
         ...
 
 
+_OF_EVENTS = ("kind", "progress")
 _TICK = 0.05  # between looks whether a job that waits was dismissed
 
 Runner = Callable[..., object]  # `halocline_engine.run`, or another function of the engine
@@ -175,6 +179,12 @@ def _wait(seconds: float, cancelled: Callable[[], bool]) -> None:
         time.sleep(min(rest, _TICK))
 
 
+def described_of(job: Job, resolver: Resolves) -> dict[str, dict[str, str]]:
+    """Give what is known of each dataset that a job names, by its reference."""
+    references = _inputs(job).references().values()
+    return {each: dict(resolver.described(each, owner=job.owner)) for each in references}
+
+
 def places_of(job: Job, resolver: Resolves) -> dict[str, str]:
     """Give the path of each dataset that a job names, by its reference. Raises `DatasetRefused`."""
     references = _inputs(job).references().values()
@@ -193,9 +203,13 @@ def check_still_there(job: Job, resolver: Resolves) -> None:
             ) from error
 
 
-def _inputs(job: Job) -> DatasetInputs:
-    inputs = PROCESSES[job.process].inputs.model_validate(job.request["inputs"])
-    assert isinstance(inputs, DatasetInputs)
+def _inputs(job: Job) -> ReadingInputs:
+    return _read(job.process, job.request["inputs"])
+
+
+def _read(process: str, given: Mapping[str, Any]) -> ReadingInputs:
+    inputs = PROCESSES[process].inputs.model_validate(given)
+    assert isinstance(inputs, ReadingInputs)
     return inputs
 
 
@@ -207,17 +221,17 @@ def _claimed_before() -> ClusterError:
     )
 
 
-def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, Any]) -> JsonObject:
+def _computed(job: Job, inputs: ReadingInputs, tools: Tools, told: Mapping[str, Any]) -> JsonObject:
     places: dict[str, str] = {}
     links: list[Links] = []
-    for name, reference in inputs.references().items():
+    named = inputs.references()
+    for name, reference in named.items():
         place = tools.resolver.resolve(reference, owner=job.owner)
         if place.is_dir() and not place.is_relative_to(tools.layout.root):  # users make no links
             links.append(Links(reference, place, tools.resolver.roots))
             links[-1].begin()
         _check_dataset(place, tools)
         places[name] = str(place)
-    dataset = places.pop("dataset")
     folder = tools.layout.attempt(job.lease)
     try:
         folder.mkdir(mode=0o700, parents=True)
@@ -225,22 +239,63 @@ def _computed(job: Job, inputs: DatasetInputs, tools: Tools, told: Mapping[str, 
         raise _claimed_before() from None
     output = folder / "result.zarr"
     told = {**told, **_granted(tools), "cluster": tools.cluster, "output": str(output)}
-    result: Any
-    if isinstance(inputs, StencilInputs):
-        work = tools.layout.work(job.id)
-        work.mkdir(mode=0o700, exist_ok=True)
-        steps = {"workspace": str(work), "attempt": job.fence}
-        # A line break makes it text: what users send never names a file here.
-        result = tools.runner(f"{inputs.program}\n", dataset, **inputs.arguments(), **told, **steps)
-    else:
-        result = tools.engine(job.process)(dataset=dataset, **places, **inputs.arguments(), **told)
+    if isinstance(inputs, PlanInputs):
+        return _planned(job, inputs, places, tools, told)
+    assert isinstance(inputs, DatasetInputs)
+    heard = _Target(told["on_event"])
+    result: Any = _call(job, job.process, inputs, places, tools)(**told | {"on_event": heard})
     if hasattr(result, "close"):
         result.close()
     _check_result(output)
     check_still_there(job, tools.resolver)
     for each in links:
         each.finish()
+    datasets = {
+        name: tools.resolver.described(each, owner=job.owner) for name, each in named.items()
+    }
+    add_provenance(output, job, job.request["inputs"], heard.target, datasets)
     return {"zarr": {"result": f"{folder.name}/{output.name}"}}
+
+
+def _call(
+    job: Job, process: str, inputs: DatasetInputs, places: Mapping[str, str], tools: Tools
+) -> Runner:
+    """Return the engine's function with all arguments that a user has given."""
+    if not isinstance(inputs, StencilInputs):
+        return functools.partial(tools.engine(process), **places, **inputs.arguments())
+    work = tools.layout.work(job.id)
+    work.mkdir(mode=0o700, exist_ok=True)
+    steps = {"workspace": str(work), "attempt": job.fence}
+    # A line break makes it text: what users send never names a file here.
+    program = f"{inputs.program}\n"
+    return functools.partial(
+        tools.runner, program, places["dataset"], **inputs.arguments(), **steps
+    )
+
+
+def _planned(
+    job: Job, asked: PlanInputs, places: Mapping[str, str], tools: Tools, told: Mapping[str, Any]
+) -> JsonObject:
+    """Return the plan of a job as its only output."""
+    from halocline_engine.functions.reports.planning import plan_of
+
+    inputs = _read(asked.process, asked.inputs)
+    assert isinstance(inputs, DatasetInputs)
+    plan = plan_of(_call(job, asked.process, inputs, places, tools), **told).to_json()
+    return {"values": {"plan": {name: plan[name] for name in plan if name not in _OF_EVENTS}}}
+
+
+class _Target:
+    """Passes events on, and keeps from that of the plan what computes."""
+
+    def __init__(self, on_event: Callable[[EngineEvent], None]) -> None:
+        self._on_event = on_event
+        self.target = ""
+
+    def __call__(self, event: EngineEvent) -> None:
+        fields = event.to_json()
+        self.target = str(fields.get("target", self.target))
+        self._on_event(event)
 
 
 def check_room(job: Job, folder: Path, headroom: int) -> None:
@@ -250,7 +305,7 @@ def check_room(job: Job, folder: Path, headroom: int) -> None:
 
     A job that writes no files may go on.
     """
-    if PROCESSES[job.process].inline is not None:
+    if PROCESSES[job.process].inline is not None or job.process == PLAN.id:
         return
     free = shutil.disk_usage(folder).free
     if free < headroom:

@@ -73,7 +73,8 @@ def serve(tools_of: Callable[[Setup], Tools]) -> None:
     send({"ready": True})
     while True:
         one = jobs.get()
-        resolver = _Resolved(one.message["places"], [Path(root) for root in setup.roots])
+        roots = [Path(root) for root in setup.roots]
+        resolver = _Resolved(one.message["places"], one.message["datasets"], roots)
         send(_attempted(one, replace(tools, resolver=resolver, cluster=client()), send))
 
 
@@ -90,11 +91,16 @@ class _Resolved:
     """Where the datasets of one job lie, as the dispatcher found out."""
 
     places: Mapping[str, str]
+    datasets: Mapping[str, Mapping[str, str]]
     roots: Sequence[Path]
 
     def resolve(self, reference: str, *, owner: str) -> Path:  # noqa: ARG002  it was asked before
         """Give the path of a dataset."""
         return Path(self.places[reference])
+
+    def described(self, reference: str, *, owner: str) -> Mapping[str, str]:  # noqa: ARG002
+        """Give how a dataset is named and, where known, its content's SHA-256."""
+        return self.datasets[reference]
 
 
 class _Sender:
@@ -179,7 +185,7 @@ def _tools(setup: Setup) -> Tools:
 
     return Tools(
         layout=Layout(Path(setup.root)),
-        resolver=_Resolved({}, []),
+        resolver=_Resolved({}, {}, []),
         runner=run,
         scan=scan_file,
         cluster=setup.cluster,

@@ -23,6 +23,7 @@ from halocline_service.dispatcher.attempts.attempt import (
     EngineEvent,
     attempt_inline,
     check_still_there,
+    described_of,
     places_of,
 )
 from halocline_service.dispatcher.attempts.process import AttemptProcess
@@ -93,9 +94,10 @@ class Processes:
         if inline is not None:
             return inline
         places = places_of(job, self._resolver)
+        datasets = described_of(job, self._resolver)
         process = self._taken()
         try:
-            process.send({"job": job_to(job), "places": places})
+            process.send({"job": job_to(job), "places": places, "datasets": datasets})
             outputs = _Watch(process, self._setup.memory, self._limits).until_done(
                 on_event, cancelled
             )

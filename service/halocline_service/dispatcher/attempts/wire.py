@@ -1,7 +1,8 @@
 """Messages between a dispatcher and the processes of its attempts: lines of JSON.
 
 ```
-to the process     {"setup": ...} once; then {"job": ..., "places": ...}, {"stop": true}
+to the process     {"setup": ...} once; then {"job": ..., "places": ..., "datasets": ...}s,
+                   {"stop": true}
 from the process   {"ready": true} once; then {"event": ...}s, {"outputs": ...} or {"error": ...}
 ```
 
@@ -75,6 +76,7 @@ def job_to(job: Job) -> JsonObject:
 def job_from(fields: Mapping[str, Any]) -> Job:
     """Read a job."""
     known: dict[str, Any] = {**fields, "state": State(fields["state"])}
+    known["labels"] = tuple(fields["labels"])
     return Job(**known)
 
 

@@ -99,6 +99,8 @@ class MemoryJobs:
                 id=new_id(),
                 owner=asked.owner,
                 process=asked.process,
+                name=asked.name,
+                labels=asked.labels,
                 request=asked.request,
                 fingerprint=asked.fingerprint,
                 idempotency_key=asked.idempotency_key,
@@ -391,6 +393,8 @@ def _fits(each: Job, query: JobQuery, now: float) -> bool:
         and (query.created_to is None or each.created <= query.created_to)
         and (query.min_duration is None or _at_least(duration, query.min_duration))
         and (query.max_duration is None or _at_most(duration, query.max_duration))
+        and (query.name is None or (each.name is not None and query.name in each.name))
+        and set(query.labels) <= set(each.labels)
     )
 
 

@@ -10,11 +10,14 @@ from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     RowMapping,
     Select,
+    Text,
     case,
+    cast,
     delete,
     func,
     insert,
@@ -51,7 +54,7 @@ from halocline_service.store.base import (
 from halocline_service.store.changes import announce
 from halocline_service.store.sql.claims import next_job, waiting_jobs
 from halocline_service.store.sql.database import paged, reading, take_turns, writing
-from halocline_service.store.sql.tables import job, job_event, share
+from halocline_service.store.sql.tables import job, job_event, line_of_label, share, told
 from halocline_service.store.sql.uploads import (
     hold_uploads,
     note_removed,
@@ -97,6 +100,8 @@ class SqlJobs:
             "id": new_id(),
             "owner": asked.owner,
             "process": asked.process,
+            "name": asked.name,
+            "labels": asked.labels,
             "request": dict(asked.request),
             "fingerprint": asked.fingerprint,
             "idempotency_key": asked.idempotency_key,
@@ -426,7 +431,16 @@ def _listing(query: JobQuery, now: float) -> Select[Any]:
         statement = statement.where(duration >= query.min_duration)
     if query.max_duration is not None:
         statement = statement.where(duration <= query.max_duration)
+    if query.name is not None:
+        statement = statement.where(_contains(job.c.name, told(query.name)))
+    for label in query.labels:
+        statement = statement.where(_contains(cast(job.c.labels, Text), line_of_label(label)))
     return statement
+
+
+def _contains(column: ColumnElement[Any], part: str) -> ColumnElement[bool]:
+    """Say whether a text contains another, by the case of its letters, which LIKE may not tell."""
+    return func.replace(column, part, "", type_=Text) != column
 
 
 def _one(db: Connection, statement: Select[Any]) -> Job | None:

@@ -31,9 +31,11 @@ __all__ = [
     "installation",
     "job",
     "job_event",
+    "line_of_label",
     "metadata",
     "removed",
     "share",
+    "told",
     "upload",
     "upload_use",
 ]
@@ -48,12 +50,17 @@ metadata = MetaData(
 )
 
 
-class _Told(TypeDecorator[str]):
-    """Text from outside: what no database can keep in it is replaced, and never fails a query.
+def told(text: str) -> str:
+    """Return a text from outside without what no database can keep, which would fail a query.
 
     PostgreSQL refuses NUL, and half of a surrogate pair cannot be encoded at all. What was looked
     for so is not found, as it must be.
     """
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+class _Told(TypeDecorator[str]):
+    """Text from outside; see `told`."""
 
     impl = String
     cache_ok = True
@@ -63,9 +70,7 @@ class _Told(TypeDecorator[str]):
         value: str | None,
         dialect: Dialect,  # noqa: ARG002  both databases are told the same
     ) -> str | None:
-        if value is None:
-            return None
-        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+        return None if value is None else told(value)
 
 
 class _LongTold(_Told):
@@ -73,6 +78,32 @@ class _LongTold(_Told):
 
     impl = Text
     cache_ok = True
+
+
+class _Labels(TypeDecorator[tuple[str, ...]]):
+    """Words, each between two line breaks, so that a whole word is found by a part of the text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(
+        self,
+        value: tuple[str, ...] | None,
+        dialect: Dialect,  # noqa: ARG002  both databases are told the same
+    ) -> str:
+        return "".join(line_of_label(label) for label in value or ())
+
+    def process_result_value(
+        self,
+        value: str | None,
+        dialect: Dialect,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        return tuple(label for label in (value or "").split("\n") if label)
+
+
+def line_of_label(label: str) -> str:
+    """Return what is kept of a label."""
+    return f"\n{told(label)}\n"
 
 
 #: Bytes and numbers of events outgrow 32 bits. SQLite counts in 64 bits whatever it is told, and
@@ -85,6 +116,8 @@ job = Table(
     Column("id", _Told(36), primary_key=True),
     Column("owner", _Told(200), nullable=False),
     Column("process", _Told(100), nullable=False),
+    Column("name", _Told(200)),
+    Column("labels", _Labels, nullable=False, server_default=""),
     Column("request", JSON, nullable=False),
     Column("fingerprint", _Told(64), nullable=False),
     Column("idempotency_key", _Told(255)),
