@@ -128,8 +128,8 @@ def test_an_upload_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> 
             given_up.set()
             super().shutdown(wait)
 
-    monkeypatch.setattr("halocline.transfer.uploads.ThreadPoolExecutor", Pool)
-    monkeypatch.setattr("halocline.transfer.uploads._WORKERS", 1)
+    monkeypatch.setattr("halocline.transfer.sending.ThreadPoolExecutor", Pool)
+    monkeypatch.setattr("halocline.transfer.sending._WORKERS", 1)
 
     def reply(request: httpx2.Request) -> httpx2.Response:
         asked.append(request.method)
@@ -139,6 +139,8 @@ def test_an_upload_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> 
             return httpx2.Response(201, json=made)
         if asked.count("PUT") > 1:
             assert given_up.wait(20)
+        if request.method == "HEAD":
+            return httpx2.Response(404)
         return httpx2.Response(403 if request.method == "PUT" else 204)
 
     connection = Connection(Settings("http://a", None), httpx2.MockTransport(reply))

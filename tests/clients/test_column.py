@@ -15,7 +15,6 @@ import pytest
 import xarray as xr
 from hybrid_height import FIELDS, SAMPLE, TEXT, by_numpy, by_xgcm, missing
 
-import halocline.accessor  # noqa: F401 # pyright: ignore[reportUnusedImport] - for its effect
 import halocline_engine as he
 from halocline.client import Client
 from halocline.errors import JobFailed, ProgramError, RequestError

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import halocline.accessor  # noqa: F401 # pyright: ignore[reportUnusedImport] - for its effect
 from halocline.client import Client
 from halocline.command.cli import main
 from halocline.connection import Connection

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import halocline.accessor  # noqa: F401 # pyright: ignore[reportUnusedImport] - for its effect
 import halocline_engine as he
 from halocline.client import Client
 from halocline.errors import FieldError, JobFailed, RequestError

@@ -164,6 +164,8 @@ def test_a_large_upload_is_waited_for() -> None:
     def reply(request: httpx2.Request) -> httpx2.Response:
         if request.method == "PUT":
             return httpx2.Response(204)
+        if request.method == "HEAD":
+            return httpx2.Response(404)
         posts.append(request.url.path)
         if request.url.path == "/uploads":
             made = {"id": "u", "href": "http://a/uploads/u.zarr", "reference": "upload:u"}

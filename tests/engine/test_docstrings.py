@@ -38,7 +38,7 @@ def documented(text: str) -> Iterator[str]:
     """Yield the names of the parameters, in their order."""
     body = inspect.cleandoc(text).split("Parameters\n----------\n")[1]
     body = re.split(r"\n\n\w[\w ]+\n-+\n", body)[0]
-    for line in re.findall(r"^(\*?\w.*?) : ", body, flags=re.MULTILINE):
+    for line in re.findall(r"^(\*{0,2}\w.*?) : ", body, flags=re.MULTILINE):
         yield from (part.strip().lstrip("*") for part in line.split(","))
 
 

@@ -7,7 +7,7 @@ with hc.Client("http://127.0.0.1:8000") as client:
     result = job.result()
 """
 
-import importlib.metadata
+import importlib
 import typing
 
 from halocline.client import Client
@@ -45,6 +45,10 @@ from halocline.errors import (
 )
 from halocline.events import Event
 from halocline.job import Job
+from halocline.plan import Plan
+from halocline.processes.local import run_local
+from halocline.processes.many import Outcome
+from halocline.registration import register_when_imported
 
 __all__ = [
     "ArgumentError",
@@ -71,7 +75,9 @@ __all__ = [
     "LimitError",
     "NameRuleError",
     "NotFoundError",
+    "Outcome",
     "OutputError",
+    "Plan",
     "ProgramError",
     "RequestError",
     "ServiceError",
@@ -81,15 +87,19 @@ __all__ = [
     "TypeRuleError",
     "WaitTimeout",
     "__version__",
+    "run_local",
 ]
 
 if typing.TYPE_CHECKING:
     __version__: str
 
 
+register_when_imported()
+
+
 def __getattr__(name: str) -> str:
     if name == "__version__":
-        return importlib.metadata.version("halocline")
+        return importlib.import_module("importlib.metadata").version("halocline")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 

@@ -1,23 +1,25 @@
 """`dataset.halocline`: jobs from a dataset's own point of view.
 
-Importing this module is what makes the accessor known to xarray::
+Importing `halocline` makes it known to xarray, for datasets and arrays::
 
-    import halocline.accessor
+    import halocline
 
     job = dataset.halocline.stencil(program, boundary={"x": "periodic"})
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
-
-import xarray as xr
 
 from halocline.client import Client
 from halocline.errors import ArgumentError
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from halocline.job import Job
+    from halocline.processes.stencils import Boundary, Number
     from halocline.transfer.uploads import DatasetLike
     from halocline_engine.language.python.sources import ProgramLike
 
@@ -25,60 +27,448 @@ __all__ = ["HaloclineAccessor"]
 
 
 class HaloclineAccessor:
-    """Submit jobs on the dataset that it belongs to."""
+    """Submit jobs on the dataset or array that it belongs to.
 
-    def __init__(self, dataset: xr.Dataset) -> None:
+    Each method has the arguments of the client's method of the same name, but the dataset, and
+    `client`; by default the service is that of the environment or the settings file.
+    """
+
+    def __init__(self, dataset: xr.Dataset | xr.DataArray) -> None:
         self._dataset = dataset
 
-    def stencil(self, program: ProgramLike, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit a stencil program on this dataset; `options` are those of `Client.stencil`."""
-        return _client(client).stencil(program, self._dataset, **options)
+    def stencil(
+        self,
+        program: ProgramLike,
+        *,
+        client: Client | None = None,
+        fields: Mapping[str, str] | None = None,
+        scalars: Mapping[str, Number] | None = None,
+        externals: Mapping[str, Any] | None = None,
+        dtypes: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        literal_precision: int | Mapping[str, int] | None = None,
+        axes: Mapping[str, str] | None = None,
+        boundary: Mapping[str, Boundary] | None = None,
+        steps: int = 1,
+        feedback: Mapping[str, str] | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        order: str | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit a stencil program on this dataset; see `Client.stencil`."""
+        return _client(client).stencil(
+            program,
+            self._dataset,
+            fields=fields,
+            scalars=scalars,
+            externals=externals,
+            dtypes=dtypes,
+            name=name,
+            literal_precision=literal_precision,
+            axes=axes,
+            boundary=boundary,
+            steps=steps,
+            feedback=feedback,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            order=order,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def column(self, expression: str, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit operators on staggered columns; `options` are those of `Client.column`."""
-        return _client(client).column(expression, self._dataset, **options)
+    def column(
+        self,
+        expression: str,
+        *,
+        client: Client | None = None,
+        fields: Mapping[str, str] | None = None,
+        scalars: Mapping[str, Number] | None = None,
+        axis: str | Mapping[str, str] | None = None,
+        heights: str | None = None,
+        boundary: Mapping[str, str] | None = None,
+        dtype: str | None = None,
+        name: str = "result",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit operators on staggered columns of this dataset; see `Client.column`."""
+        return _client(client).column(
+            expression,
+            self._dataset,
+            fields=fields,
+            scalars=scalars,
+            axis=axis,
+            heights=heights,
+            boundary=boundary,
+            dtype=dtype,
+            name=name,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def tridiagonal(self, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit tridiagonal systems; `options` are those of `Client.tridiagonal`."""
-        return _client(client).tridiagonal(self._dataset, **options)
+    def tridiagonal(
+        self,
+        *,
+        client: Client | None = None,
+        lower: str,
+        diagonal: str,
+        upper: str,
+        rhs: str,
+        dim: str,
+        periodic: bool = False,
+        pivoting: bool = False,
+        residual: bool = False,
+        name: str = "solution",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit tridiagonal systems of this dataset; see `Client.tridiagonal`."""
+        return _client(client).tridiagonal(
+            self._dataset,
+            lower=lower,
+            diagonal=diagonal,
+            upper=upper,
+            rhs=rhs,
+            dim=dim,
+            periodic=periodic,
+            pivoting=pivoting,
+            residual=residual,
+            name=name,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def pentadiagonal(self, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit pentadiagonal systems; `options` are those of `Client.pentadiagonal`."""
-        return _client(client).pentadiagonal(self._dataset, **options)
+    def pentadiagonal(
+        self,
+        *,
+        client: Client | None = None,
+        second_lower: str,
+        lower: str,
+        diagonal: str,
+        upper: str,
+        second_upper: str,
+        rhs: str,
+        dim: str,
+        pivoting: bool = False,
+        residual: bool = False,
+        name: str = "solution",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit pentadiagonal systems of this dataset; see `Client.pentadiagonal`."""
+        return _client(client).pentadiagonal(
+            self._dataset,
+            second_lower=second_lower,
+            lower=lower,
+            diagonal=diagonal,
+            upper=upper,
+            second_upper=second_upper,
+            rhs=rhs,
+            dim=dim,
+            pivoting=pivoting,
+            residual=residual,
+            name=name,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def factor(self, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit an elimination; `options` are those of `Client.factor`."""
-        return _client(client).factor(self._dataset, **options)
+    def factor(
+        self,
+        *,
+        client: Client | None = None,
+        lower: str,
+        diagonal: str,
+        upper: str,
+        dim: str,
+        periodic: bool = False,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit the elimination of tridiagonal matrices of this dataset; see `Client.factor`."""
+        return _client(client).factor(
+            self._dataset,
+            lower=lower,
+            diagonal=diagonal,
+            upper=upper,
+            dim=dim,
+            periodic=periodic,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def solve(self, factors: DatasetLike, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit systems with factors; `factors` and `options` are those of `Client.solve`."""
-        return _client(client).solve(self._dataset, factors, **options)
+    def solve(
+        self,
+        factors: DatasetLike,
+        *,
+        client: Client | None = None,
+        rhs: str | Sequence[str],
+        name: str = "solution",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit systems with right-hand sides of this dataset; see `Client.solve`."""
+        return _client(client).solve(
+            self._dataset,
+            factors,
+            rhs=rhs,
+            name=name,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def tree(self, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit systems on trees; `options` are those of `Client.tree`."""
-        return _client(client).tree(self._dataset, **options)
+    def tree(
+        self,
+        *,
+        client: Client | None = None,
+        diagonal: str,
+        upper: str,
+        parent: str,
+        rhs: str,
+        row_size: str,
+        name: str = "solution",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit systems on trees of this dataset; see `Client.tree`."""
+        return _client(client).tree(
+            self._dataset,
+            diagonal=diagonal,
+            upper=upper,
+            parent=parent,
+            rhs=rhs,
+            row_size=row_size,
+            name=name,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def gather(self, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit a gather; `options` are those of `Client.gather`."""
-        return _client(client).gather(self._dataset, **options)
+    def gather(
+        self,
+        *,
+        client: Client | None = None,
+        source: str,
+        index: str,
+        dim: str,
+        name: str = "gathered",
+        out_of_range: str = "error",
+        negative: str = "out_of_range",
+        fill: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit a gather from this dataset; see `Client.gather`."""
+        return _client(client).gather(
+            self._dataset,
+            source=source,
+            index=index,
+            dim=dim,
+            name=name,
+            out_of_range=out_of_range,
+            negative=negative,
+            fill=fill,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def scatter(self, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit a scatter; `options` are those of `Client.scatter`."""
-        return _client(client).scatter(self._dataset, **options)
+    def scatter(
+        self,
+        *,
+        client: Client | None = None,
+        source: str,
+        index: str,
+        dim: str,
+        size: int,
+        name: str = "scattered",
+        duplicates: str = "error",
+        out_of_range: str = "error",
+        negative: str = "out_of_range",
+        fill: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit a scatter from this dataset; see `Client.scatter`."""
+        return _client(client).scatter(
+            self._dataset,
+            source=source,
+            index=index,
+            dim=dim,
+            size=size,
+            name=name,
+            duplicates=duplicates,
+            out_of_range=out_of_range,
+            negative=negative,
+            fill=fill,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def regrid(self, weights: DatasetLike, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit a regridding; `weights` and `options` are those of `Client.regrid`."""
-        return _client(client).regrid(self._dataset, weights, **options)
+    def regrid(
+        self,
+        weights: DatasetLike,
+        *,
+        client: Client | None = None,
+        variables: Sequence[str] | None = None,
+        missing: str = "renormalise",
+        least: float = 0.0,
+        dims: Sequence[str] | None = None,
+        target_dims: Sequence[str] | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit the regridding of this dataset; see `Client.regrid`."""
+        return _client(client).regrid(
+            self._dataset,
+            weights,
+            variables=variables,
+            missing=missing,
+            least=least,
+            dims=dims,
+            target_dims=target_dims,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
     def neighbours(
-        self, mesh: DatasetLike, operation: str, *, client: Client | None = None, **options: Any
+        self,
+        mesh: DatasetLike,
+        operation: str,
+        *,
+        client: Client | None = None,
+        variables: Sequence[str] | None = None,
+        location: str | None = None,
+        dim: str | None = None,
+        radius: float | None = None,
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
-        """Submit an operator on a mesh; the rest is that of `Client.neighbours`."""
-        return _client(client).neighbours(self._dataset, mesh, operation, **options)
+        """Submit an operator on a mesh for this dataset; see `Client.neighbours`."""
+        return _client(client).neighbours(
+            self._dataset,
+            mesh,
+            operation,
+            variables=variables,
+            location=location,
+            dim=dim,
+            radius=radius,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
-    def matmul(self, *, client: Client | None = None, **options: Any) -> Job:
-        """Submit a matrix product; `options` are those of `Client.matmul`."""
-        return _client(client).matmul(self._dataset, **options)
+    def matmul(
+        self,
+        *,
+        client: Client | None = None,
+        left: str,
+        right: str,
+        dim: str,
+        name: str = "product",
+        target: str = "auto",
+        mode: str = "auto",
+        chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
+        """Submit a matrix product of this dataset; see `Client.matmul`."""
+        return _client(client).matmul(
+            self._dataset,
+            left=left,
+            right=right,
+            dim=dim,
+            name=name,
+            target=target,
+            mode=mode,
+            chunks=chunks,
+            dry_run=dry_run,
+            job_name=job_name,
+            labels=labels,
+        )
 
 
 def _client(given: Client | None) -> Client:
@@ -88,6 +478,3 @@ def _client(given: Client | None) -> Client:
             hint="Leave it out, or write client=halocline.Client(...).",
         )
     return Client() if given is None else given
-
-
-cast("Any", xr).register_dataset_accessor("halocline")(HaloclineAccessor)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Self, cast
 from urllib.parse import quote
@@ -12,17 +13,17 @@ import httpx2
 from halocline.config import load
 from halocline.connection import Connection
 from halocline.inputs.arguments import by_name, limited, text
+from halocline.inputs.changes import DATASETS
+from halocline.inputs.filters import asked_jobs
 from halocline.job import Job
+from halocline.processes.many import Outcome, run_all
 from halocline.processes.solves import Solves
 from halocline.processes.stencils import Stencils
 from halocline.processes.transfers import Transfers
-from halocline.transfer.submission import execute
+from halocline.transfer.submission import PLAINLY, How, execute
 from halocline.transfer.uploads import Uploads, reference, sendable, upload
 
 __all__ = ["Client"]
-
-#: Inputs of any process that name datasets.
-_DATASETS = ("dataset", "factors", "mesh", "weights")
 
 
 class Client(Stencils, Solves, Transfers):
@@ -80,7 +81,15 @@ class Client(Stencils, Solves, Transfers):
         """Close the connections; jobs continue."""
         self._connection.close()
 
-    def submit(self, process: str, inputs: Mapping[str, Any]) -> Job:
+    def submit(
+        self,
+        process: str,
+        inputs: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Job:
         """Submit any process of the service by its inputs.
 
         Parameters
@@ -90,6 +99,12 @@ class Client(Stencils, Solves, Transfers):
         inputs : mapping of str to object
             Inputs as the process describes them, as JSON. The datasets ('dataset', 'factors',
             'mesh', 'weights') may be given as in `stencil`, and are uploaded whole.
+        dry_run : bool, default: False
+            Whether to plan the job only: the Job that is returned has a `plan()` and no result.
+        job_name : str, optional
+            Name of the job, which need not be unique.
+        labels : sequence of str, optional
+            Words by which jobs are found.
 
         Returns
         -------
@@ -109,12 +124,15 @@ class Client(Stencils, Solves, Transfers):
 
         """
         sent = {
-            name: partial(reference, self._connection, value, ()) if name in _DATASETS else value
+            name: partial(reference, self._connection, value, ()) if name in DATASETS else value
             for name, value in by_name("inputs", inputs).items()
         }
-        return Job(self._connection, str(self.execute(process, sent)["jobID"]))
+        how = How(dry_run, job_name, labels)
+        return Job(self._connection, str(self.execute(process, sent, how=how)["jobID"]))
 
-    def execute(self, process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def execute(
+        self, process: str, inputs: Mapping[str, Any], *, how: How = PLAINLY
+    ) -> dict[str, Any]:
         """Start a process of the service with inputs as JSON.
 
         Parameters
@@ -123,6 +141,8 @@ class Client(Stencils, Solves, Transfers):
             Name of the process.
         inputs : mapping of str to object
             Inputs as the process describes them.
+        how : How, optional
+            Whether the job is planned only, its name and its labels.
 
         Returns
         -------
@@ -130,7 +150,40 @@ class Client(Stencils, Solves, Transfers):
             First status document of the job (OGC API Processes `statusInfo`).
 
         """
-        return execute(self._connection, text("process", process), by_name("inputs", inputs))
+        given = by_name("inputs", inputs)
+        return execute(self._connection, text("process", process), given, how)
+
+    def map(
+        self,
+        submit: Callable[[Any], Job],
+        datasets: Iterable[Any],
+        *,
+        at_once: int = 4,
+    ) -> Iterator[Outcome]:
+        """Run one job for each dataset, some at a time, and yield their outcomes in order.
+
+        Parameters
+        ----------
+        submit : callable
+            Submits the job of a dataset, such as ``lambda sea: client.stencil(program, sea)``.
+        datasets : iterable
+            What `submit` takes; taken one by one, as jobs end.
+        at_once : int, default: 4
+            Number of jobs that are submitted and have not ended.
+
+        Yields
+        ------
+        Outcome
+            Job and error of a dataset; a failure does not end the others.
+
+        Examples
+        --------
+        >>> outcomes = client.map(lambda u: client.stencil(program, u), [dataset, "no.nc"])
+        >>> [type(outcome.error).__name__ for outcome in outcomes]
+        ['NoneType', 'DatasetError']
+
+        """
+        return run_all(submit, datasets, limited("at_once", at_once))
 
     def upload(self, dataset: Any) -> str:
         """Upload a dataset, which stays until it is removed.
@@ -183,13 +236,32 @@ class Client(Stencils, Solves, Transfers):
         job.document()
         return job
 
-    def jobs(self, limit: int = 100) -> list[Job]:
+    def jobs(
+        self,
+        limit: int = 100,
+        *,
+        status: str | Sequence[str] | None = None,
+        process: str | Sequence[str] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        since: str | datetime | None = None,
+    ) -> list[Job]:
         """Return the newest jobs, newest first.
 
         Parameters
         ----------
         limit : int, default: 100
             Number of jobs, up to 1000.
+        status : str or sequence of str, optional
+            Only jobs in these states, such as 'running'.
+        process : str or sequence of str, optional
+            Only jobs of these processes, such as 'stencil'.
+        name : str, optional
+            Only jobs whose name contains this text.
+        labels : sequence of str, optional
+            Only jobs that have all these labels.
+        since : str or datetime, optional
+            Only jobs that were submitted later, such as '2026-01-31' or '2 days'.
 
         Returns
         -------
@@ -197,15 +269,19 @@ class Client(Stencils, Solves, Transfers):
             The jobs.
 
         """
-        return [Job(self._connection, str(d["jobID"])) for d in self.documents(limit)]
+        wanted = {"status": status, "process": process, "name": name}
+        found = self.documents(limit, **wanted, labels=labels, since=since)
+        return [Job(self._connection, str(document["jobID"])) for document in found]
 
-    def documents(self, limit: int = 100) -> list[dict[str, Any]]:
+    def documents(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """Return the status documents of the newest jobs, newest first.
 
         Parameters
         ----------
         limit : int, default: 100
             Number of jobs, up to 1000.
+        **filters : str or sequence of str
+            Which jobs, as `jobs` takes them.
 
         Returns
         -------
@@ -213,5 +289,6 @@ class Client(Stencils, Solves, Transfers):
             The documents (OGC API Processes `statusInfo`).
 
         """
-        answer = self._connection.get("/jobs", needs=("jobs",), limit=limited("limit", limit))
+        query = asked_jobs(limited("limit", limit), filters)
+        answer = self._connection.get("/jobs", needs=("jobs",), **query)
         return cast("list[dict[str, Any]]", answer["jobs"])

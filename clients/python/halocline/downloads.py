@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,6 +20,7 @@ from halocline.errors import NotFoundError, OutputError, ServiceError
 __all__ = ["chunk_keys", "download"]
 
 _WORKERS = 8
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def download(connection: Connection, url: str, path: Path) -> Path:
@@ -86,9 +89,15 @@ def _arrays(document: Mapping[str, Any]) -> dict[str, Any]:
 def _copy(connection: Connection, url: str, key: str, folder: Path) -> None:
     """Copy one object; one that is not there is left out."""
     try:
-        content = connection.send("GET", f"{url}/{key}").content
+        answer = connection.send("GET", f"{url}/{key}")
     except NotFoundError:
         return
+    content, told = answer.content, answer.headers.get("ETag", "").strip('"')
+    if _DIGEST.fullmatch(told) and hashlib.sha256(content).hexdigest() != told:
+        raise ServiceError(
+            f"The object '{key}' of the result did not arrive as the service has it.",
+            hint="Try again; if it comes again, something on the way changes what is sent.",
+        )
     path = folder / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import html
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from halocline.config import load
 from halocline.connection import Connection
 from halocline.downloads import download
-from halocline.errors import CancelledError, HaloclineError, JobFailed, ProgramError, from_problem
+from halocline.errors import (
+    ArgumentError,
+    CancelledError,
+    HaloclineError,
+    JobFailed,
+    ProgramError,
+    from_problem,
+)
 from halocline.events import ENDED, Event, Status, follow
 from halocline.inputs.arguments import flag, place, seconds
-from halocline.inputs.program import with_place
+from halocline.inputs.changes import DATASETS, changed
+from halocline.inputs.program import program_source, with_place
+from halocline.plan import Plan
+from halocline.transfer.submission import How, execute
+from halocline.transfer.uploads import reference
 from halocline_engine.language.python.sources import Source
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["Job"]
+
+_PLAN = "plan"  # the process of dry runs
 
 
 class Job:
@@ -58,6 +72,90 @@ class Job:
     def url(self) -> str:
         """Address of the service."""
         return self._connection.settings.url
+
+    @property
+    def process(self) -> str:
+        """Name of the process, such as 'stencil'; of a dry run, that of the planned one."""
+        return self._asked()[0]
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The inputs of the job as JSON; of a dry run, those of the planned job."""
+        return self._asked()[1]
+
+    @property
+    def name(self) -> str | None:
+        """Name of the job, as `job_name` has given it."""
+        return self.document().get("name")
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the job."""
+        return list(self.document().get("labels") or ())
+
+    def _asked(self) -> tuple[str, dict[str, Any]]:
+        """Return the process and the inputs of the job, or of the job that it plans."""
+        told = self._connection.get(f"/jobs/{self.id}/inputs", needs=("processID", "inputs"))
+        inputs = cast("dict[str, Any]", told["inputs"])
+        if told["processID"] == _PLAN:
+            return str(inputs["process"]), cast("dict[str, Any]", inputs["inputs"])
+        return str(told["processID"]), inputs
+
+    def clone(
+        self,
+        *,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] | None = None,
+        **changes: Any,
+    ) -> Job:
+        """Submit the job again, with some inputs changed; of a dry run, submit what was planned.
+
+        Parameters
+        ----------
+        dry_run : bool, default: False
+            Whether to plan the new job only.
+        job_name : str, optional
+            Name of the new job; by default the same.
+        labels : sequence of str, optional
+            Labels of the new job; by default the same.
+        **changes : object
+            Inputs by name, as the client's method takes them. Mappings are merged: only the names
+            that are given change. None leaves an input out.
+
+        Returns
+        -------
+        Job
+            The new job, at once.
+
+        Raises
+        ------
+        ProgramError, RequestError
+            The service refuses the new job.
+
+        Examples
+        --------
+        >>> job = client.matmul(dataset, left="left", right="right", dim="k")
+        >>> list(job.clone(name="matrix").result().data_vars)
+        ['matrix']
+
+        """
+        process, inputs = self._asked()
+        source = program_source(changes["program"]) if "program" in changes else self._source
+        document = self.document()
+        how = How(
+            dry_run,
+            document.get("name") if job_name is None else job_name,
+            (document.get("labels") or ()) if labels is None else labels,
+        )
+        sent = changed(inputs, changes)
+        for name in DATASETS & changes.keys():
+            sent[name] = partial(reference, self._connection, changes[name], ())
+        try:
+            made = execute(self._connection, process, sent, how)
+        except ProgramError as error:
+            raise (with_place(error, source) if source else error) from None
+        return Job(self._connection, str(made["jobID"]), source)
 
     @property
     def status(self) -> Status:
@@ -229,13 +327,21 @@ class Job:
         flag("progress", progress)
         if (status := self.status) not in ENDED:
             status = self.wait(timeout, progress=progress)
+        self._raise_without_result(status)
+        document = self._connection.get(f"/jobs/{self.id}/results")
+        if "result" not in document:
+            raise ArgumentError(
+                f"Job '{self.id}' has no dataset as its result, but {', '.join(document)}.",
+                hint="Of a dry run, 'plan()' tells the plan, and 'clone()' submits the job.",
+            )
+        return str(document["result"]["href"])
+
+    def _raise_without_result(self, status: str) -> None:
         if status == "failed":
             error = self._reason()
             raise JobFailed(self.id, error) from error
         if status == "dismissed":
             raise CancelledError(f"Job '{self.id}' was dismissed and has no result.")
-        document = self._connection.get(f"/jobs/{self.id}/results", needs=("result",))
-        return str(document["result"]["href"])
 
     def cancel(self) -> Status:
         """Dismiss the job, unless it has ended.
@@ -260,9 +366,43 @@ class Job:
         """Return the log of the job, one line per event."""
         return self._connection.text(f"/jobs/{self.id}/log")
 
-    def plan(self) -> dict[str, Any]:
-        """Return the plan of the job, as JSON, once there is one."""
-        return self._connection.get(f"/jobs/{self.id}/plan")
+    def plan(self, timeout: float | None = None) -> Plan:
+        """Return the plan of the job, once there is one; of a dry run, wait for it.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait for a dry run; by default without end.
+
+        Returns
+        -------
+        Plan
+            The plan: a dictionary with its main numbers as attributes.
+
+        Raises
+        ------
+        NotFoundError
+            The job has not been planned yet.
+        JobFailed
+            The dry run failed; `error` is the reason.
+        WaitTimeout
+            The time is over.
+
+        Examples
+        --------
+        >>> dry = client.stencil(program, dataset, target="reference", dry_run=True)
+        >>> dry.plan().halo, dry.plan().result_bytes
+        ({'x': (1, 1)}, 32)
+
+        """
+        limit = seconds("timeout", timeout)
+        document = self.document()
+        if document.get("processID") == _PLAN:
+            status = document["status"]
+            if status not in ENDED:
+                status = self.wait(limit)
+            self._raise_without_result(status)
+        return Plan(self._connection.get(f"/jobs/{self.id}/plan"))
 
     def picture(self) -> str:
         """Return a drawing of the order of blocks as text, once there is a plan.

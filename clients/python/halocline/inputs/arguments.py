@@ -194,6 +194,7 @@ _EXAMPLES: Mapping[str, str] = {
     "inputs": "{'dataset': 'upload:...'}",
     "variables": "['u', 'v']",
     "dims": "['lat', 'lon']",
+    "labels": "['nightly', 'sst']",
     "target_dims": "['lat', 'lon']",
     "rhs": "'rhs'",
     "steps": "100",
@@ -204,14 +205,14 @@ _TEXTS = (
     *("name", "target", "mode", "order", "expression", "heights", "dtype", "dim", "lower"),
     *("second_lower", "diagonal", "upper", "second_upper", "parent", "row_size", "source", "index"),
     *("left", "right", "out_of_range", "negative", "duplicates", "missing", "operation"),
-    *("location",),
+    *("location", "job_name"),
 )
 #: What makes of an argument what JSON carries, by its name.
 CHECKS: Mapping[str, _Check] = {
     **dict.fromkeys(_TEXTS, text),
     **dict.fromkeys(("fields", "axes", "feedback"), _names_by_name),
-    **dict.fromkeys(("variables", "dims", "target_dims"), names),
-    **dict.fromkeys(("periodic", "pivoting", "residual"), flag),
+    **dict.fromkeys(("variables", "dims", "target_dims", "labels"), names),
+    **dict.fromkeys(("periodic", "pivoting", "residual", "dry_run"), flag),
     **dict.fromkeys(("steps", "size"), _whole),
     **dict.fromkeys(("least", "fill", "radius"), _number),
     "axis": _axis,

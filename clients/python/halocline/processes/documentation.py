@@ -31,6 +31,12 @@ mode : {'auto', 'streamed'}, default: 'auto'
     How blocks pass through memory.
 chunks : mapping of str to int, optional
     Block sizes by dimension; by default they follow from the memory of the workers.
+dry_run : bool, default: False
+    Whether to plan the job only: the Job that is returned has a `plan()` and no result.
+job_name : str, optional
+    Name of the job, which need not be unique.
+labels : sequence of str, optional
+    Words by which jobs are found.
 
 Returns
 -------

@@ -10,6 +10,7 @@ from halocline.inputs.arguments import names
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.submitting import Submitting
+from halocline.transfer.submission import How
 from halocline.transfer.uploads import DatasetLike, reference
 
 __all__ = ["Solves"]
@@ -35,6 +36,9 @@ class Solves(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit tridiagonal systems along a dimension.
 
@@ -67,7 +71,8 @@ class Solves(Submitting):
         others: dict[str, Any] = {"dim": dim, "periodic": periodic, "residual": residual}
         others |= {"pivoting": pivoting}
         others |= {"name": name, "target": target, "mode": mode}
-        return self._submit("tridiagonal", dataset, variables, others, chunks)
+        how = How(dry_run, job_name, labels)
+        return self._submit("tridiagonal", dataset, variables, others, chunks, how=how)
 
     @documented
     def pentadiagonal(
@@ -87,6 +92,9 @@ class Solves(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit pentadiagonal systems along a dimension.
 
@@ -111,7 +119,8 @@ class Solves(Submitting):
         variables |= {"upper": upper, "second_upper": second_upper, "rhs": rhs}
         others: dict[str, Any] = {"dim": dim, "pivoting": pivoting, "residual": residual}
         others |= {"name": name, "target": target, "mode": mode}
-        return self._submit("pentadiagonal", dataset, variables, others, chunks)
+        how = How(dry_run, job_name, labels)
+        return self._submit("pentadiagonal", dataset, variables, others, chunks, how=how)
 
     @documented
     def factor(
@@ -126,6 +135,9 @@ class Solves(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit the factorisation of tridiagonal matrices, for `solve`.
 
@@ -151,7 +163,8 @@ class Solves(Submitting):
         """
         variables = {"lower": lower, "diagonal": diagonal, "upper": upper}
         others: dict[str, Any] = {"dim": dim, "periodic": periodic, "target": target, "mode": mode}
-        return self._submit("factor", dataset, variables, others, chunks)
+        how = How(dry_run, job_name, labels)
+        return self._submit("factor", dataset, variables, others, chunks, how=how)
 
     @documented
     def solve(
@@ -164,6 +177,9 @@ class Solves(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit tridiagonal systems whose matrices were factored.
 
@@ -183,7 +199,8 @@ class Solves(Submitting):
         others: dict[str, Any] = {"rhs": rhs if isinstance(rhs, str) else several}
         others |= {"factors": partial(reference, self._connection, factors, ())}
         others |= {"name": name, "target": target, "mode": mode}
-        return self._submit("solve", dataset, {}, others, chunks, several)
+        how = How(dry_run, job_name, labels)
+        return self._submit("solve", dataset, {}, others, chunks, several, how=how)
 
     @documented
     def tree(
@@ -199,6 +216,9 @@ class Solves(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit symmetric systems on trees in a contiguous ragged array.
 
@@ -219,4 +239,5 @@ class Solves(Submitting):
         variables = {"diagonal": diagonal, "upper": upper, "parent": parent}
         variables |= {"rhs": rhs, "row_size": row_size}
         others = {"name": name, "target": target, "mode": mode}
-        return self._submit("tree", dataset, variables, others, chunks)
+        how = How(dry_run, job_name, labels)
+        return self._submit("tree", dataset, variables, others, chunks, how=how)

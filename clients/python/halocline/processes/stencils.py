@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from halocline.inputs.program import program_source, with_place
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.submitting import Submitting
+from halocline.transfer.submission import How
 from halocline.transfer.uploads import DatasetLike, reference
 from halocline_engine.language.python.sources import ProgramLike, parameters
 
@@ -46,6 +47,9 @@ class Stencils(Submitting):
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
         order: str | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit a stencil program.
 
@@ -103,8 +107,9 @@ class Stencils(Submitting):
         renamed = by_name("fields", fields)
         wanted = [renamed.get(p, p) for p in parameters(source, name)]
         inputs["dataset"] = partial(reference, self._connection, dataset, wanted)
+        how = How(dry_run, job_name, labels)
         try:
-            document = self.execute("stencil", inputs)
+            document = self.execute("stencil", inputs, how=how)
         except ProgramError as error:
             raise with_place(error, source) from None
         return Job(self._connection, str(document["jobID"]), source)
@@ -125,6 +130,9 @@ class Stencils(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit operators on staggered columns.
 
@@ -161,4 +169,5 @@ class Stencils(Submitting):
         others: dict[str, Any] = {"fields": fields, "scalars": scalars, "axis": axis}
         others |= {"heights": heights, "boundary": boundary, "dtype": dtype}
         others |= {"expression": expression, "name": name, "target": target, "mode": mode}
-        return self._submit("column", dataset, {}, others, chunks)
+        how = How(dry_run, job_name, labels)
+        return self._submit("column", dataset, {}, others, chunks, how=how)

@@ -9,6 +9,7 @@ from typing import Any
 from halocline.connection import Connection
 from halocline.inputs.arguments import plain, text
 from halocline.job import Job
+from halocline.transfer.submission import PLAINLY, How
 from halocline.transfer.uploads import DatasetLike, reference
 
 __all__ = ["Submitting"]
@@ -19,7 +20,9 @@ class Submitting:
 
     _connection: Connection
 
-    def execute(self, process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def execute(
+        self, process: str, inputs: Mapping[str, Any], *, how: How = PLAINLY
+    ) -> dict[str, Any]:
         """Start a process with inputs as JSON, and return its first status document."""
         raise NotImplementedError
 
@@ -31,11 +34,13 @@ class Submitting:
         others: Mapping[str, Any],
         chunks: Mapping[str, int] | None,
         needed: Iterable[str] = (),
+        *,
+        how: How = PLAINLY,
     ) -> Job:
         """Submit a process whose inputs name variables; `needed` are others to upload."""
         inputs = plain({**variables, **others, "chunks": chunks})
         needs = [*(text(name, value) for name, value in variables.items()), *needed]
         refer = partial(reference, self._connection, dataset, needs, complete=True)
         inputs["dataset"] = refer
-        document = self.execute(process, inputs)
+        document = self.execute(process, inputs, how=how)
         return Job(self._connection, str(document["jobID"]))

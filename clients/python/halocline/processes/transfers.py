@@ -10,6 +10,7 @@ from halocline.inputs.arguments import names
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.submitting import Submitting
+from halocline.transfer.submission import How
 from halocline.transfer.uploads import DatasetLike, reference
 
 __all__ = ["Transfers"]
@@ -33,6 +34,9 @@ class Transfers(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit a gather of elements along a dimension by an array of indices.
 
@@ -59,7 +63,10 @@ class Transfers(Submitting):
         others: dict[str, Any] = {"dim": dim, "name": name, "fill": fill}
         others |= {"out_of_range": out_of_range, "negative": negative}
         others |= {"target": target, "mode": mode}
-        return self._submit("gather", dataset, {"source": source, "index": index}, others, chunks)
+        how = How(dry_run, job_name, labels)
+        return self._submit(
+            "gather", dataset, {"source": source, "index": index}, others, chunks, how=how
+        )
 
     @documented
     def scatter(
@@ -78,6 +85,9 @@ class Transfers(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit a scatter of elements into a new dimension by an array of indices.
 
@@ -101,7 +111,10 @@ class Transfers(Submitting):
         others: dict[str, Any] = {"dim": dim, "size": size, "name": name, "fill": fill}
         others |= {"duplicates": duplicates, "out_of_range": out_of_range, "negative": negative}
         others |= {"target": target, "mode": mode}
-        return self._submit("scatter", dataset, {"source": source, "index": index}, others, chunks)
+        how = How(dry_run, job_name, labels)
+        return self._submit(
+            "scatter", dataset, {"source": source, "index": index}, others, chunks, how=how
+        )
 
     @documented
     def regrid(
@@ -117,6 +130,9 @@ class Transfers(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit a regridding by precomputed weights.
 
@@ -150,7 +166,8 @@ class Transfers(Submitting):
         others |= {"variables": variables, "dims": dims, "target_dims": target_dims}
         others |= {"mode": mode, "weights": partial(reference, self._connection, weights, ())}
         needed = () if variables is None else names("variables", variables)
-        return self._submit("regrid", dataset, {}, others, chunks, needed)
+        how = How(dry_run, job_name, labels)
+        return self._submit("regrid", dataset, {}, others, chunks, needed, how=how)
 
     @documented
     def neighbours(
@@ -166,6 +183,9 @@ class Transfers(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit an operator on an unstructured mesh of the sphere.
 
@@ -199,7 +219,8 @@ class Transfers(Submitting):
         others |= {"radius": radius, "target": target, "mode": mode}
         others["mesh"] = partial(reference, self._connection, mesh, ())
         needed = () if variables is None else names("variables", variables)
-        return self._submit("neighbours", dataset, {}, others, chunks, needed)
+        how = How(dry_run, job_name, labels)
+        return self._submit("neighbours", dataset, {}, others, chunks, needed, how=how)
 
     @documented
     def matmul(
@@ -213,6 +234,9 @@ class Transfers(Submitting):
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
+        dry_run: bool = False,
+        job_name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Job:
         """Submit a matrix product, summed over a dimension.
 
@@ -236,4 +260,7 @@ class Transfers(Submitting):
 
         """
         others = {"dim": dim, "name": name, "target": target, "mode": mode}
-        return self._submit("matmul", dataset, {"left": left, "right": right}, others, chunks)
+        how = How(dry_run, job_name, labels)
+        return self._submit(
+            "matmul", dataset, {"left": left, "right": right}, others, chunks, how=how
+        )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote
 
 from halocline.connection import Connection
 from halocline.errors import DatasetError
+from halocline.inputs.arguments import flag, names, text
 
-__all__ = ["Reference", "execute"]
+__all__ = ["PLAINLY", "How", "Reference", "execute"]
 
 #: Sends a dataset where that is needed, and returns how the service knows it.
 Reference: TypeAlias = Callable[[], str]
@@ -17,21 +19,56 @@ Reference: TypeAlias = Callable[[], str]
 _TRIES = 5
 
 
-def execute(connection: Connection, process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class How:
+    """How a job is submitted: whether it is planned only, its name and its labels.
+
+    Raises ArgumentError where one is of another kind.
+    """
+
+    dry_run: bool = False
+    job_name: str | None = None
+    labels: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        flag("dry_run", self.dry_run)
+        if self.job_name is not None:
+            text("job_name", self.job_name)
+        names("labels", self.labels)
+
+    def body(self, process: str, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the process that is asked for, and the document that asks for it."""
+        called: dict[str, Any] = {} if self.job_name is None else {"name": self.job_name}
+        if labels := list(self.labels):
+            called["labels"] = labels
+        if not self.dry_run:
+            return process, {"inputs": inputs, **called}
+        return "plan", {"inputs": {"process": process, "inputs": inputs}, **called}
+
+
+#: With no name, and to be run.
+PLAINLY = How()
+
+
+def execute(
+    connection: Connection, process: str, inputs: Mapping[str, Any], how: How = PLAINLY
+) -> dict[str, Any]:
     """Start a process and return its first status document; inputs may be a `Reference`.
 
     What was sent for a job goes with the last job that reads it, which may be removed just before
     the new one comes; then it is sent again.
     """
-    path, headers = f"/processes/{quote(process, safe='')}/execution", {"Prefer": "respond-async"}
+    headers = {"Prefer": "respond-async"}
     for left in reversed(range(_TRIES)):
         sent = {
             name: cast("Reference", value)() if callable(value) else value
             for name, value in inputs.items()
         }
         own = {sent[name] for name, value in inputs.items() if callable(value)}
+        asked, body = how.body(process, sent)
+        path = f"/processes/{quote(asked, safe='')}/execution"
         try:
-            return connection.post(path, {"inputs": sent}, headers, needs=("jobID", "status"))
+            return connection.post(path, body, headers, needs=("jobID", "status"))
         except DatasetError as error:
             if left == 0 or error.problem.get("missing") not in own:
                 raise

@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 from urllib.parse import quote
 
 import numpy as np
 
 from halocline.connection import Connection
-from halocline.errors import ArgumentError, ConflictError, DatasetError, FieldError, HaloclineError
+from halocline.errors import ArgumentError, DatasetError, FieldError
 from halocline.inputs.arguments import limited, text
-from halocline.job import Job
+from halocline.transfer.sending import send_store
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["DatasetLike", "Uploads", "needed", "reference", "sendable", "upload"]
+__all__ = ["DatasetLike", "HasResult", "Uploads", "needed", "reference", "sendable", "upload"]
 
-DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | Job | str | Path"
+
+@runtime_checkable
+class HasResult(Protocol):
+    """A job whose result can be a dataset."""
+
+    @property
+    def id(self) -> str:
+        """Id of the job."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """Address of the service."""
+        ...
+
+    def result_url(self) -> str:
+        """Wait, and return the address of the result."""
+        ...
+
+
+DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | HasResult | str | Path"
 
 _KINDS = "biufcmMUT"
-_WORKERS = 8
-_LOOK_SECONDS = 2.0
-_LOOKS = 100  # each of which waits at the service for 20 s
 
 
 class Uploads:
@@ -95,23 +108,47 @@ def reference(
     """
     import xarray as xr
 
-    if isinstance(dataset, Job):
-        return f"job:{dataset.id}"
     if isinstance(dataset, xr.DataArray):
         return upload(connection, _named(dataset), ())
     if isinstance(dataset, xr.Dataset):
         return upload(connection, dataset, variables, complete=complete)
+    if isinstance(dataset, HasResult):
+        return _result_of(connection, dataset)
     if not isinstance(cast("object", dataset), str | Path):
         raise ArgumentError(
             "A dataset must be an xarray Dataset or DataArray, a Job, a reference or a path, got "
             f"'{type(cast('object', dataset)).__name__}'.",
             hint="Write for example xr.Dataset({'t': (('y', 'x'), array)}).",
         )
-    text = str(dataset)
-    if (isinstance(dataset, str) and _has_scheme(text)) or not Path(text).expanduser().exists():
-        return text
-    with _opened(Path(text).expanduser()) as opened:
+    named = str(dataset)
+    if isinstance(dataset, str) and _has_scheme(named):
+        return _named_by(connection, named)
+    if not Path(named).expanduser().exists():
+        return named
+    with _opened(Path(named).expanduser()) as opened:
         return upload(connection, opened, variables, complete=complete)
+
+
+def _result_of(connection: Connection, job: HasResult) -> str:
+    """Return the reference of a job's result, which must be at this service."""
+    here = connection.settings.url
+    if job.url != here:
+        raise DatasetError(
+            f"Job '{job.id}' is at '{job.url}', but the new one is for '{here}'.",
+            hint="Pass 'job.result()', which is uploaded.",
+        )
+    return f"job:{job.id}"
+
+
+def _named_by(connection: Connection, given: str) -> str:
+    """Return a reference as it stands; of addresses, the service knows its own ones only."""
+    own = connection.settings.url
+    if given.startswith(("http://", "https://")) and not given.startswith(f"{own}/"):
+        raise DatasetError(
+            f"The address '{given}' is not of the service at '{own}', which reads no others.",
+            hint="Open it with 'xarray.open_zarr' or 'xarray.open_dataset', and pass the dataset.",
+        )
+    return given
 
 
 def sendable(argument: str, given: Any) -> xr.Dataset:
@@ -139,79 +176,14 @@ def upload(
     """Send a dataset to the service as Zarr, unless it is there, and return `upload:<id>`.
 
     The dataset is first written to a temporary folder, chunk by chunk, so that one larger than
-    memory can be sent; the objects then go in parallel, each repeated where that can help. With
-    `keep` it stays until it is removed; else it goes with the last job that reads it.
+    memory can be sent. With `keep` it stays until it is removed; else it goes with the last job
+    that reads it.
     """
     chosen = needed(dataset, variables, complete=complete)
     with tempfile.TemporaryDirectory(prefix="halocline-") as folder:
         root = Path(folder) / "data.zarr"
         _write(chosen, root)
-        announced = {"digest": _digest(root), "keep": keep}
-        opened = connection.post("/uploads", announced, needs=("id", "href", "reference"))
-        if opened.get("status") != "complete":
-            try:
-                _send(connection, root, opened)
-            except BaseException:
-                with suppress(HaloclineError):  # the first error is the one to tell
-                    connection.send("DELETE", f"/uploads/{opened['id']}")
-                raise
-    return str(opened["reference"])
-
-
-def _digest(root: Path) -> str:
-    """Return the SHA-256 of what `sha256sum` writes of a store's objects, by their keys' bytes."""
-    paths = {path.relative_to(root).as_posix(): path for path in _files(root)}
-    keys = sorted(paths, key=str.encode)
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        digests = pool.map(_sha256, (paths[key] for key in keys))
-        lines = (f"{digest}  {key}\n" for digest, key in zip(digests, keys, strict=True))
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _files(root: Path) -> list[Path]:
-    return [path for path in root.rglob("*") if path.is_file()]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _send(connection: Connection, root: Path, opened: Mapping[str, Any]) -> None:
-    """Send all files of a store, and freeze the upload."""
-    puts = _Puts(connection, root, str(opened["href"]))
-    pool = ThreadPoolExecutor(_WORKERS)
-    try:
-        list(pool.map(puts.send, _files(root)))
-    finally:
-        pool.shutdown(cancel_futures=True)  # after an error the rest need not be sent
-    _complete(connection, f"/uploads/{opened['id']}/complete")
-
-
-def _complete(connection: Connection, path: str) -> None:
-    """Freeze an upload; a large one is read for longer than a request lasts."""
-    for left in reversed(range(_LOOKS)):
-        try:
-            connection.post(path, {})
-        except ConflictError as error:
-            if not error.problem.get("busy") or left == 0:
-                raise
-            connection.sleep(_LOOK_SECONDS)
-        else:
-            return
-
-
-@dataclass(frozen=True)
-class _Puts:
-    """Sends files below a folder to keys below an address."""
-
-    connection: Connection
-    root: Path
-    href: str
-
-    def send(self, path: Path) -> None:
-        key = quote(path.relative_to(self.root).as_posix())
-        self.connection.send("PUT", f"{self.href}/{key}", content=path.read_bytes())
+        return send_store(connection, root, keep=keep)
 
 
 def _write(dataset: xr.Dataset, root: Path) -> None:

@@ -1,0 +1,106 @@
+"""Plan of a job: how it is cut up, and what it reads, makes and needs."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any, cast
+
+__all__ = ["Plan", "size"]
+
+
+class Plan(dict[str, Any]):
+    """The plan of a job, as JSON, with its main numbers as attributes.
+
+    Examples
+    --------
+    >>> plan = Plan(target="cpu", blocks=4, passes=2, steps=10, projected_bytes=3_000_000)
+    >>> plan.blocks, plan.memory
+    (4, 3000000)
+    >>> print(plan)
+    target   cpu
+    blocks   4
+    passes   2 (10 steps)
+    memory   3 MB
+
+    """
+
+    @property
+    def target(self) -> str:
+        """What computes: 'cuda', 'cpu' or 'reference'."""
+        return str(self.get("target", ""))
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of a pass."""
+        return int(self.get("blocks", 1))
+
+    @property
+    def block(self) -> dict[str, int]:
+        """Size of a block by dimension, where the job is a stencil."""
+        return dict(self.get("block") or {})
+
+    @property
+    def halo(self) -> dict[str, tuple[int, int]]:
+        """How far one step reads below and above a point, by dimension."""
+        found = cast("Mapping[str, tuple[int, int]]", self.get("halo") or {})
+        return {dim: (below, above) for dim, (below, above) in found.items()}
+
+    @property
+    def passes(self) -> int:
+        """Number of passes over the dataset."""
+        return int(self.get("passes", 1))
+
+    @property
+    def memory(self) -> int:
+        """Bytes that all workers together need at once."""
+        return int(self.get("projected_bytes", 0))
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of the variables that are read."""
+        return int(self.get("input_bytes", 0))
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of the result, before compression."""
+        return int(self.get("result_bytes", 0))
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        return "\n".join(f"{name:<8} {value}" for name, value in rows.items())
+
+    def _repr_html_(self) -> str:
+        rows = ((html.escape(name), html.escape(value)) for name, value in self._rows().items())
+        cells = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows)
+        return f'<table class="halocline-plan">{cells}</table>'
+
+    def _rows(self) -> dict[str, str]:
+        """Return what a person is told; what is not known is left out."""
+        steps = int(self.get("steps", 1))
+        sizes = " x ".join(f"{dim}={length}" for dim, length in self.block.items())
+        found = {
+            "target": self.target,
+            "workers": str(self.get("workers", "")),
+            "blocks": f"{self.blocks} of {sizes}" if sizes else str(self.blocks),
+            "halo": ", ".join(f"{dim} {low}+{high}" for dim, (low, high) in self.halo.items()),
+            "passes": f"{self.passes} ({steps} steps)" if steps > 1 else str(self.passes),
+            "order": str(self.get("order", "")),
+            "memory": size(self.memory),
+            "input": size(self.input_bytes) if self.input_bytes else "",
+            "result": size(self.result_bytes) if self.result_bytes else "",
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def size(count: float) -> str:
+    """Return bytes for a person.
+
+    >>> size(3_500_000)
+    '3.5 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

@@ -1,0 +1,184 @@
+"""Processes computed in this Python process, with the arguments and results of the service."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from halocline.errors import ArgumentError, HaloclineError, ProgramError, from_problem
+from halocline.inputs.arguments import plain, text
+from halocline.inputs.changes import DATASETS
+from halocline.inputs.program import program_source, with_place
+from halocline_engine.language.python.sources import Source
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["run_local"]
+
+_FUNCTIONS = {
+    "stencil": "run",
+    **{
+        name: name
+        for name in (
+            *("column", "tridiagonal", "pentadiagonal", "factor", "solve", "tree", "gather"),
+            *("scatter", "regrid", "neighbours", "matmul"),
+        )
+    },
+}
+_ENGINE = (
+    *("cf_xarray", "dask", "distributed", "h5netcdf", "netCDF4", "numba", "platformdirs"),
+    *("psutil", "threadpoolctl"),
+)
+_NOT_INPUTS = ("cluster", "on_event", "cancelled", "options", "limits", "workspace", "attempt")
+
+
+def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
+    """Compute a process on this machine, without a service.
+
+    It needs `pip install 'halocline[engine]'`. The values are those that a service computes on the
+    same target, and so are the attributes, but for the job.
+
+    Parameters
+    ----------
+    process : str
+        Name of the process, such as 'stencil'.
+    **inputs : object
+        Its inputs, as the client's method of the same name takes them, or as `Job.inputs` gives
+        them. A dataset is an xarray object or a path. `output` names a Zarr store for a result that
+        is larger than memory.
+
+    Returns
+    -------
+    xarray.Dataset
+        The result.
+
+    Raises
+    ------
+    ProgramError, RequestError
+        The program or an argument is wrong.
+    ArgumentError
+        The engine is not installed.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import halocline as hc
+    >>> dataset = xr.Dataset({"a": (("i", "k"), [[1.0, 2.0]]), "b": (("k", "j"), [[3.0], [4.0]])})
+    >>> result = hc.run_local(
+    ...     "matmul", dataset=dataset, left="a", right="b", dim="k", target="reference"
+    ... )
+    >>> result["product"].values.tolist()
+    [[11.0]]
+
+    """
+    if text("process", process) not in _FUNCTIONS:
+        known = ", ".join(_FUNCTIONS)
+        raise ArgumentError(f"There is no process '{process}'.", hint=f"There are: {known}.")
+    output = inputs.pop("output", None)
+    sent, source = _plain(inputs)
+    datasets = {name: _local(name, inputs[name]) for name in DATASETS & inputs.keys()}
+    engine = _engine()
+    try:
+        return _computed(engine, process, sent, datasets, output)
+    except engine.HaloclineError as error:
+        raise _ours(error, source) from error
+
+
+def _plain(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Source | None]:
+    """Return inputs as JSON, without those that name datasets, and the program's source."""
+    others = {name: value for name, value in inputs.items() if name not in DATASETS}
+    source = program_source(others["program"]) if "program" in others else None
+    if source is not None:
+        others["program"] = source.text
+        if others.get("name") is None and source.name is not None:
+            others["name"] = source.name
+    return plain(others), source
+
+
+def _engine() -> Any:
+    """Return the engine; raises ArgumentError where what it needs is not installed."""
+    for name in _ENGINE:
+        if importlib.util.find_spec(name) is None:
+            raise ArgumentError(
+                f"Computing here needs the engine, but '{name}' is not installed.",
+                hint="Install it: pip install 'halocline[engine]'; or submit the job to a service.",
+            )
+    import halocline_engine
+
+    return halocline_engine
+
+
+def _local(name: str, given: Any) -> Any:
+    """Return a dataset that is here: an xarray object, or a path."""
+    import xarray as xr
+
+    if isinstance(given, xr.DataArray):
+        return given.to_dataset() if given.name is not None else given
+    if isinstance(given, xr.Dataset | Path):
+        return given
+    if isinstance(given, str) and not given.startswith(("upload:", "job:", "http:", "https:")):
+        return given.removeprefix("file://").removeprefix("file:")
+    told = f"'{given}'" if isinstance(given, str) else f"'{type(given).__name__}'"
+    raise ArgumentError(
+        f"Argument '{name}' must be an xarray Dataset or a path on this machine, got {told}.",
+        hint="Pass the dataset itself, or 'job.result()'.",
+    )
+
+
+def _computed(
+    engine: Any,
+    process: str,
+    inputs: Mapping[str, Any],
+    datasets: Mapping[str, Any],
+    output: str | Path | None,
+) -> xr.Dataset:
+    """Call the engine's function, and tell in the attributes what it has made."""
+    from halocline_engine.functions.reports.provenance import provenance
+
+    targets: list[str] = []
+
+    def heard(event: Any) -> None:
+        targets.extend(str(event.target) for _ in range(event.kind == "planned"))
+
+    function = cast("Callable[..., xr.Dataset]", getattr(engine, _FUNCTIONS[process]))
+    _check_names(process, function, [*inputs, *datasets])
+    given = dict(inputs)
+    if "program" in given:  # a line break makes it text, and never a path
+        given["program"] = f"{given['program']}\n"
+    result = function(**given, **datasets, output=output, on_event=heard)
+    named = {
+        name: {"reference": str(value)} if isinstance(value, str | Path) else {}
+        for name, value in datasets.items()
+    }
+    made = provenance(process, inputs, target=targets[-1], datasets=named)
+    return result.assign_attrs(made)
+
+
+def _check_names(process: str, function: Callable[..., Any], given: Collection[str]) -> None:
+    """Raise ArgumentError for an input that the process does not have, or lacks."""
+    known = inspect.signature(function).parameters
+    for name in given:
+        if name not in known or name in _NOT_INPUTS:
+            close = difflib.get_close_matches(name, [*known], n=1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(known)}."
+            raise ArgumentError(f"Process '{process}' has no input '{name}'.", hint=hint)
+    for name, one in known.items():
+        if one.default is one.empty and name not in given:
+            raise ArgumentError(
+                f"Process '{process}' needs the input '{name}', got none.",
+                hint=f"Give it: run_local('{process}', {name}=...).",
+            )
+
+
+def _ours(error: Any, source: Source | None) -> HaloclineError:
+    """Return an error of the engine as the client has it."""
+    names = ("line", "column", "excerpt", "rule", "needed", "available")
+    problem = {name: getattr(error, name) for name in names if hasattr(error, name)}
+    problem |= {"code": error.code, "detail": error.message, "hint": error.hint}
+    found = from_problem(problem)
+    return with_place(found, source) if isinstance(found, ProgramError) and source else found
