@@ -8,7 +8,10 @@ import pytest
 from typer.main import get_group
 from typer.testing import CliRunner
 
-from halocline.command.cli import app, uploads
+from halocline.command.base import app, uploads
+from halocline.command.cli import COMMANDS as MODULES
+
+assert MODULES  # they are imported
 
 GROUPS = {"uploads": sorted(get_group(uploads).commands)}
 COMMANDS = [

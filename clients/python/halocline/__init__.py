@@ -48,7 +48,7 @@ from halocline.job import Job
 from halocline.plan import Plan
 from halocline.processes.local import run_local
 from halocline.processes.many import Outcome
-from halocline.registration import register_when_imported
+from halocline.registration import register_when_imported as _register_when_imported
 
 __all__ = [
     "ArgumentError",
@@ -94,7 +94,7 @@ if typing.TYPE_CHECKING:
     __version__: str
 
 
-register_when_imported()
+_register_when_imported()
 
 
 def __getattr__(name: str) -> str:

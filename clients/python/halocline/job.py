@@ -39,26 +39,19 @@ __all__ = ["Job"]
 _PLAN = "plan"  # the process of dry runs
 
 
-class Job:
-    """A job that the service has accepted, which runs whether or not anybody waits for it.
-
-    A pickled Job holds the address and the id. Where it is loaded, the key is taken from the
-    environment or the settings file.
-    """
+class _KnownJob:
+    """A job by its id, and what the service tells of it now."""
 
     def __init__(self, connection: Connection, identity: str, source: Source | None = None) -> None:
         self._connection = connection
         self._id = identity
         self._source = source
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_attach, (self.url, self.id))
-
     def __repr__(self) -> str:
         return f"<halocline.Job {self.id} at {self.url}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and (other.id, other.url) == (self.id, self.url)
+        return isinstance(other, _KnownJob) and (other.id, other.url) == (self.id, self.url)
 
     def __hash__(self) -> int:
         return hash((self.id, self.url))
@@ -100,6 +93,80 @@ class Job:
         if told["processID"] == _PLAN:
             return str(inputs["process"]), cast("dict[str, Any]", inputs["inputs"])
         return str(told["processID"]), inputs
+
+    @property
+    def status(self) -> Status:
+        """Current state: accepted, running, successful, failed or dismissed."""
+        return cast("Status", self.document()["status"])
+
+    @property
+    def progress(self) -> float:
+        """Fraction that is done, from 0 to 1."""
+        return float(self.document().get("progress") or 0) / 100
+
+    def document(self) -> dict[str, Any]:
+        """Return the job's status document (OGC API Processes `statusInfo`)."""
+        return self._connection.get(f"/jobs/{self.id}", needs=("jobID", "status"))
+
+    def log(self) -> str:
+        """Return the log of the job, one line per event."""
+        return self._connection.text(f"/jobs/{self.id}/log")
+
+    def picture(self) -> str:
+        """Return a drawing of the order of blocks as text, once there is a plan.
+
+        The service draws it as SVG too, at `/jobs/{id}/plan.svg`.
+        """
+        return self._connection.text(f"/jobs/{self.id}/plan.txt")
+
+    def _reason(self) -> HaloclineError:
+        """Return why the job failed, with its place in the caller's own file where known."""
+        problem = self.document().get("exception")
+        if not isinstance(problem, dict):
+            problem = {"detail": self.document().get("message") or "The service does not say why."}
+        error = from_problem(cast("dict[str, object]", problem))
+        if isinstance(error, ProgramError) and self._source:
+            return with_place(error, self._source)
+        return error
+
+    def _raise_without_result(self, status: str) -> None:
+        if status == "failed":
+            error = self._reason()
+            raise JobFailed(self.id, error) from error
+        if status == "dismissed":
+            raise CancelledError(f"Job '{self.id}' was dismissed and has no result.")
+
+    def _how_to_return(self) -> str:
+        return (
+            f"\nJob {self.id} goes on. Come back to it with "
+            f"halocline.Client('{self.url}').job('{self.id}').result(), "
+            f"or end it with: halocline cancel {self.id}"
+        )
+
+    def _repr_html_(self) -> str:
+        document = self.document()
+        done = float(document.get("progress") or 0)
+        rows = {
+            "job": f"<code>{html.escape(self.id)}</code>",
+            "process": html.escape(str(document.get("processID", ""))),
+            "state": html.escape(f"{document['status']} {document.get('message') or ''}".strip()),
+            "progress": f'<progress max="100" value="{done:g}"></progress> {done:g} %',
+            "created": html.escape(_time(document.get("created"))),
+            "service": html.escape(self.url),
+        }
+        cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
+        return f'<table class="halocline-job">{cells}</table>'
+
+
+class Job(_KnownJob):
+    """A job that the service has accepted, which runs whether or not anybody waits for it.
+
+    A pickled Job holds the address and the id. Where it is loaded, the key is taken from the
+    environment or the settings file.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_attach, (self.url, self.id))
 
     def clone(
         self,
@@ -156,20 +223,6 @@ class Job:
         except ProgramError as error:
             raise (with_place(error, source) if source else error) from None
         return Job(self._connection, str(made["jobID"]), source)
-
-    @property
-    def status(self) -> Status:
-        """Current state: accepted, running, successful, failed or dismissed."""
-        return cast("Status", self.document()["status"])
-
-    @property
-    def progress(self) -> float:
-        """Fraction that is done, from 0 to 1."""
-        return float(self.document().get("progress") or 0) / 100
-
-    def document(self) -> dict[str, Any]:
-        """Return the job's status document (OGC API Processes `statusInfo`)."""
-        return self._connection.get(f"/jobs/{self.id}", needs=("jobID", "status"))
 
     def events(self, timeout: float | None = None) -> Iterator[Event]:
         """Yield the events of the job, from the first one until it has ended.
@@ -336,13 +389,6 @@ class Job:
             )
         return str(document["result"]["href"])
 
-    def _raise_without_result(self, status: str) -> None:
-        if status == "failed":
-            error = self._reason()
-            raise JobFailed(self.id, error) from error
-        if status == "dismissed":
-            raise CancelledError(f"Job '{self.id}' was dismissed and has no result.")
-
     def cancel(self) -> Status:
         """Dismiss the job, unless it has ended.
 
@@ -361,10 +407,6 @@ class Job:
         """Dismiss the job if it has not ended, and delete it and its result from the service."""
         self.cancel()
         self._connection.send("DELETE", f"/jobs/{self.id}")
-
-    def log(self) -> str:
-        """Return the log of the job, one line per event."""
-        return self._connection.text(f"/jobs/{self.id}/log")
 
     def plan(self, timeout: float | None = None) -> Plan:
         """Return the plan of the job, once there is one; of a dry run, wait for it.
@@ -404,13 +446,6 @@ class Job:
             self._raise_without_result(status)
         return Plan(self._connection.get(f"/jobs/{self.id}/plan"))
 
-    def picture(self) -> str:
-        """Return a drawing of the order of blocks as text, once there is a plan.
-
-        The service draws it as SVG too, at `/jobs/{id}/plan.svg`.
-        """
-        return self._connection.text(f"/jobs/{self.id}/plan.txt")
-
     def _open(self, url: str) -> xr.Dataset:
         import xarray as xr
 
@@ -419,37 +454,6 @@ class Job:
         return cast("Any", xr).open_zarr(
             url, chunks=None, consolidated=True, zarr_format=3, storage_options=options
         )
-
-    def _reason(self) -> HaloclineError:
-        """Return why the job failed, with its place in the caller's own file where known."""
-        problem = self.document().get("exception")
-        if not isinstance(problem, dict):
-            problem = {"detail": self.document().get("message") or "The service does not say why."}
-        error = from_problem(cast("dict[str, object]", problem))
-        if isinstance(error, ProgramError) and self._source:
-            return with_place(error, self._source)
-        return error
-
-    def _how_to_return(self) -> str:
-        return (
-            f"\nJob {self.id} goes on. Come back to it with "
-            f"halocline.Client('{self.url}').job('{self.id}').result(), "
-            f"or end it with: halocline cancel {self.id}"
-        )
-
-    def _repr_html_(self) -> str:
-        document = self.document()
-        done = float(document.get("progress") or 0)
-        rows = {
-            "job": f"<code>{html.escape(self.id)}</code>",
-            "process": html.escape(str(document.get("processID", ""))),
-            "state": html.escape(f"{document['status']} {document.get('message') or ''}".strip()),
-            "progress": f'<progress max="100" value="{done:g}"></progress> {done:g} %',
-            "created": html.escape(_time(document.get("created"))),
-            "service": html.escape(self.url),
-        }
-        cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
-        return f'<table class="halocline-job">{cells}</table>'
 
 
 def _time(stamp: object) -> str:

@@ -1,13 +1,92 @@
-"""`NAME=VALUE` words of the command line, read into dictionaries."""
+"""Options of stencils, which several commands have, and their `NAME=VALUE` words."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-__all__ = ["boundaries", "join", "numbers", "pairs"]
+__all__ = ["Given", "boundaries", "join", "numbers", "pairs", "with_stencil_options"]
+
+_Words = list[str] | None
+_BOUNDARY = "DIM=KIND or DIM.low=KIND: periodic, edge, reflect, extrapolate, none or a number."
+_OPTIONS: dict[str, Any] = {
+    "name": Annotated[str | None, typer.Option(help="The stencil, if the file has several.")],
+    "field": Annotated[_Words, typer.Option("--field", help="PARAMETER=VARIABLE")],
+    "scalar": Annotated[_Words, typer.Option("--scalar", help="PARAMETER=NUMBER")],
+    "external": Annotated[_Words, typer.Option("--external", help="NAME=NUMBER")],
+    "dtype": Annotated[_Words, typer.Option("--dtype", help="NAME=TYPE")],
+    "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z")],
+    "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
+    "steps": Annotated[int | None, typer.Option(min=1, help="How many times the program runs.")],
+    "feedback": Annotated[
+        _Words, typer.Option("--feedback", help="OUTPUT=INPUT from one step to the next.")
+    ],
+    "target": Annotated[str | None, typer.Option(help="auto, cuda, cpu or reference")],
+    "mode": Annotated[str | None, typer.Option(help="auto or streamed")],
+    "chunk": Annotated[_Words, typer.Option("--chunk", help="DIM=SIZE of a block.")],
+    "order": Annotated[str | None, typer.Option(help="auto, row, column, zigzag or tiles")],
+    "job_name": Annotated[str | None, typer.Option("--job-name", help="What the job is called.")],
+    "label": Annotated[_Words, typer.Option("--label", help="A word by which it is found.")],
+}
+
+
+@dataclass(frozen=True)
+class Given:
+    """What stands on the command line: inputs of a stencil, and how the job is called."""
+
+    inputs: dict[str, Any] = field(default_factory=dict[str, Any])
+    job_name: str | None = None
+    labels: Sequence[str] = ()
+
+
+def with_stencil_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of stencils, which it takes as one argument, `given`."""
+    known = inspect.signature(command).parameters.values()
+    hints = get_type_hints(command, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = [one.replace(annotation=hints[one.name]) for one in known if one.name != "given"]
+    options = [
+        inspect.Parameter(name, keyword, default=None, annotation=kind)
+        for name, kind in _OPTIONS.items()
+    ]
+    first = [one for one in own if one.kind is not keyword]
+    last = [one for one in own if one.kind is keyword]
+
+    @functools.wraps(command)
+    def called(**words: Any) -> None:
+        stencil = {name: words.pop(name) for name in _OPTIONS}
+        command(**words, given=_given(stencil))
+
+    made: Any = called
+    made.__signature__ = inspect.Signature([*first, *options, *last])
+    made.__annotations__ = {one.name: one.annotation for one in (*first, *options, *last)}
+    del made.__wrapped__  # whose signature would be taken
+    return called
+
+
+def _given(words: dict[str, Any]) -> Given:
+    inputs = {
+        "name": words["name"],
+        "fields": pairs("--field", words["field"]),
+        "scalars": numbers("--scalar", words["scalar"]),
+        "externals": numbers("--external", words["external"]),
+        "dtypes": pairs("--dtype", words["dtype"]),
+        "axes": pairs("--axes", join(words["axes"])),
+        "boundary": boundaries("--boundary", join(words["boundary"])),
+        "steps": words["steps"],
+        "feedback": pairs("--feedback", words["feedback"]),
+        "target": words["target"],
+        "mode": words["mode"],
+        "chunks": numbers("--chunk", join(words["chunk"])),
+        "order": words["order"],
+    }
+    told = {name: value for name, value in inputs.items() if value not in (None, {})}
+    return Given(told, words["job_name"], tuple(words["label"] or ()))
 
 
 def join(words: Sequence[str] | None) -> list[str]:

@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from halocline.errors import HaloclineError, JobFailed, ProgramError
+from halocline.events import Event
 
-__all__ = ["render_error", "render_job", "render_jobs", "render_uploads"]
+__all__ = ["render_error", "render_event", "render_job", "render_jobs", "render_uploads"]
 
 _STYLES = {
     "successful": "green",
@@ -30,11 +31,14 @@ def render_jobs(documents: Sequence[dict[str, Any]]) -> str:
     if not documents:
         return "There are no jobs.\n"
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("id", "process", "status", "done", "created", "message"):
-        table.add_column(title, no_wrap=title != "message")
+    named = any(document.get("name") for document in documents)
+    for title in ("id", *(("name",) if named else ()), "process", "status", "done", "created"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("message")
     for document in documents:
         table.add_row(
             str(document["jobID"]),
+            *((Text(str(document.get("name") or "")),) if named else ()),
             str(document.get("processID", "")),
             _status(document),
             f"{float(document.get('progress') or 0):.0f} %",
@@ -70,6 +74,9 @@ def render_job(document: dict[str, Any]) -> str:
     table.add_column(overflow="fold")
     table.add_row("id", str(document["jobID"]))
     table.add_row("process", str(document.get("processID", "")))
+    for key, told in (("name", document.get("name")), ("labels", document.get("labels"))):
+        if told:
+            table.add_row(key, Text(told if isinstance(told, str) else ", ".join(told)))
     table.add_row("status", _status(document))
     table.add_row("done", f"{float(document.get('progress') or 0):.0f} %")
     for key in ("created", "started", "finished"):
@@ -81,6 +88,18 @@ def render_job(document: dict[str, Any]) -> str:
         if str(link.get("rel", "")).endswith("results"):
             table.add_row("results", Text(str(link["href"])))
     return _drawn(table)
+
+
+def render_event(event: Event) -> str:
+    """Return an event as one line of text."""
+    message = event.data.get("message")
+    share = "" if event.progress is None else f"{100 * event.progress:3.0f} %"
+    told = [
+        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in event.data.items()
+        if name not in ("kind", "message", "progress") and value not in (None, "", {})
+    ]
+    return " ".join(part for part in (share, event.kind, *told, message and str(message)) if part)
 
 
 def render_error(error: HaloclineError, as_json: bool = False) -> str:

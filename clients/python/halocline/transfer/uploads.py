@@ -20,7 +20,16 @@ from halocline.transfer.sending import send_store
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["DatasetLike", "HasResult", "Uploads", "needed", "reference", "sendable", "upload"]
+__all__ = [
+    "DatasetLike",
+    "HasResult",
+    "Uploads",
+    "needed",
+    "opened",
+    "reference",
+    "sendable",
+    "upload",
+]
 
 
 @runtime_checkable
@@ -125,8 +134,8 @@ def reference(
         return _named_by(connection, named)
     if not Path(named).expanduser().exists():
         return named
-    with _opened(Path(named).expanduser()) as opened:
-        return upload(connection, opened, variables, complete=complete)
+    with opened(Path(named).expanduser()) as found:
+        return upload(connection, found, variables, complete=complete)
 
 
 def _result_of(connection: Connection, job: HasResult) -> str:
@@ -260,7 +269,7 @@ def _has_scheme(text: str) -> bool:
     return bool(colon) and len(scheme) > 1 and scheme.isalnum()
 
 
-def _opened(path: Path) -> xr.Dataset:
+def opened(path: Path) -> xr.Dataset:
     """Open a file or a Zarr store that is here, without reading its arrays."""
     import xarray as xr
 

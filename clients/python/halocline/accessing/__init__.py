@@ -1,0 +1,1 @@
+"""The accessor of xarray, in parts."""

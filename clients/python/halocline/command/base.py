@@ -1,0 +1,110 @@
+"""What all commands share: the application, its words, and jobs by a part of their ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halocline.client import Client
+from halocline.command.render import render_job
+from halocline.config import DEFAULT_URL
+from halocline.errors import OutputError
+from halocline.job import Job
+
+__all__ = [
+    "Identity",
+    "Json",
+    "Limit",
+    "Quiet",
+    "Url",
+    "app",
+    "finish",
+    "found",
+    "one_of",
+    "print_job",
+    "refuse_existing",
+    "resumable",
+    "uploads",
+]
+
+app = typer.Typer(
+    help="Send jobs to a Halocline service and fetch what it computes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # Typer's panels show a flag as '--flag <bool>'
+    pretty_exceptions_enable=False,
+)
+
+uploads = typer.Typer(
+    help="List and delete the datasets that were sent.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(uploads, name="uploads")
+
+_SHORTEST, _WHOLE = 4, 36  # letters of an id
+
+Url = Annotated[str | None, typer.Option(help="Address of the service.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")]
+Identity = Annotated[
+    str, typer.Argument(metavar="ID", help="The job's id, or how it begins or ends.")
+]
+Limit = Annotated[int, typer.Option(min=1, help="How many, the newest first.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+
+
+def refuse_existing(output: Path | None) -> None:
+    """Raise before anything is sent if the result could not be written in the end."""
+    if output and output.exists():
+        raise OutputError(
+            f"There is already something at '{output}'.", hint="Name a folder that does not exist."
+        )
+
+
+def finish(job: Job, output: Path | None, *, show: bool) -> None:
+    """Wait for a job; copy its result, or only raise where there is none."""
+    with resumable(job, output):
+        if output:
+            job.download(output, progress=show)
+        else:
+            job.result_url(progress=show)
+
+
+@contextmanager
+def resumable(job: Job, output: Path | None = None) -> Generator[None]:
+    """Say after an interrupt which command goes on where this one has ended."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = f"download {job.id} {output}" if output else f"wait {job.id}"
+        where = "" if job.url == DEFAULT_URL else f" --url {job.url}"
+        typer.echo(f"\nThe job goes on; so does this command: halocline {again}{where}", err=True)
+        raise
+
+
+def found(client: Client, identity: str) -> Job:
+    """Return the job whose id begins or ends with a text; a whole id is asked for as it is.
+
+    Ids begin with the time, so it is their ends that tell jobs of one minute apart.
+    """
+    is_part = len(identity) < _WHOLE
+    return client.job(one_of(identity, [job.id for job in client.jobs()] if is_part else []))
+
+
+def one_of(part: str, known: Sequence[str]) -> str:
+    """Return the only known id that begins or ends with a text, or the text itself."""
+    size = len(part)
+    fitting = [each for each in known if part in (each[:size], each[-size:])]
+    return fitting[0] if _SHORTEST <= size < _WHOLE and len(fitting) == 1 else part
+
+
+def print_job(job: Job, as_json: bool, *, short: bool = False) -> None:
+    """Print a job's state, or its id only."""
+    if short and not as_json:
+        typer.echo(job.id)
+    else:
+        document = job.document()
+        text = json.dumps(document, indent=2) if as_json else render_job(document)
+        typer.echo(text, nl=as_json)

@@ -1,0 +1,129 @@
+"""Job files: a process, its inputs and how the job is called, in TOML, YAML or JSON."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from halocline.errors import ArgumentError
+from halocline.inputs.changes import DATASETS
+
+__all__ = ["JobFile", "is_job_file", "read_job_file"]
+
+_KINDS = (".toml", ".yaml", ".yml", ".json")
+_MEMBERS = ("process", "inputs", "name", "labels", "output", "$schema")
+_EXAMPLE = (
+    "Write for example: process = 'stencil', and [inputs] with program = 'smooth.py' and "
+    "dataset = 'sea.nc'."
+)
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A job as a file describes it. Paths are those that the file has, from its own folder."""
+
+    process: str
+    inputs: dict[str, Any]
+    name: str | None
+    labels: tuple[str, ...]
+    output: Path | None
+
+
+def is_job_file(path: str, process: str | None) -> bool:
+    """Say whether a file is a job file, by its name; with --process it has inputs only."""
+    return process is None and Path(path).suffix.lower() in _KINDS
+
+
+def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
+    """Read a job file; `dataset` stands for what the file has.
+
+    Raises ArgumentError where it cannot be read, or is none.
+    """
+    document = _document(path)
+    for name in document:
+        if name not in _MEMBERS:
+            raise ArgumentError(
+                f"The job file '{path}' has the member '{name}', which no job has.",
+                hint=f"There are: {', '.join(_MEMBERS)}. Inputs belong below 'inputs'.",
+            )
+    inputs = _of(path, document, "inputs", dict, {})
+    labels = _of(path, document, "labels", list, [])
+    folder = path.parent
+    made = {name: _from(folder, name, value) for name, value in inputs.items()}
+    output = _of(path, document, "output", str, None)
+    return JobFile(
+        process=_of(path, document, "process", str, "stencil"),
+        inputs=made if dataset is None else {**made, "dataset": dataset},
+        name=_of(path, document, "name", str, None),
+        labels=tuple(str(label) for label in labels),
+        output=None if output is None else folder / output,
+    )
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ArgumentError(f"The job file '{path}' cannot be read: {reason}.") from error
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"The job file '{path}' is not text in UTF-8.") from error
+    kind = path.suffix.lower()
+    found = _yaml(path, text) if kind in (".yaml", ".yml") else _plain(path, text, kind)
+    if not isinstance(found, dict):
+        raise ArgumentError(
+            f"The job file '{path}' must have members, got '{type(found).__name__}'.",
+            hint=_EXAMPLE,
+        )
+    return cast("dict[str, Any]", found)
+
+
+def _plain(path: Path, text: str, kind: str) -> object:
+    language = "TOML" if kind == ".toml" else "JSON"
+    try:
+        return tomllib.loads(text) if kind == ".toml" else json.loads(text)
+    except ValueError as error:
+        raise ArgumentError(
+            f"The job file '{path}' is not {language}: {error}.", hint=_EXAMPLE
+        ) from error
+
+
+def _yaml(path: Path, text: str) -> object:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ArgumentError(
+            f"Reading '{path}' needs PyYAML, which is not installed.",
+            hint="Install it: pip install pyyaml; or write the file in TOML.",
+        ) from error
+    loader = cast("Any", yaml)
+    try:
+        return cast("object", loader.safe_load(text))
+    except loader.YAMLError as error:
+        told = " ".join(str(error).split())
+        raise ArgumentError(f"The job file '{path}' is not YAML: {told}.", hint=_EXAMPLE) from error
+
+
+def _of(path: Path, document: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+    found = document.get(name, default)
+    if found is not default and not isinstance(found, kind):
+        words = {dict: "an object with names", list: "a list", str: "text"}
+        raise ArgumentError(
+            f"Member '{name}' of the job file '{path}' must be {words[kind]}, got "
+            f"'{type(found).__name__}'.",
+            hint=_EXAMPLE,
+        )
+    return found
+
+
+def _from(folder: Path, name: str, value: Any) -> Any:
+    """Return an input, with a path from the folder of the file where there is such a file."""
+    if name == "program" and isinstance(value, str) and value.endswith(".py"):
+        return str(folder / value)
+    if name in DATASETS and isinstance(value, str) and (folder / value).exists():
+        return str(folder / value)
+    return value

@@ -1,0 +1,194 @@
+"""Commands that look at jobs and uploads, wait for them, fetch and delete them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halocline.client import Client
+from halocline.command.base import (
+    Identity,
+    Json,
+    Limit,
+    Quiet,
+    Url,
+    app,
+    finish,
+    found,
+    one_of,
+    print_job,
+    refuse_existing,
+    resumable,
+    uploads,
+)
+from halocline.command.render import render_event, render_jobs, render_uploads
+
+__all__ = ()
+
+
+@app.command("ls")
+def list_jobs(
+    limit: Limit = 20,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", help="Only jobs in this state.")
+    ] = None,
+    process: Annotated[
+        list[str] | None, typer.Option("--process", help="Only jobs of this process.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Only jobs whose name contains this.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="Only jobs with this label.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only jobs since then: 2026-01-31, '2 days'.")
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """List the newest jobs."""
+    filters = {"status": status, "process": process, "name": name, "labels": label, "since": since}
+    with Client(url) as client:
+        documents = client.documents(limit, **filters)
+    typer.echo(json.dumps(documents, indent=2) if as_json else render_jobs(documents), nl=as_json)
+
+
+@app.command()
+def show(
+    identity: Identity,
+    schedule: Annotated[
+        bool, typer.Option("--schedule", help="Draw in which order blocks are computed.")
+    ] = False,
+    inputs: Annotated[
+        bool, typer.Option("--inputs", help="Print the inputs, as a job file in JSON.")
+    ] = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Show a job's state, its inputs, or the order of its work."""
+    with Client(url) as client:
+        job = found(client, identity)
+        if inputs:
+            typer.echo(json.dumps({"process": job.process, "inputs": job.inputs}, indent=2))
+        elif not schedule:
+            print_job(job, as_json)
+        elif as_json:
+            typer.echo(json.dumps(job.plan()))
+        else:
+            typer.echo(job.picture(), nl=False)
+
+
+@app.command()
+def cancel(identity: Identity, url: Url = None, as_json: Json = False) -> None:
+    """Dismiss a job that waits or runs; one that has ended is left as it is."""
+    with Client(url) as client:
+        job = found(client, identity)
+        status = job.cancel()
+        typer.echo(json.dumps({"jobID": job.id, "status": status}) if as_json else status)
+
+
+@app.command("rm")
+def remove(identity: Identity, url: Url = None, as_json: Json = False) -> None:
+    """Remove a job with its result, dismissing it first if it has not ended."""
+    with Client(url) as client:
+        job = found(client, identity)
+        job.remove()
+        typer.echo(json.dumps({"jobID": job.id, "removed": True}) if as_json else job.id)
+
+
+@app.command()
+def logs(
+    identity: Identity,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until it has ended.")] = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Print what a job has told so far."""
+    with Client(url) as client:
+        job = found(client, identity)
+        if follow or as_json:
+            with resumable(job):
+                for event in job.events():
+                    whole = {"id": event.id, "kind": event.kind, **event.data}
+                    typer.echo(json.dumps(whole) if as_json else render_event(event))
+        else:
+            typer.echo(job.log(), nl=False)
+
+
+@uploads.command("ls")
+def list_uploads(
+    limit: Limit = 100,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """List the newest uploads."""
+    with Client(url) as client:
+        documents = client.uploads.list(limit)
+    text = json.dumps(documents, indent=2) if as_json else render_uploads(documents)
+    typer.echo(text, nl=as_json)
+
+
+@uploads.command("rm")
+def remove_uploads(
+    identities: Annotated[
+        list[str],
+        typer.Argument(metavar="ID...", help="The uploads' ids, or how they begin or end."),
+    ],
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Delete uploads; one that a job reads that has not ended is kept."""
+    with Client(url) as client:
+        known = [str(document["id"]) for document in client.uploads.list()]
+        for given in identities:
+            identity = one_of(given.removeprefix("upload:"), known)
+            client.uploads.remove(identity)
+            typer.echo(json.dumps({"id": identity, "removed": True}) if as_json else identity)
+
+
+@app.command("open")
+def open_result(identity: Identity, url: Url = None, as_json: Json = False) -> None:
+    """Print where a finished job's result is, and how to open it."""
+    with Client(url) as client:
+        job = found(client, identity)
+        address = job.result_url()
+    if as_json:
+        typer.echo(json.dumps({"jobID": job.id, "href": address}))
+        return
+    typer.echo(
+        f"{address}\n\n"
+        "    import halocline\n"
+        f'    dataset = halocline.Client("{job.url}").job("{job.id}").result()\n'
+    )
+
+
+@app.command()
+def wait(identity: Identity, quiet: Quiet = False, url: Url = None, as_json: Json = False) -> None:
+    """Wait until a job has ended."""
+    with Client(url) as client:
+        job = found(client, identity)
+        finish(job, None, show=not (quiet or as_json))
+        print_job(job, as_json)
+
+
+@app.command()
+def download(
+    identity: Identity,
+    output: Annotated[Path, typer.Argument(help="The new Zarr store for the result.")] = Path(
+        "result.zarr"
+    ),
+    quiet: Quiet = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Wait for a job, and copy its result to a local Zarr store."""
+    refuse_existing(output)
+    with Client(url) as client:
+        job = found(client, identity)
+        finish(job, output, show=not (quiet or as_json))
+        if as_json:
+            print_job(job, as_json)
+        else:
+            typer.echo(str(output))

@@ -1,0 +1,177 @@
+"""Commands that submit jobs and datasets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from halocline.client import Client
+from halocline.command.base import (
+    Identity,
+    Json,
+    Quiet,
+    Url,
+    app,
+    finish,
+    found,
+    print_job,
+    refuse_existing,
+)
+from halocline.command.inputs import read_inputs
+from halocline.command.jobfile import is_job_file, read_job_file
+from halocline.command.options import Given, with_stencil_options
+from halocline.inputs.changes import changed
+from halocline.job import Job
+from halocline.transfer.uploads import opened
+
+__all__ = ()
+
+_What = Annotated[
+    str,
+    typer.Argument(
+        help="A '.py' file with a stencil, a job file ('.toml', '.yaml', '.json'), or a '.json' "
+        "file with the inputs of --process."
+    ),
+]
+_Process = Annotated[
+    str | None,
+    typer.Option(help="Another process, such as 'column'; its inputs are in the '.json' file."),
+]
+_Dataset = Annotated[
+    str | None,
+    typer.Argument(
+        help="A local file or Zarr store, or upload:ID, job:ID, file:PATH; it may stand in a file"
+        " with inputs."
+    ),
+]
+_OUTPUT = Path("result.zarr")
+
+
+@app.command()
+@with_stencil_options
+def submit(
+    program: _What,
+    dataset: _Dataset = None,
+    process: _Process = None,
+    *,
+    given: Given,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="Wait, and copy the result to this new Zarr store.")
+    ] = None,
+    quiet: Quiet = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Submit a job and print its id; with --wait or --output, see it through."""
+    refuse_existing(output)
+    with Client(url) as client:
+        job, _ = _submitted(client, program, dataset, process, given)
+        if wait or output:
+            finish(job, output, show=not (quiet or as_json))
+        print_job(job, as_json, short=not (wait or output))
+
+
+@app.command()
+@with_stencil_options
+def run(
+    program: _What,
+    dataset: _Dataset = None,
+    process: _Process = None,
+    *,
+    given: Given,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The new Zarr store for the result.", show_default="result.zarr"),
+    ] = None,
+    quiet: Quiet = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Submit a job, wait for it, and copy its result to a local Zarr store."""
+    written = read_job_file(Path(program)).output if is_job_file(program, process) else None
+    place = output or written or _OUTPUT
+    refuse_existing(place)
+    with Client(url) as client:
+        job, _ = _submitted(client, program, dataset, process, given)
+        finish(job, place, show=not (quiet or as_json))
+        if as_json:
+            print_job(job, as_json)
+        else:
+            typer.echo(str(place))
+
+
+@app.command()
+@with_stencil_options
+def plan(
+    program: _What,
+    dataset: _Dataset = None,
+    process: _Process = None,
+    *,
+    given: Given,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Plan a job without running it: halo, blocks, memory and bytes."""
+    with Client(url) as client:
+        job, _ = _submitted(client, program, dataset, process, given, dry_run=True)
+        made = job.plan()
+        job.remove()
+    typer.echo(json.dumps(made, indent=2) if as_json else str(made))
+
+
+@app.command()
+@with_stencil_options
+def clone(identity: Identity, *, given: Given, url: Url = None, as_json: Json = False) -> None:
+    """Submit a job again, with the inputs that are given changed, and print the new id."""
+    with Client(url) as client:
+        called = {"job_name": given.job_name, "labels": given.labels or None}
+        job = found(client, identity).clone(**called, **given.inputs)
+        print_job(job, as_json, short=True)
+
+
+@app.command()
+def upload(
+    dataset: Annotated[str, typer.Argument(help="A local file or Zarr store.")],
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Send a dataset, which stays until it is removed, and print how jobs name it."""
+    with Client(url) as client, opened(Path(dataset)) as found:
+        reference = client.upload(found)
+    typer.echo(json.dumps({"reference": reference}) if as_json else reference)
+
+
+def _submitted(
+    client: Client,
+    program: str,
+    dataset: str | None,
+    process: str | None,
+    given: Given,
+    *,
+    dry_run: bool = False,
+) -> tuple[Job, Path | None]:
+    """Submit what a program, a job file, or a file of inputs says, with the options."""
+    called: dict[str, Any] = {"dry_run": dry_run}
+    if is_job_file(program, process):
+        written = read_job_file(Path(program), dataset)
+        inputs = changed(written.inputs, given.inputs)
+        called |= {
+            "job_name": given.job_name or written.name,
+            "labels": given.labels or written.labels,
+        }
+        return client.submit(written.process, inputs, **called), written.output
+    called |= {"job_name": given.job_name, "labels": given.labels}
+    if process is not None:
+        if given.inputs:
+            raise typer.BadParameter(
+                "The options of a stencil do not go with it; write its inputs into the file.",
+                param_hint="--process",
+            )
+        return client.submit(process, read_inputs(Path(program), dataset), **called), None
+    if dataset is None:
+        raise typer.BadParameter("A stencil needs one.", param_hint="DATASET")
+    return client.stencil(program, dataset, **given.inputs, **called), None
