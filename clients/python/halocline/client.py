@@ -20,7 +20,7 @@ from halocline.processes.many import Outcome, run_all
 from halocline.processes.solves import Solves
 from halocline.processes.stencils import Stencils
 from halocline.processes.transfers import Transfers
-from halocline.transfer.submission import PLAINLY, How, execute
+from halocline.transfer.submission import How, execute
 from halocline.transfer.uploads import Uploads, reference, sendable, upload
 
 __all__ = ["Client"]
@@ -128,11 +128,10 @@ class Client(Stencils, Solves, Transfers):
             for name, value in by_name("inputs", inputs).items()
         }
         how = How(dry_run, job_name, labels)
-        return Job(self._connection, str(self.execute(process, sent, how=how)["jobID"]))
+        made = execute(self._connection, text("process", process), sent, how)
+        return Job(self._connection, str(made["jobID"]))
 
-    def execute(
-        self, process: str, inputs: Mapping[str, Any], *, how: How = PLAINLY
-    ) -> dict[str, Any]:
+    def execute(self, process: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Start a process of the service with inputs as JSON.
 
         Parameters
@@ -141,8 +140,6 @@ class Client(Stencils, Solves, Transfers):
             Name of the process.
         inputs : mapping of str to object
             Inputs as the process describes them.
-        how : How, optional
-            Whether the job is planned only, its name and its labels.
 
         Returns
         -------
@@ -151,7 +148,7 @@ class Client(Stencils, Solves, Transfers):
 
         """
         given = by_name("inputs", inputs)
-        return execute(self._connection, text("process", process), given, how)
+        return execute(self._connection, text("process", process), given)
 
     def map(
         self,

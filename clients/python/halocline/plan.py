@@ -78,7 +78,7 @@ class Plan(dict[str, Any]):
     def _rows(self) -> dict[str, str]:
         """Return what a person is told; what is not known is left out."""
         steps = int(self.get("steps", 1))
-        sizes = " x ".join(f"{dim}={length}" for dim, length in self.block.items())
+        sizes = ", ".join(f"{dim} {length}" for dim, length in self.block.items())
         found = {
             "target": self.target,
             "workers": str(self.get("workers", "")),

@@ -14,7 +14,7 @@ from halocline.inputs.program import program_source, with_place
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.submitting import Submitting
-from halocline.transfer.submission import How
+from halocline.transfer.submission import How, execute
 from halocline.transfer.uploads import DatasetLike, reference
 from halocline_engine.language.python.sources import ProgramLike, parameters
 
@@ -109,7 +109,7 @@ class Stencils(Submitting):
         inputs["dataset"] = partial(reference, self._connection, dataset, wanted)
         how = How(dry_run, job_name, labels)
         try:
-            document = self.execute("stencil", inputs, how=how)
+            document = execute(self._connection, "stencil", inputs, how)
         except ProgramError as error:
             raise with_place(error, source) from None
         return Job(self._connection, str(document["jobID"]), source)

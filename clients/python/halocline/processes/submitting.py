@@ -9,7 +9,7 @@ from typing import Any
 from halocline.connection import Connection
 from halocline.inputs.arguments import plain, text
 from halocline.job import Job
-from halocline.transfer.submission import PLAINLY, How
+from halocline.transfer.submission import PLAINLY, How, execute
 from halocline.transfer.uploads import DatasetLike, reference
 
 __all__ = ["Submitting"]
@@ -19,12 +19,6 @@ class Submitting:
     """What the methods of all processes need."""
 
     _connection: Connection
-
-    def execute(
-        self, process: str, inputs: Mapping[str, Any], *, how: How = PLAINLY
-    ) -> dict[str, Any]:
-        """Start a process with inputs as JSON, and return its first status document."""
-        raise NotImplementedError
 
     def _submit(
         self,
@@ -42,5 +36,5 @@ class Submitting:
         needs = [*(text(name, value) for name, value in variables.items()), *needed]
         refer = partial(reference, self._connection, dataset, needs, complete=True)
         inputs["dataset"] = refer
-        document = self.execute(process, inputs, how=how)
+        document = execute(self._connection, process, inputs, how)
         return Job(self._connection, str(document["jobID"]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 from urllib.parse import quote
@@ -54,6 +56,11 @@ class HasResult(Protocol):
 DatasetLike: TypeAlias = "xr.Dataset | xr.DataArray | HasResult | str | Path"
 
 _KINDS = "biufcmMUT"
+#: Packages that read files with these first bytes.
+_READERS: Mapping[bytes, tuple[str, ...]] = {
+    b"CDF": ("netCDF4", "scipy"),
+    b"\x89HDF": ("netCDF4", "h5netcdf"),
+}
 
 
 class Uploads:
@@ -269,10 +276,23 @@ def _has_scheme(text: str) -> bool:
     return bool(colon) and len(scheme) > 1 and scheme.isalnum()
 
 
+def _check_readable(path: Path) -> None:
+    """Raise where a NetCDF file cannot be read, because what reads it is not installed."""
+    with suppress(OSError), path.open("rb") as file:
+        start = file.read(4)
+        readers = next((names for sign, names in _READERS.items() if start.startswith(sign)), ())
+        if readers and not any(find_spec(name) for name in readers):
+            raise DatasetError(
+                f"'{path}' is a NetCDF file, which needs one of {', '.join(readers)} to be read.",
+                hint="Install it: pip install 'halocline[netcdf]'.",
+            )
+
+
 def opened(path: Path) -> xr.Dataset:
     """Open a file or a Zarr store that is here, without reading its arrays."""
     import xarray as xr
 
+    _check_readable(path)
     try:
         if path.is_dir():
             return cast("Any", xr).open_zarr(path, chunks=None)

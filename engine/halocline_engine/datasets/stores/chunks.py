@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.stores.source import Region, Source
+from halocline_engine.processors import usable_processors
 from halocline_engine.schedule.traversal.lru import LRU
 
 __all__ = [
@@ -111,7 +111,7 @@ class ChunkCache:
     """
 
     def __init__(self, limit: int, readers: int | None = None) -> None:
-        self._readers = readers or min(_AT_ONCE, max(2, len(os.sched_getaffinity(0))))
+        self._readers = readers or min(_AT_ONCE, max(2, usable_processors()))
         self._recent = LRU[_Key](limit)
         self._entries: dict[_Key, _Entry] = {}
         self._lock = threading.Lock()

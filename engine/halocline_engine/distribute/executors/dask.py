@@ -39,6 +39,7 @@ from halocline_engine.errors import (
     DeviceError,
     HaloclineError,
 )
+from halocline_engine.processors import usable_processors
 
 __all__ = ["ClusterPool", "connect", "local_gpu_cluster", "open_client", "start"]
 
@@ -290,7 +291,7 @@ def start(workers: int, target: str) -> Generator[ClusterPool]:
     if TARGETS[target].on_device:
         cluster = local_gpu_cluster(workers)
     else:
-        threads = str(max(1, len(os.sched_getaffinity(0)) // workers))
+        threads = str(max(1, usable_processors() // workers))
         cluster = _processes([_thread_environment(threads)] * workers)
     with cluster, _dd.Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(workers, timeout=120)

@@ -20,6 +20,7 @@ from halocline_engine.device.memory.locking import Locking, Pages
 from halocline_engine.distribute.pipeline.host_queues import HostQueues
 from halocline_engine.distribute.pipeline.schedule import Queues
 from halocline_engine.distribute.transports.decoder import Decoder, open_decoder
+from halocline_engine.processors import usable_processors
 
 __all__ = ["CopyQueues", "PipelineResources", "cores_of", "io_threads", "open_resources"]
 
@@ -153,7 +154,7 @@ def cores_of(workers_per_host: int) -> int:
     Those that may use some of its cores only may already have no more than their share.
     """
     everywhere = os.cpu_count() or 1
-    return max(1, min(len(os.sched_getaffinity(0)), everywhere // workers_per_host))
+    return max(1, min(usable_processors(), everywhere // workers_per_host))
 
 
 def io_threads(cores: int) -> tuple[int, int]:

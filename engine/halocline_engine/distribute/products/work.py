@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -57,6 +56,7 @@ from halocline_engine.distribute.products.tiling import (
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, Task
 from halocline_engine.kernels.matmul.workspace import HostWorkspace, Shape, Workspace
+from halocline_engine.processors import usable_processors
 
 __all__ = ["ProductWork", "tile_threads"]
 
@@ -74,7 +74,7 @@ _Key = tuple[str, int, int, int]
 
 def tile_threads(target: str) -> int:
     """Return how many threads read tiles, and how many write them, for a target here."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_processors()
     return min(16, max(2, cores)) if TARGETS[target].on_device else min(4, max(2, cores))
 
 

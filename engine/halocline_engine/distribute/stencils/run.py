@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from halocline_engine.distribute.tasks.events import OnEvent, Planned
 from halocline_engine.distribute.tasks.options import Options, check_compiled
 from halocline_engine.distribute.transports.stored import is_raw
 from halocline_engine.errors import CapacityError
+from halocline_engine.processors import usable_processors
 
 __all__ = ["launch"]
 
@@ -167,7 +167,7 @@ def _plan(
     plan = make_plan(demand, supply)
     codecs, device_decoding = _device_decoding(checked, options) if slots else ((), 0)
     if slots and _direct_io(checked, options):
-        buffers = ring_bytes(max(io_threads(len(os.sched_getaffinity(0)))))
+        buffers = ring_bytes(max(io_threads(usable_processors())))
         direct_io = replace(supply, direct_io=True, buffers=buffers)
         plan = _with_staging(plan, demand, direct_io)
         if not plan.direct_io and options.pipeline_depth is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import resource
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -131,4 +131,12 @@ class Task:
 
 def peak_bytes() -> int:
     """Return the largest resident size that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        import resource
+    except ImportError:  # Windows
+        import psutil
+
+        told = psutil.Process().memory_info()
+        return int(getattr(told, "peak_wset", told.rss))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
