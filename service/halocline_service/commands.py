@@ -376,6 +376,14 @@ def openapi() -> None:
     typer.echo(openapi_text(), nl=False)
 
 
+@app.command("job-schema")
+def job_schema() -> None:
+    """Print the JSON Schema of job files."""
+    from halocline_service.document import job_file_schema
+
+    typer.echo(job_file_schema(), nl=False)
+
+
 @keys.command("create")
 def key_create(
     owner: Annotated[str, typer.Option(help="Who will use it.", min=1)], data_dir: _DataDir = None

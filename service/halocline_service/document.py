@@ -1,16 +1,22 @@
-"""The API's document as a file: what clients share with the service instead of a package."""
+"""Documents as files: what clients share with the service instead of a package."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from halocline_service.api.schemas import Execute
 from halocline_service.app import create_app
+from halocline_service.processes.describe import resolved_schema
+from halocline_service.processes.table import PROCESSES
 from halocline_service.settings import Settings
 from halocline_service.store.memory.store import memory_store
 
-__all__ = ["openapi_text"]
+__all__ = ["job_file_schema", "openapi_text"]
+
+_PLAIN = ("echo", "plan")  # which nobody writes into a file
 
 
 def openapi_text() -> str:
@@ -18,3 +24,37 @@ def openapi_text() -> str:
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(Settings(data_dir=Path(folder), auth="keys"), store=memory_store())
         return json.dumps(app.openapi(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def job_file_schema() -> str:
+    """Make the text of `deploy/job-file.schema.json`: what files for `halocline run` may have."""
+    known = [name for name in PROCESSES if name not in _PLAIN]
+    called = resolved_schema(Execute)["properties"]
+    document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Halocline job file",
+        "description": "A job for 'halocline run', 'submit' and 'plan', in TOML, YAML or JSON. "
+        "Paths start at the folder of the file.",
+        "type": "object",
+        "required": ["inputs"],
+        "additionalProperties": False,
+        "properties": {
+            "$schema": {"type": "string"},
+            "process": {"enum": known, "default": "stencil"},
+            "inputs": {"type": "object", "description": "The inputs of the process."},
+            "name": called["name"]["anyOf"][0],
+            "labels": called["labels"],
+            "output": {"type": "string", "description": "The new Zarr store for the result."},
+        },
+        "allOf": [_inputs_of(name) for name in known],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _inputs_of(process: str) -> dict[str, Any]:
+    """Return what the inputs of a process are; without a process they are a stencil's."""
+    asked: dict[str, Any] = {"properties": {"process": {"const": process}}}
+    if process != "stencil":
+        asked["required"] = ["process"]
+    inputs = resolved_schema(PROCESSES[process].inputs)
+    return {"if": asked, "then": {"properties": {"inputs": inputs}}}

@@ -270,14 +270,14 @@ class Job(_KnownJob):
             The time is over; the job continues.
 
         """
-        from halocline.progress import Bar
+        from halocline.progress import bar
 
         shown = flag("progress", progress)
         try:
-            with Bar(f"job {self.id[-8:]}") if shown else nullcontext() as bar:
+            with bar(f"job {self.id[-8:]}") if shown else nullcontext() as shown_by:
                 for event in self.events(timeout):
-                    if bar:
-                        bar.show(event)
+                    if shown_by:
+                        shown_by.show(event)
         except KeyboardInterrupt:
             print(self._how_to_return(), file=sys.stderr)  # noqa: T201 - said to the user at once
             raise

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from halocline.events import Event
 
-__all__ = ["Bar", "View", "advance"]
+__all__ = ["Bar", "NotebookBar", "Shows", "View", "advance", "bar"]
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,87 @@ def _members(data: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: data[name] for name in names if name in data}
 
 
+class Shows(Protocol):
+    """Shows a job's progress while it is used in a `with` block."""
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        ...
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state."""
+        ...
+
+    def show(self, event: Event) -> None:
+        """Show the state after one more event."""
+        ...
+
+
+def bar(title: str) -> Shows:
+    """Return what shows progress here: in a notebook its own HTML, and otherwise the terminal."""
+    display = _notebook()
+    return Bar(title) if display is None else NotebookBar(title, display)
+
+
+def _notebook() -> Callable[[str], Any] | None:
+    """Return what shows HTML and gives a handle to update it; None where no notebook runs."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if ipython is None or not hasattr(shell, "kernel"):
+        return None
+    shown: Any = ipython.display
+
+    def display(text: str) -> Any:
+        handle = shown.display(shown.HTML(text), display_id=True)
+        return lambda text: handle.update(shown.HTML(text))
+
+    return display
+
+
+class NotebookBar:
+    """A bar of plain HTML, which is replaced while the job runs; it needs no widgets."""
+
+    def __init__(
+        self,
+        title: str,
+        display: Callable[[str], Any],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._title = title
+        self._display = display
+        self._update: Callable[[str], None] | None = None
+        self._now = now
+        self._began = now()
+        self._view = View()
+
+    def __enter__(self) -> Self:
+        self._draw()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._draw()
+
+    def show(self, event: Event) -> None:
+        """Draw the state after one more event."""
+        self._view = advance(self._view, event)
+        self._draw()
+
+    def _draw(self) -> None:
+        minutes, seconds = divmod(int(self._now() - self._began), 60)
+        text = (
+            f'<div class="halocline-progress"><code>{html.escape(self._title)}</code> '
+            f'<progress max="1" value="{self._view.share:.4f}"></progress> '
+            f"{100 * self._view.share:.0f} % · {minutes}:{seconds:02} · "
+            f"{html.escape(self._view.text)}</div>"
+        )
+        if self._update is None:
+            self._update = self._display(text)
+        else:
+            self._update(text)
+
+
 class Bar:
-    """A bar in a terminal or a notebook; where output is no terminal, its last state only."""
+    """A bar in a terminal; where output is no terminal, its last state only."""
 
     def __init__(self, title: str) -> None:
         from rich.console import Console

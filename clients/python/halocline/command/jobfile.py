@@ -11,6 +11,8 @@ from typing import Any, cast
 
 from halocline.errors import ArgumentError
 from halocline.inputs.changes import DATASETS
+from halocline.inputs.program import program_source
+from halocline_engine.language.python.sources import Source
 
 __all__ = ["JobFile", "is_job_file", "read_job_file"]
 
@@ -24,13 +26,14 @@ _EXAMPLE = (
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job as a file describes it. Paths are those that the file has, from its own folder."""
+    """A job as a file describes it; `source` is its program where that is a file of its own."""
 
     process: str
     inputs: dict[str, Any]
     name: str | None
     labels: tuple[str, ...]
     output: Path | None
+    source: Source | None
 
 
 def is_job_file(path: str, process: str | None) -> bool:
@@ -54,6 +57,9 @@ def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
     labels = _of(path, document, "labels", list, [])
     folder = path.parent
     made = {name: _from(folder, name, value) for name, value in inputs.items()}
+    source = _program(folder, inputs.get("program"))
+    if source is not None:
+        made["program"] = source.text
     output = _of(path, document, "output", str, None)
     return JobFile(
         process=_of(path, document, "process", str, "stencil"),
@@ -61,6 +67,7 @@ def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
         name=_of(path, document, "name", str, None),
         labels=tuple(str(label) for label in labels),
         output=None if output is None else folder / output,
+        source=source,
     )
 
 
@@ -120,10 +127,15 @@ def _of(path: Path, document: Mapping[str, Any], name: str, kind: type, default:
     return found
 
 
+def _program(folder: Path, given: Any) -> Source | None:
+    """Return the program where a file of its own has it."""
+    if isinstance(given, str) and given.endswith(".py") and "\n" not in given:
+        return program_source(folder / given)
+    return None
+
+
 def _from(folder: Path, name: str, value: Any) -> Any:
     """Return an input, with a path from the folder of the file where there is such a file."""
-    if name == "program" and isinstance(value, str) and value.endswith(".py"):
-        return str(folder / value)
     if name in DATASETS and isinstance(value, str) and (folder / value).exists():
         return str(folder / value)
     return value

@@ -23,7 +23,9 @@ from halocline.command.base import (
 from halocline.command.inputs import read_inputs
 from halocline.command.jobfile import is_job_file, read_job_file
 from halocline.command.options import Given, with_stencil_options
+from halocline.errors import ProgramError
 from halocline.inputs.changes import changed
+from halocline.inputs.program import with_place
 from halocline.job import Job
 from halocline.transfer.uploads import opened
 
@@ -163,7 +165,10 @@ def _submitted(
             "job_name": given.job_name or written.name,
             "labels": given.labels or written.labels,
         }
-        return client.submit(written.process, inputs, **called), written.output
+        try:
+            return client.submit(written.process, inputs, **called), written.output
+        except ProgramError as error:
+            raise (with_place(error, written.source) if written.source else error) from None
     called |= {"job_name": given.job_name, "labels": given.labels}
     if process is not None:
         if given.inputs:
