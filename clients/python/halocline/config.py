@@ -50,7 +50,8 @@ def load(
     chosen = (url or variables.get("HALOCLINE_URL") or stored.get("url") or DEFAULT_URL).rstrip("/")
     if not chosen.startswith(("http://", "https://")):
         raise ArgumentError(
-            f"The address of the service must start with 'http://' or 'https://', got '{chosen}'."
+            f"The address of the service must start with 'http://' or 'https://', got '{chosen}'.",
+            hint="Write for example 'http://127.0.0.1:8000'.",
         )
     if not _is_address(chosen):
         raise ArgumentError(

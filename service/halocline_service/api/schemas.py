@@ -125,11 +125,11 @@ class Execute(BaseModel):
         default=None, description="The outputs that are wanted; all where left out."
     )
     response: Literal["document", "raw"] = "document"
-    name: JobName | None = Field(default=None, description="What you call the job.")
+    name: JobName | None = Field(default=None, description="What you call the job, in one line.")
     labels: list[JobLabel] = Field(
         default_factory=list[str],
         max_length=20,
-        description="Words by which jobs are found: GET /jobs?label=...",
+        description="Words without commas by which jobs are found: GET /jobs?label=...",
     )
 
     @model_validator(mode="before")

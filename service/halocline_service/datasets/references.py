@@ -44,7 +44,12 @@ class DatasetRefused(DatasetError):
 
 def no_upload(upload_id: str) -> DatasetRefused:
     """Make the error of an upload that is not there."""
-    return DatasetRefused(f"There is no upload '{upload_id}'.", reason=MISSING, upload=upload_id)
+    return DatasetRefused(
+        f"There is no upload '{upload_id}'.",
+        hint="GET /uploads lists yours; one that was sent for jobs goes with the last of them.",
+        reason=MISSING,
+        upload=upload_id,
+    )
 
 
 class Resolves(Protocol):
@@ -121,7 +126,9 @@ class Resolver:
     def _job(self, job_id: str, owner: str) -> Path:
         found = self.store.jobs.get(_identifier(job_id), owner=owner)
         if found is None:
-            raise DatasetRefused(f"There is no job '{job_id}'.", reason=MISSING)
+            raise DatasetRefused(
+                f"There is no job '{job_id}'.", hint="GET /jobs lists yours.", reason=MISSING
+            )
         path = self.layout.output(found, "result")
         if found.state is not State.SUCCEEDED or path is None:
             raise DatasetRefused(

@@ -199,6 +199,16 @@ _EXAMPLES: Mapping[str, str] = {
     "rhs": "'rhs'",
     "steps": "100",
     "size": "100",
+    "dry_run": "True",
+    "periodic": "True",
+    "pivoting": "True",
+    "residual": "True",
+    "progress": "False",
+    "timeout": "60",
+    "limit": "20",
+    "at_once": "4",
+    "identity": "'0192f0c1-...', as 'halocline ls' shows it",
+    "process": "'stencil'",
 }
 
 _TEXTS = (

@@ -9,13 +9,15 @@ from halocline_engine.language.python.sources import ProgramLike, Source
 
 __all__ = ["program_source", "with_place"]
 
+_HINT = "Pass the text of a program, the path of a '.py' file that is here, or the function itself."
+
 
 def program_source(program: ProgramLike) -> Source:
     """Return the text of a program; raises SourceError if it has none."""
     try:
         return sources.program_source(program)
     except errors.SourceError as error:
-        raise SourceError(error.message, hint=error.hint) from error
+        raise SourceError(error.message, hint=error.hint or _HINT) from error
 
 
 def with_place(error: ProgramError, source: Source) -> ProgramError:

@@ -23,7 +23,8 @@ def numbers(
         if not isinstance(number, bool | int | float):
             raise ArgumentError(
                 f"The value of '{key}' in '{argument}' must be a number, got "
-                f"'{type(cast('object', value)).__name__}'."
+                f"'{type(cast('object', value)).__name__}'.",
+                hint=f"Write for example {argument}={{'{key}': 0.5}}.",
             )
         plain[key] = number
     return plain or None

@@ -94,7 +94,9 @@ Owner = Annotated[str, Depends(_owner)]
 def _own_job(job_id: str, here: Here, owner: Owner) -> Job:
     found = here.store.jobs.get(job_id, owner=owner)
     if found is None:
-        raise ProblemError("no-such-job", f"There is no job '{job_id}'.")
+        raise ProblemError(
+            "no-such-job", f"There is no job '{job_id}'.", hint="GET /jobs lists yours."
+        )
     return found
 
 
