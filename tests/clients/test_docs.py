@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from halocline.command.jobfile import read_job_file
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.errors import ProgramError
@@ -56,6 +57,21 @@ def test_the_quick_start_works(
     output = capsys.readouterr().out
     assert output == "0.0446\n"
     assert output in blocks("README.md", "text")[0]
+
+
+def test_the_page_of_the_client_works(
+    service: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HALOCLINE_URL", service)
+    code = next(text for text in blocks("docs/python.md", "python") if "run_local" in text)
+    exec(compile(code, "docs/python.md", "exec"), {"__name__": "page"})  # noqa: S102 - our own text
+    assert capsys.readouterr().out == blocks("docs/python.md", "text")[0]
+
+
+def test_the_job_file_of_the_page_is_one(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(blocks("docs/python.md", "toml")[1])
+    (tmp_path / "diffusion.py").write_text((ROOT / "demo/diffusion.py").read_text())
+    assert read_job_file(tmp_path / "job.toml").name == "diffusion"
 
 
 def test_all_python_is_python() -> None:

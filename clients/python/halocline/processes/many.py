@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from halocline.errors import ArgumentError, HaloclineError, JobFailed
+from halocline.errors import ArgumentError, HaloclineError
 from halocline.job import Job
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ class Outcome:
     ----------
     job : Job or None
         The job; None if it was not accepted.
-    error : HaloclineError or None
-        Why there is no result.
+    error : Exception or None
+        Why there is no result; an error of Halocline, or what the caller's function has raised.
 
     """
 
     job: Job | None
-    error: HaloclineError | None
+    error: Exception | None
 
     def result(self) -> xr.Dataset:
         """Open the result, or raise the error.
@@ -85,17 +85,15 @@ def _outcomes(
 def _outcome(submit: Callable[[Any], Job], dataset: Any) -> Outcome:
     try:
         job = cast("object", submit(dataset))
-        if not isinstance(job, Job):
-            raise ArgumentError(
-                f"Argument 'submit' must return a Job, got '{type(job).__name__}'.",
-                hint="Return what a method of the client returns.",
-            )
-    except HaloclineError as error:
+    except Exception as error:  # of whatever kind: the others go on
         return Outcome(None, error)
+    if not isinstance(job, Job):
+        told = f"Argument 'submit' must return a Job, got '{type(job).__name__}'."
+        return Outcome(
+            None, ArgumentError(told, hint="Return what a method of the client returns.")
+        )
     try:
         job.result_url()
-    except JobFailed as failed:
-        return Outcome(job, failed)
     except HaloclineError as error:
         return Outcome(job, error)
     return Outcome(job, None)
