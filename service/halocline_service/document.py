@@ -27,7 +27,7 @@ def openapi_text() -> str:
 
 
 def job_file_schema() -> str:
-    """Make the text of `deploy/job-file.schema.json`: what files for `halocline run` may have."""
+    """Make the text of `docs/job-file.schema.json`: what files for `halocline run` may have."""
     known = [name for name in PROCESSES if name not in _PLAIN]
     called = resolved_schema(Execute)["properties"]
     document = {

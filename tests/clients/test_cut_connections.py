@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, cast
 from unittest.mock import Mock
 from urllib.parse import urlsplit
 
@@ -136,7 +137,7 @@ def test_a_lost_wait_and_download_go_on(
         assert job.wait(timeout=60) == "successful"
         proxy.cut_next(*[(None, at)] * 3)
         job.download(tmp_path / "result.zarr", progress=False)
-        with xr.open_zarr(tmp_path / "result.zarr", chunks=None) as result:
+        with cast("Any", xr).open_zarr(tmp_path / "result.zarr", chunks=None) as result:
             s = result["s"].transpose("y", "x").to_numpy()
     np.testing.assert_array_equal(s, 2 * dataset["t"].to_numpy())
     assert proxy.made > 1

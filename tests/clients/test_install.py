@@ -10,6 +10,10 @@ from halocline.errors import DatasetError
 from halocline.transfer.uploads import opened
 
 
+def _nothing(_name: str) -> None:
+    """Find no module."""
+
+
 @pytest.mark.parametrize(
     ("start", "readers"), [(b"CDF\x01", "netCDF4, scipy"), (b"\x89HDF", "netCDF4, h5netcdf")]
 )
@@ -18,7 +22,7 @@ def test_a_netcdf_file_names_the_extra(
 ) -> None:
     path = tmp_path / "sea.nc"
     path.write_bytes(start + b"\0" * 100)
-    monkeypatch.setattr("halocline.transfer.uploads.find_spec", lambda name: None)
+    monkeypatch.setattr("halocline.transfer.uploads.find_spec", _nothing)
     with pytest.raises(DatasetError) as error:
         opened(path)
     assert error.value.message == (

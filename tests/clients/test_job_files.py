@@ -49,7 +49,7 @@ inputs:
   boundary: {x: periodic}
   scalars: {gain: 2.0}
 """
-SCHEMA = Path(__file__).parents[2] / "deploy" / "job-file.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "job-file.schema.json"
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def command(url: str, capsys: pytest.CaptureFixture[str], *words: str, status: i
 
 
 def expected(folder: Path) -> Any:
-    with xr.open_dataset(folder / "sea.nc") as sea:
+    with cast("Any", xr).open_dataset(folder / "sea.nc") as sea:
         return 2.0 * np.roll(sea["t"].to_numpy(), -1, axis=1)
 
 
@@ -90,7 +90,7 @@ def test_a_job_file_is_run(
 ) -> None:
     out = command(client.url, capsys, "run", str(folder / f"job.{kind}"), "--quiet")
     assert out.strip() == str(folder / "out.zarr")
-    with xr.open_zarr(folder / "out.zarr", chunks=None) as result:
+    with cast("Any", xr).open_zarr(folder / "out.zarr", chunks=None) as result:
         np.testing.assert_array_equal(result["s"].transpose("y", "x").to_numpy(), expected(folder))
     job = client.jobs()[0]
     assert (job.name, job.labels) == ("scaled", ["sst", "test"])
@@ -202,7 +202,7 @@ def test_what_is_no_job_file_is_told(tmp_path: Path, name: str, text: str, told:
 
 def test_the_published_schema_is_that_of_the_service() -> None:
     assert SCHEMA.read_text() == job_file_schema(), (
-        "Run: halocline-server job-schema > deploy/job-file.schema.json"
+        "Run: halocline-server job-schema > docs/job-file.schema.json"
     )
 
 

@@ -22,6 +22,13 @@ BODY = "    with computation(PARALLEL), interval(...):\n        s = k * t\n"
 GOOD = f"\n{HEAD}{BODY}"
 
 
+_LAMBDA: Callable[[Any], Any] = lambda x: x  # noqa: E731  which is the mistake
+
+
+def _any(value: object) -> Any:
+    return value
+
+
 def sea() -> xr.Dataset:
     values = np.arange(12.0).reshape(3, 4)
     return xr.Dataset({"t": (("y", "x"), values), "n": ("y", [0, 2, 1])}, {"y": np.arange(3.0)})
@@ -99,7 +106,7 @@ MISTAKES: dict[str, Mistake] = {
     "no Python": stencil(program="\nthis is no program\n"),
     "no function": stencil(program="\nx = 1\n"),
     "a class": stencil(program="\nclass A:\n    pass\n"),
-    "a lambda": stencil(program=lambda x: x),
+    "a lambda": stencil(program=_LAMBDA),
     "a builtin": stencil(program=len),
     "two stencils": stencil(program=GOOD + GOOD.replace("def f", "def g")),
     "a stencil that is not there": stencil(name="g"),
@@ -176,21 +183,21 @@ MISTAKES: dict[str, Mistake] = {
     "an input that is none": lambda client, _: client.submit(
         "stencil", {"program": GOOD, "dataset": sea(), "stepps": 3}
     ),
-    "inputs as text": lambda client, _: client.submit("stencil", "steps"),
+    "inputs as text": lambda client, _: client.submit("stencil", _any("steps")),
     # jobs
     "a job that nobody has": lambda client, _: client.job("17"),
-    "a job by number": lambda client, _: client.job(17),
-    "no time": job(lambda made, _: made.result(timeout="soon")),
+    "a job by number": lambda client, _: client.job(_any(17)),
+    "no time": job(lambda made, _: made.result(timeout=_any("soon"))),
     "a place that is taken": job(lambda made, folder: made.download(folder)),
     "a clone with another word": job(lambda made, _: made.clone(stepps=3)),
     "a state that is none": lambda client, _: client.jobs(status="done"),
     "a time that is none": lambda client, _: client.jobs(since="yesterday evening"),
     "no jobs": lambda client, _: client.jobs(limit=0),
     "a filter that is none": lambda client, _: client.documents(state="running"),
-    "a map without a function": lambda client, _: list(client.map(None, [sea()])),
+    "a map without a function": lambda client, _: list(client.map(_any(None), [sea()])),
     "an upload that is no dataset": lambda client, _: client.upload("sea.nc"),
-    "an address without http": lambda *_: Client("localhost:8000"),
-    "no service": lambda *_: Client("http://127.0.0.1:1").jobs(),
+    "an address without http": lambda _client, _folder: Client("localhost:8000"),
+    "no service": lambda _client, _folder: Client("http://127.0.0.1:1").jobs(),
     # here
     "a process that is not here": local("stencils"),
     "no program here": local("stencil", dataset=sea()),

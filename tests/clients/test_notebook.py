@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_time_is_told_in_minutes() -> None:
 
 def test_a_plan_is_a_table() -> None:
     plan = Plan(target="<cpu>", blocks=2, block={"x": 4}, halo={"x": [1, 2]}, projected_bytes=3e6)
-    html = plan._repr_html_()
+    html = cast("Any", plan)._repr_html_()
     assert html.startswith('<table class="halocline-plan">')
     assert "<tr><th>target</th><td>&lt;cpu&gt;</td></tr>" in html
     assert "<tr><th>halo</th><td>x 1+2</td></tr>" in html

@@ -115,7 +115,9 @@ def usual(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Generator[Pro
     """Start processes for many tests, as a dispatcher does: each takes a second."""
     folder = tmp_path_factory.mktemp("state")
     given = Settings(data_dir=folder, data_roots=[data], attempt_memory_bytes=2**30)
-    resolver = Mock(resolve=Mock(return_value=data / "sst.zarr"), roots=[])
+    resolver = Mock(
+        resolve=Mock(return_value=data / "sst.zarr"), described=Mock(return_value={}), roots=[]
+    )
     with Processes(setup_of(given), resolver, limits(), ahead=1, command=_COMMAND) as made:
         yield made
 
@@ -289,7 +291,7 @@ def test_a_process_that_talks_nonsense_is_ended(idle: Running, processes: Make) 
 
 def test_a_dataset_that_is_deleted_meanwhile_ends_the_job(idle: Running, processes: Make) -> None:
     resolve = Mock(side_effect=[idle.data / "sst.zarr", DatasetError("It is gone.")])
-    made = processes(resolver=Mock(resolve=resolve, roots=[]))
+    made = processes(resolver=Mock(resolve=resolve, described=Mock(return_value={}), roots=[]))
     with pytest.raises(DatasetError):
         attempt(idle, made, 0)
 

@@ -111,7 +111,11 @@ def _notebook() -> Callable[[str], Any] | None:
 
     def display(text: str) -> Any:
         handle = shown.display(shown.HTML(text), display_id=True)
-        return lambda text: handle.update(shown.HTML(text))
+
+        def update(text: str) -> None:
+            handle.update(shown.HTML(text))
+
+        return update
 
     return display
 

@@ -25,7 +25,8 @@ def add_provenance(
     from halocline_engine.functions.reports.provenance import provenance
 
     document = json.loads((store / _ROOT).read_text("utf-8"))
-    kept = {name: value for name, value in document["attributes"].items() if not _is_ours(name)}
+    attributes: dict[str, Any] = document.get("attributes", {})
+    kept = {name: value for name, value in attributes.items() if not _is_ours(name)}
     made = provenance(job.process, inputs, target=target, datasets=datasets, job=job.id)
     newest, line_break, older = str(kept.get("history", "")).partition("\n")
     history = f"{newest}, job {job.id}{line_break}{older}" if newest else f"job {job.id}"
