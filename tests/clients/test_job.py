@@ -299,7 +299,11 @@ def test_a_refused_program_is_shown_in_the_users_file() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"scalars": {"s": "x"}}, "The value of 's' in 'scalars' must be a number, got 'str'."),
+        (
+            {"scalars": {"s": "x"}},
+            "The value of 's' in 'scalars' must be a number, got 'str'. Write for example "
+            "scalars={'s': 0.5}.",
+        ),
         (
             {"externals": {"H": np.float32(1)}},
             "The value of 'H' in 'externals' is 'float32', a type that JSON does not carry. Write "
