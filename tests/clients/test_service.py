@@ -250,7 +250,7 @@ def test_a_dataset_that_is_not_there_is_refused(client: Client) -> None:
         client.stencil(halve, "nowhere.zarr")
     with pytest.raises(DatasetError, match=r"^Dataset '/etc/passwd' is not under a folder that"):
         client.stencil(halve, "file:///etc/passwd")
-    with pytest.raises(NotFoundError, match=r"^There is no job 'x'\.$"):
+    with pytest.raises(NotFoundError, match=r"^There is no job 'x'\. GET /jobs lists yours\.$"):
         client.job("x")
 
 
@@ -364,7 +364,8 @@ def test_submit_then_look_at_it(
     code, out, _ = command(service, capsys, "rm", identity)
     assert (code, out) == (0, f"{identity}\n")
     code, _, err = command(service, capsys, "show", identity)
-    assert (code, err) == (1, f"error: There is no job '{identity}'.\n")
+    told = f"error: There is no job '{identity}'.\nhint: GET /jobs lists yours.\n"
+    assert (code, err) == (1, told)
 
 
 def test_everything_speaks_json(
