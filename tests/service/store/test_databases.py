@@ -146,9 +146,9 @@ def test_jobs_of_an_older_database_have_no_name(
     server: Server | None = None
     url, name = f"sqlite:///{tmp_path / 'old.sqlite3'}", ""
     if kind == "postgres":
-        server = request.getfixturevalue("postgres_server")
-        name = server.create()
-        url = server.url(name)
+        running: Server = request.getfixturevalue("postgres_server")
+        server, name = running, running.create()
+        url = running.url(name)
     try:
         upgrade(url, "0006")
         engine = connect(url)
