@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
 from os import PathLike, fspath
@@ -20,6 +20,8 @@ import numpy as np
 from halocline_engine.errors import ArgumentError
 
 __all__ = [
+    "MODES",
+    "RESIDENT_MODES",
     "by_name",
     "check_flags",
     "check_functions",
@@ -37,7 +39,9 @@ __all__ = [
     "whole",
 ]
 
-_MODES = ("auto", "streamed")
+#: Modes of all functions on datasets, and those of programs whose blocks may stay in memory.
+MODES = ("auto", "streamed")
+RESIDENT_MODES = (*MODES, "resident")
 
 
 def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
@@ -177,11 +181,13 @@ def check_functions(on_event: object, cancelled: object) -> None:
             )
 
 
-def check_mode(mode: object) -> None:
-    """Raise unless it is a mode of a run."""
-    if not isinstance(mode, str) or mode not in _MODES:
+def check_mode(mode: object, modes: Sequence[str] = MODES) -> None:
+    """Raise unless it is one of the modes of a function."""
+    if not isinstance(mode, str) or mode not in modes:
+        *names, last = (f"'{name}'" for name in modes)
         raise ArgumentError(
-            f"Argument 'mode' must be 'auto' or 'streamed', got {_kind(mode)} {_shown(mode)}.",
+            f"Argument 'mode' must be {', '.join(names)} or {last}, got {_kind(mode)}"
+            f" {_shown(mode)}.",
             hint="Leave it out.",
         )
 

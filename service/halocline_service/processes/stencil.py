@@ -127,8 +127,11 @@ class StencilInputs(DatasetInputs):
     ] = None
     target: Target = "auto"
     mode: Annotated[
-        Literal["auto", "streamed"],
-        Field(title="Mode", description="How blocks pass through memory."),
+        Literal["auto", "streamed", "resident"],
+        Field(
+            title="Mode",
+            description="Whether blocks pass through memory, or stay there and exchange halos.",
+        ),
     ] = "auto"
     chunks: Chunks = None
     order: Annotated[

@@ -1,4 +1,4 @@
-"""From a checked request to its result: choose places, plan, see that all fits, and stream."""
+"""From a checked request to its result: choose mode and places, plan, see that all fits, run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blocks.work import Code
-from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.executors.base import Pool, RankPool
 from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
+from halocline_engine.distribute.modes.choose import Choice, choose
 from halocline_engine.distribute.pipeline.resources import io_threads
+from halocline_engine.distribute.resident.run import CheckpointTimes, run_resident
+from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.memory import held_bytes
-from halocline_engine.distribute.stencils.passes import Job, stream
+from halocline_engine.distribute.stencils.passes import stream
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make_plan
 from halocline_engine.distribute.stencils.request import Checked, fingerprint_of, temporaries_of
 from halocline_engine.distribute.tasks.cancel import CancelToken
@@ -38,6 +41,10 @@ __all__ = ["launch"]
 
 # Two finished passes are kept while a third one is written.
 _PASSES = 3
+#: Seconds after which a run that is killed shall not have to begin again.
+_LOST = 10.0
+#: Seconds between two checkpoints for each byte of them.
+_SECONDS_A_BYTE = 1e-8
 #: Blocks that overlap on a device: one is sent, one computed, one fetched.
 _SLOTS = 3
 #: As many are enough where files go straight to the device, and nothing waits for large buffers.
@@ -67,11 +74,11 @@ class _Places:
 
 def launch(
     checked: Checked,
-    pool: Pool,
+    pool: RankPool,
     on_event: OnEvent,
     cancelled: CancelToken | None,
     options: Options,
-    reason: str,
+    mode: str,
 ) -> xr.Dataset:
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
     check_compiled(checked.compiled, options)
@@ -80,10 +87,24 @@ def launch(
         check_frame(frame, _attributes(checked))
     sizes = _sizes(checked)
     memory = pool.memory if options.memory is None else min(pool.memory, options.memory)
+
+    def choice() -> Choice:
+        here = 0 if pool.remote or checked.request.output is not None else sizes.result
+        device = _device_memory(checked, pool, options)
+        supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
+        return choose(checked, supply, options, mode)
+
+    chosen = choice()
+    resident = chosen.resident
     in_memory = _passes_in_memory(checked, pool, sizes, memory)
-    plan = _plan(checked, memory, pool, options, in_memory=in_memory)
+    in_memory |= resident is not None and not pool.remote
+    plan = (
+        _plan(checked, memory, pool, options, in_memory=in_memory)
+        if resident is None
+        else resident.plan
+    )
     _check_disk(checked, pool, sizes, in_memory=in_memory)
-    on_event(_planned(checked, pool, plan, reason))
+    on_event(_planned(checked, pool, plan, chosen))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
@@ -102,8 +123,20 @@ def launch(
             target=checked.compiled.target,
             compressed=options.compressed,
         )
-        result = stream(job, pool, on_event, cancelled)
+        if resident is None:
+            result = stream(job, pool, on_event, cancelled)
+        else:
+            times = _checkpoint_times(options, sizes)
+            result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
         return result if checked.request.output or not pool.remote else in_memory_copy(result)
+
+
+def _checkpoint_times(options: Options, sizes: _Bytes) -> CheckpointTimes:
+    """Return when checkpoints are written: so seldom that it takes a small part of the time."""
+    seconds = max(_LOST, _SECONDS_A_BYTE * sizes.kept)
+    if options.checkpoint_seconds is not None:
+        seconds = options.checkpoint_seconds
+    return CheckpointTimes(options.checkpoint_steps, seconds)
 
 
 def _attributes(checked: Checked) -> list[dict[str, Any]]:
@@ -272,14 +305,14 @@ def _temporary() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _planned(checked: Checked, pool: Pool, plan: Plan, reason: str) -> Planned:
+def _planned(checked: Checked, pool: Pool, plan: Plan, chosen: Choice) -> Planned:
     sizes = zip(plan.layout.grid.sizes, plan.block, strict=True)
     counts = [-(-size // block) for size, block in sizes]
     return Planned(
-        mode="streamed",
-        reason=reason,
+        mode=chosen.mode,
+        reason=chosen.reason,
         target=checked.compiled.target,
-        workers=pool.workers,
+        workers=pool.workers if chosen.resident is None else len(chosen.resident.ranks),
         blocks=len(plan.blocks),
         passes=plan.passes,
         steps=checked.request.steps,
