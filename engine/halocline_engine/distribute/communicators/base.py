@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import Report
 
-__all__ = ["SILENCE", "Communicator", "RankLostError", "RankWork", "Tag", "Tell", "shared"]
+__all__ = ["SILENCE", "Communicator", "RankLostError", "RankWork", "Tag", "Tell", "agree", "shared"]
 
 #: What a message is, and which one of its kind.
 Tag: TypeAlias = tuple[str, int]
@@ -86,3 +86,16 @@ def shared(communicator: Communicator, tag: Tag, decide: Callable[[], dict[str, 
     for rank in range(1, communicator.size):
         communicator.send(rank, tag, values)
     return decision
+
+
+def agree(communicator: Communicator, tag: Tag, *, here: bool) -> bool:
+    """Return whether all ranks say yes; each waits for all others."""
+    if communicator.rank:
+        communicator.send(0, (f"{tag[0]}?", tag[1]), np.array([here]))
+
+    def decide() -> dict[str, Any]:
+        others = range(1, communicator.size)
+        said = [communicator.receive(rank, (f"{tag[0]}?", tag[1])) for rank in others]
+        return {"yes": here and all(bool(one[0]) for one in said)}
+
+    return shared(communicator, tag, decide)["yes"]

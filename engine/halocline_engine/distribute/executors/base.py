@@ -78,6 +78,11 @@ class Pool(Protocol):
 class RankPool(Pool, Protocol):
     """Processes that can also run the ranks of a job together."""
 
+    @property
+    def same_host(self) -> bool:
+        """Whether all processes are known to be on this machine."""
+        ...
+
     def run_ranks(
         self, work: RankWork, ranks: int, cancelled: CancelToken | None
     ) -> Iterator[Event | Done]:

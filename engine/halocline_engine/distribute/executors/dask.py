@@ -86,6 +86,11 @@ class ClusterPool:
         return max(Counter(worker["host"] for worker in self._chosen.now().values()).values())
 
     @property
+    def same_host(self) -> bool:
+        """Whether all workers talk to each other on the loopback of this machine."""
+        return all(str(worker["host"]).startswith("127.") for worker in self._chosen.now().values())
+
+    @property
     def memory(self) -> int:
         """Bytes that the blocks of one process may take, by the smallest worker."""
         workers = self._chosen.now()
@@ -275,8 +280,10 @@ def local_gpu_cluster(workers: int | None = None) -> Any:
         )
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     names = visible.split(",") if visible else [str(index) for index in range(devices)]
+    # Each sees all of them, its own first, so that it can open the memory of the others.
     environments = [
-        {"CUDA_VISIBLE_DEVICES": name, **_thread_environment("1")} for name in names[:wanted]
+        {"CUDA_VISIBLE_DEVICES": ",".join([*names[at:], *names[:at]]), **_thread_environment("1")}
+        for at in range(wanted)
     ]
     return _processes(environments, resources={"GPU": 1})
 

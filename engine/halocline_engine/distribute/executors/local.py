@@ -39,6 +39,7 @@ class LocalPool:
     workers: int = 1
     remote: bool = False
     workers_per_host: int = 1
+    same_host: bool = True
 
     @property
     def memory(self) -> int:

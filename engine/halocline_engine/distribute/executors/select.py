@@ -73,6 +73,11 @@ class _Granted:
         """Compute blocks."""
         return self.pool.run(work, blocks, cancelled)
 
+    @property
+    def same_host(self) -> bool:
+        """Whether all processes are known to be on this machine."""
+        return self.pool.same_host
+
     def run_ranks(
         self, work: RankWork, ranks: int, cancelled: CancelToken | None
     ) -> Iterator[Event | Done]:

@@ -16,6 +16,7 @@ import xarray as xr
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.chunk_files.packed import ALL, CHECKED, decoding_bytes, packed_array
 from halocline_engine.datasets.stores.result import attributes_of, in_memory_copy
+from halocline_engine.datasets.stores.shared import can_share, share_variables
 from halocline_engine.datasets.stores.source import InMemory, Source, ZarrStore, spool
 from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
@@ -103,13 +104,15 @@ def launch(
         if resident is None
         else resident.plan
     )
+    shared = resident is not None and pool.remote and pool.same_host
+    shared = shared and can_share(sizes.loaded + sizes.result)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
     on_event(_planned(checked, pool, plan, chosen))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
             dataset=checked.opened.dataset,
-            source=_source(checked, pool, places, stack),
+            source=_source(checked, pool, places, stack, shared=shared),
             frame=frame,
             code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
             scalars=checked.scalars,
@@ -122,13 +125,15 @@ def launch(
             stored=not isinstance(checked.opened.source, InMemory),
             target=checked.compiled.target,
             compressed=options.compressed,
+            shared=shared and checked.request.output is None,
         )
         if resident is None:
             result = stream(job, pool, on_event, cancelled)
         else:
             times = _checkpoint_times(options, sizes)
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
-        return result if checked.request.output or not pool.remote else in_memory_copy(result)
+        here = checked.request.output is not None or not pool.remote or job.shared
+        return result if here else in_memory_copy(result)
 
 
 def _checkpoint_times(options: Options, sizes: _Bytes) -> CheckpointTimes:
@@ -340,16 +345,21 @@ def _result_files(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: 
     return _Places(request.workspace or made, output)
 
 
-def _source(checked: Checked, pool: Pool, places: _Places, stack: ExitStack) -> Source:
+def _source(
+    checked: Checked, pool: Pool, places: _Places, stack: ExitStack, *, shared: bool
+) -> Source:
     """Return what workers read: a dataset of this process is written for other processes.
 
-    It goes to a new folder in the workspace: every other name there may be the caller's.
+    It goes to shared memory, or to a new folder in the workspace: every other name there may be the
+    caller's.
     """
     opened = checked.opened
     if not pool.remote or not isinstance(opened.source, InMemory):
         return opened.source
     assert places.workspace is not None
     names = [use.variable for use in checked.match.uses if use.loaded]
+    if shared:
+        return share_variables(opened.dataset, names, stack)
     places.workspace.mkdir(parents=True, exist_ok=True)
     made = stack.enter_context(temporary_folder(places.workspace))
     return spool(opened.dataset, names, made / "input")

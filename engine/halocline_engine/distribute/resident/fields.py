@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.analysis.boundaries import Kind
+from halocline_engine.backends.base import Array
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.grids.match import FieldUse
-from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.grids.match import FieldUse, Role
+from halocline_engine.datasets.stores.shared import SharedArrays
+from halocline_engine.datasets.stores.sink import ArraySink, Sink
+from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
 from halocline_engine.distribute.blocks.work import executable_of
-from halocline_engine.distribute.communicators.base import Communicator
+from halocline_engine.distribute.communicators.base import Communicator, agree
 from halocline_engine.distribute.grid.exchange import exchange, wrapped_lines
 from halocline_engine.distribute.grid.geometry import geometry
-from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.grid.partition import Block, Box, Span, shares
 from halocline_engine.distribute.grid.regions import read_box
 from halocline_engine.distribute.resident.halos import Exchange, Halos, ResidentBlock
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.tasks.model import COMPUTE
+from halocline_engine.ir.types import Axis
 
 __all__ = ["RankFields"]
 
 #: Bundles that are made one by one before others are repeated: each field has had each of its
 #: arrays, and code for all of them is there.
 _EAGER = 2
+#: Bytes that are fetched at once from a target, to be copied to where results are.
+_PART = 16 << 20
 
 
 class RankFields:
@@ -45,16 +54,31 @@ class RankFields:
             fields = BlockFields.of(job.layout, cells[block.index], self._executable)
             steps = BlockSteps(fields, dict(job.scalars))
             self._resident[block.index] = ResidentBlock(fields, steps)
+        self._wraps = wrapped_lines(job.layout, blocks)
         rank_of = {block.index: rank for rank, some in enumerate(job.blocks) for block in some}
         self._halos = Halos(
             exchange(job.layout, blocks, cells),
             rank_of,
             self._resident,
-            wrapped_lines(job.layout, blocks),
+            self._wraps,
             self._executable,
             communicator,
         )
+        if TARGETS[job.target].on_device and communicator.size > 1:
+            self._halos.connect()
         self._bundles = 0
+
+    @property
+    def transport(self) -> str:
+        """How halos go from rank to rank."""
+        return self._halos.transport
+
+    def close(self, *, complete: bool) -> None:
+        """Give back what other ranks share; where all is `complete`, they are waited for."""
+        self._halos.end()
+        if complete and self._communicator.size > 1:
+            agree(self._communicator, ("ended", 0), here=True)
+        self._halos.close()
 
     def load(self) -> int:
         """Read all blocks; return how many bytes."""
@@ -67,10 +91,26 @@ class RankFields:
                 grid, box = self._job.layout.grid, fields.cells.inner[name]
                 if any(span.size == 0 for span in box):
                     continue  # no step of this block computes anything
-                values = read_box(source, variable, uses[name], grid, block, box)
+                inside = self._unwrapped(box)
+                values = read_box(source, variable, uses[name], grid, block, inside)
                 count += values.nbytes
-                fields.upload(name, _single(values))
+                self._upload(fields, name, inside, _single(values))
         return count
+
+    def _unwrapped(self, box: Box) -> Box:
+        """Return a box without the halos that a block fills from its own cells."""
+        i, j, k = (
+            span.meet(line.data) if line.low.kind is Kind.WRAP else span
+            for span, line in zip(box, self._wraps, strict=True)
+        )
+        return i, j, k
+
+    def _upload(self, fields: BlockFields, name: str, box: Box, values: NDArray[Any]) -> None:
+        """Copy cells of a field to the target, and fill the halos that follow from them."""
+        use = next(use for use in fields.layout.uses if use.name == name)
+        self._executable.memory.upload(values, fields.part(name, box))
+        for lines in (self._wraps, *((fields.layout.lines,) if use.role is Role.INPUT else ())):
+            fill_ghosts(fields.arrays[name], lines, fields.cells.frames[name])
 
     def advance(self, count: int) -> None:
         """Make so many steps, on all blocks."""
@@ -85,6 +125,7 @@ class RankFields:
             self._bundle(self._job.bundle)
         if rest:
             self._bundle(rest)
+        self._halos.check()
 
     def own(self, use: FieldUse) -> list[tuple[Block, NDArray[Any]]]:
         """Return the blocks' own cells of a kept field by now, in arrays that stay as they are."""
@@ -103,14 +144,35 @@ class RankFields:
             arrays = resident.steps.arrays
             for name, source in saved:
                 self._communicator.check()
-                values = resident.fields.download(arrays[source], source)
-                block = self._blocks[index]
-                count += self._job.write(sink, name, uses[source], block, values)
+                count += self._save(sink, name, uses[source], index, arrays[source])
+        return count
+
+    def _save(self, sink: Sink, name: str, use: FieldUse, index: int, array: Array) -> int:
+        """Write a block's own cells of a field, some rows after the others where that may be.
+
+        Small arrays of the host are used again, and large ones are new pages each time.
+        """
+        block, fields = self._blocks[index], self._resident[index].fields
+        own = fields.cells.own[use.name]
+        size = math.prod(span.size for span in own) * np.dtype(use.dtype).itemsize
+        parts = (
+            -(-size // _PART)
+            if isinstance(sink, (ArraySink, SharedArrays)) and Axis.J in use.axes
+            else 1
+        )
+        count = 0
+        for rows in shares(range(own[1].start, own[1].stop), min(parts, max(1, own[1].size))):
+            box = (own[0], Span(rows[0], rows[-1] + 1) if len(rows) else own[1], own[2])
+            frame = fields.cells.frames[use.name]
+            view = array[tuple(s.within(whole) for s, whole in zip(box, frame, strict=True))]
+            values = self._executable.memory.download(view)
+            part = replace(block, box=box) if parts > 1 else block
+            count += self._job.write(sink, name, use, part, values)
         return count
 
     def _bundle(self, steps: int) -> None:
         """Exchange halos, and make so many steps, up to a whole bundle."""
-        self._communicator.check()
+        self._check()
         if self._bundles:
             self._halos.prepared()(self._bundles)
         self._bundles += 1
@@ -123,25 +185,33 @@ class RankFields:
     def _repeat(self, pairs: int) -> None:
         """Make pairs of whole bundles, after which every field has the array that it had before."""
         both = [self._recorded(other=other) for other in (False, True)]
-        if self._halos.alone:
-            acts = [act for halos, steps in both for act in (*halos.inside, *steps)]
+        if self._halos.queued:
+            acts = [act for halos, steps in both for act in (*halos.queued, *steps)]
 
             def two() -> None:
                 for act in acts:
                     act()
 
             with self._computing():
-                self._executable.repeat(two, pairs, self._communicator.check)
+                self._executable.repeat(two, pairs, self._check)
             self._bundles += 2 * pairs
             return
         for _ in range(pairs):
             for halos, steps in both:
-                self._communicator.check()
+                self._check()
                 halos(self._bundles)
                 self._bundles += 1
                 with self._computing():
                     for act in steps:
                         act()
+
+    def _check(self) -> None:
+        """Raise where the job is to end; then nothing waits for other ranks any more."""
+        try:
+            self._communicator.check()
+        except BaseException:
+            self._halos.end()
+            raise
 
     def _recorded(self, *, other: bool) -> tuple[Exchange, list[Callable[[], None]]]:
         """Return what exchanges halos before the next bundle, and what makes its steps."""

@@ -16,10 +16,11 @@ from halocline_engine.backends.base import Array, Executable
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.distribute.blocks.ghosts import ghosts_of
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
-from halocline_engine.distribute.communicators.base import Communicator
+from halocline_engine.distribute.communicators.base import Communicator, Tag
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.exchange import Piece
 from halocline_engine.distribute.grid.partition import Box
+from halocline_engine.distribute.resident.peers import PeerMemory, connect
 
 __all__ = ["Exchange", "Halos", "ResidentBlock"]
 
@@ -80,11 +81,45 @@ class Halos:
             if use.kept
         }
         self._exchanges: dict[tuple[str, ...], Exchange] = {}
+        self._peers: PeerMemory | None = None
+
+    def connect(self) -> None:
+        """Let devices store into each other's memory, if they can; all ranks call it."""
+        self._peers = connect(
+            self._communicator, self._message_bytes(self._sent), self._message_bytes(self._received)
+        )
+
+    @property
+    def transport(self) -> str:
+        """How halos go from rank to rank."""
+        if self.alone:
+            return "none"
+        return "messages" if self._peers is None else "peer memory"
+
+    def check(self) -> None:
+        """Raise where a halo did not come; waits until what is queued on a device is complete."""
+        if self._peers is not None:
+            self._peers.check()
+
+    def end(self) -> None:
+        """Let nothing on a device wait for other ranks any more."""
+        if self._peers is not None:
+            self._peers.end()
+
+    def close(self) -> None:
+        """Use the memory of other ranks no more; nothing is under way."""
+        if self._peers is not None:
+            self._peers.close()
 
     @property
     def alone(self) -> bool:
         """Whether nothing comes from, or goes to, another rank."""
         return not self._sent and not self._received
+
+    @property
+    def queued(self) -> bool:
+        """Whether exchanges need nothing but the device, or the processor, of this rank."""
+        return self.alone or self._peers is not None
 
     def prepared(self) -> Exchange:
         """Return the exchange of all halos before the next step, to be done again and again.
@@ -97,16 +132,34 @@ class Halos:
             copies = [
                 partial(setitem, self._into(piece), ..., self._cells(piece)) for piece in self._own
             ]
-            messages = None if self.alone else self._made()
-            found = Exchange(
-                copies, list(self._wrap()), messages, self._executable, self._communicator
-            )
+            wraps = list(self._wrap())
+            if self._peers is not None:
+                sends, receives = self._peers.exchange(
+                    {to: [self._cells(p) for p in some] for to, some in self._sent.items()},
+                    {of: [self._into(p) for p in some] for of, some in self._received.items()},
+                )
+                # Halos of this rank are filled while those of others are under way.
+                queued, messages = [*sends, *copies, *receives, *wraps], None
+            elif self.alone:
+                queued, messages = [*copies, *wraps], None
+            else:
+                queued, messages = wraps, self._made(copies)
+            found = Exchange(queued, messages, self._executable, self._communicator)
             self._exchanges[key] = found
         return found
 
-    def _made(self) -> _Messages:
+    def _message_bytes(self, pieces: Mapping[int, Sequence[Piece]]) -> dict[int, int]:
+        """Return the bytes of the message to, or from, each other rank."""
+        sizes = {name: np.dtype(use.dtype).itemsize for name, use in self._uses.items()}
+        return {
+            rank: sum(_aligned(sizes[piece.field] * piece.cells) for piece in some)
+            for rank, some in pieces.items()
+        }
+
+    def _made(self, copies: Sequence[Callable[[], None]]) -> _Messages:
         """Return the messages for the arrays that the kept fields have now."""
         return _Messages(
+            copies,
             {to: _Message([self._cells(p) for p in some]) for to, some in self._sent.items()},
             {of: _Message([self._into(p) for p in some]) for of, some in self._received.items()},
         )
@@ -135,32 +188,20 @@ class Halos:
 class Exchange:
     """The exchange of the halos of one rank, between arrays that stay the same.
 
-    `copies` are those between blocks of the rank; `wraps` fill halos from a block's own cells,
-    what has come from others included. On a device both are queued on the current stream.
+    First come `messages`, if there are any. What is `queued` copies cells within the rank, and on a
+    device those of others that it reaches; all of it is queued on the current stream.
     """
 
-    copies: Sequence[Callable[[], None]]
-    wraps: Sequence[Callable[[], None]]
+    queued: Sequence[Callable[[], None]]
     messages: _Messages | None
     executable: Executable
     communicator: Communicator
 
-    @property
-    def inside(self) -> list[Callable[[], None]]:
-        """What exchanges halos without other ranks."""
-        return [*self.copies, *self.wraps]
-
     def __call__(self, number: int) -> None:
         """Exchange; `number` counts the exchanges of the job, alike on all ranks."""
-        tag = ("halo", number)
-        messages = self.messages or _Messages({}, {})
-        for rank, message in messages.sent.items():
-            self.communicator.send(rank, tag, message.packed(self.executable))
-        for act in self.copies:
-            act()
-        for rank, message in messages.received.items():
-            message.unpack(self.communicator.receive(rank, tag), self.executable)
-        for act in self.wraps:
+        if self.messages is not None:
+            self.messages.exchange(("halo", number), self.executable, self.communicator)
+        for act in self.queued:
             act()
 
 
@@ -173,7 +214,7 @@ class _Message:
         for view in views:
             size = view.dtype.itemsize * math.prod(view.shape)
             self._parts.append(_Packed(view, at, at + size))
-            at = -(-(at + size) // _ALIGNED) * _ALIGNED
+            at += _aligned(size)
         self._bytes = at
 
     def packed(self, executable: Executable) -> NDArray[Any]:
@@ -196,10 +237,24 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class _Messages:
-    """The messages to each other rank, and from each, for one state of the arrays."""
+    """The messages to and from each other rank, and the `copies` within this one."""
 
+    copies: Sequence[Callable[[], None]]
     sent: Mapping[int, _Message]
     received: Mapping[int, _Message]
+
+    def exchange(self, tag: Tag, executable: Executable, communicator: Communicator) -> None:
+        """Send, copy what stays in this rank meanwhile, and receive."""
+        for rank, message in self.sent.items():
+            communicator.send(rank, tag, message.packed(executable))
+        for act in self.copies:
+            act()
+        for rank, message in self.received.items():
+            message.unpack(communicator.receive(rank, tag), executable)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNED) * _ALIGNED
 
 
 def _typed(flat: Array, part: _Packed) -> Array:

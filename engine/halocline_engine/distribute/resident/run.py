@@ -12,6 +12,7 @@ from typing import Protocol
 import xarray as xr
 
 from halocline_engine.datasets.stores.result import assemble, consolidate, open_result
+from halocline_engine.datasets.stores.shared import share_results
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
 from halocline_engine.datasets.stores.source import ArrayStore, Source
 from halocline_engine.distribute.communicators.base import RankLostError
@@ -186,6 +187,11 @@ def _replan(run: _Run, choice: Callable[[], Replanned]) -> None:
 def _once(run: _Run, sums: Counter[str]) -> xr.Dataset:
     """Run the ranks once, to the end."""
     job = run.job
+    if job.shared:
+        with ExitStack() as stack:
+            sink = share_results(results_of(job), job.grid, stack)
+            run.ranks(sink, sums)
+            return assemble(job.dataset, job.frame, job.uses, sink.values())
     if job.output is None:
         arrays = create_arrays(results_of(job), job.grid)
         run.ranks(ArraySink(arrays), sums)

@@ -24,7 +24,8 @@ class Job:
     `frame` is the result without its variables. `output` None asks for a result in memory;
     `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
     a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
-    is where a pipeline computes, if the plan has one; `compressed` is how results are stored.
+    is where a pipeline computes, if the plan has one; `compressed` is how results are stored. Where
+    results in memory are `shared`, other processes of this machine write them.
     """
 
     dataset: xr.Dataset
@@ -41,6 +42,7 @@ class Job:
     stored: bool = False
     target: str = ""
     compressed: bool = True
+    shared: bool = False
 
     @property
     def uses(self) -> tuple[FieldUse, ...]:

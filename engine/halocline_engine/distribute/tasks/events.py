@@ -163,13 +163,18 @@ class PassFinished(_Event):
 
 @dataclass(frozen=True, slots=True)
 class StepsFinished(_Event):
-    """Blocks that stay in memory have made `steps_done` of `steps` steps, in `seconds` so far."""
+    """Blocks that stay in memory have made `steps_done` of `steps` steps, in `seconds` so far.
+
+    `transport` is how halos go from worker to worker: "peer memory" where devices store into each
+    other's, "messages" between processes, "none" where one worker has all blocks.
+    """
 
     kind: ClassVar[str] = "steps-finished"
 
     steps_done: int
     steps: int
     seconds: float
+    transport: str = "none"
 
     @property
     def progress(self) -> float:
