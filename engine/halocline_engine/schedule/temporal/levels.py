@@ -21,7 +21,7 @@ from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import reads_of
 from halocline_engine.schedule.temporal.step import Step
 
-__all__ = ["Levels", "Node", "Source", "levels_of"]
+__all__ = ["Levels", "Node", "Source", "levels_at_once", "levels_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,13 @@ def levels_of(step: Step, steps: int, along: Axis, *, crosses: bool = False) -> 
     made.make()
     nodes = _Lags(made, along, crosses=crosses).placed()
     return Levels(step, steps, along, _margins(nodes, along))
+
+
+def levels_at_once(step: Step, steps: int) -> Levels:
+    """Return the values of so many steps, streaming along K where planes need one another."""
+    if step.is_vertical:
+        return levels_of(step, steps, Axis.K, crosses=True)
+    return levels_of(step, steps, Axis.J)
 
 
 def _most(pairs: list[tuple[int, int]]) -> tuple[int, int]:

@@ -48,10 +48,11 @@ class Step:
     """A step of a feedback.
 
     `stages` are in order; `results` gives the stage or field that each output holds, and `feedback`
-    the output that each fed input becomes. `dtypes` are those of all names, `extents` those of the
+    the output that becomes each input that is fed. `dtypes` are those of all names, `extents` those of the
     fields that are read. `reach` is how far around a point the next step reads what a step made.
     """
 
+    program: Program
     stages: tuple[Stage, ...]
     results: Mapping[str, str]
     feedback: Mapping[str, str]
@@ -108,6 +109,7 @@ def _step(
         for at in range(3)
     )
     return Step(
+        program=program,
         stages=found.stages,
         results=found.results,
         feedback={old: new for new, old in feedback.items()},

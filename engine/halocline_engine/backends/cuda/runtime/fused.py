@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from halocline_engine.backends.base import Array, Memory, Value
+from halocline_engine.backends.base import Array, Memory, OpenSides, Value
 from halocline_engine.backends.cuda.kernels.temporal.form import (
     SIZE_NAMES,
     Form,
@@ -17,7 +17,6 @@ from halocline_engine.backends.cuda.kernels.temporal.form import (
 )
 from halocline_engine.backends.cuda.kernels.temporal.launch import (
     FusedLaunch,
-    Sides,
     launches_of,
     sizes_of,
 )
@@ -31,13 +30,12 @@ from halocline_engine.backends.cuda.model.entries import (
     Size,
     StrideValue,
 )
-from halocline_engine.backends.cuda.model.tile import Domain, tile_words
+from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import View, variant_of, view_of
 from halocline_engine.backends.cuda.runtime.machine import Kernels, Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.errors import FieldError, InternalError
-from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.temporal.levels import Levels
 
@@ -70,24 +68,23 @@ class FusedExecutable:
 
     def __init__(
         self,
-        program: Program,
         levels: Levels,
         machine: Machine,
         cache: Cache,
         choose: Chooser,
         *,
-        sides: Sides,
+        sides: OpenSides,
         alternate: bool = False,
     ) -> None:
+        program = levels.step.program
         self.levels = levels
-        self._program = program
         self._machine = machine
         self._cache = cache
         self._choose = choose
         self._sides = sides
         self._alternate = alternate
         self._memory = PitchedMemory(machine)
-        self._arrays = arrays_of_steps(program, levels)
+        self._arrays = arrays_of_steps(levels)
         self._fields = {one.name: one for one in program.fields}
         self._scalars = {s.name: np.dtype(s.dtype.value) for s in program.scalars}
         self._loaded: dict[str, _Loaded] = {}
@@ -148,14 +145,14 @@ class FusedExecutable:
         """Do again what `work` queues; see `backends.base.Executable`."""
         self._machine.repeat(work, times, look)
 
-    def source_for(self, form: Form) -> str:
-        """Return the code of a form."""
-        return fused_text(form)
+    def forms(self) -> tuple[Form, ...]:
+        """Return what code was loaded for, in the order of first calls."""
+        return tuple(one.form for one in self._loaded.values())
 
     def tilings(self) -> tuple[str, ...]:
         """Return how the kernels that were loaded are cut."""
         return tuple(
-            f"{self.steps} steps at once: {tile_words(one.form.tile)}"
+            f"{self.steps} steps at once: {one.form.tile.words}"
             for one in self._loaded.values()
         )
 
@@ -199,7 +196,6 @@ class FusedExecutable:
                     for name, number in zip(views, variant.arrays, strict=True)
                 }
                 form = Form(
-                    self._program,
                     self.levels,
                     kinds,
                     frozenset(name for name, one in views.items() if one.aligned),
@@ -220,7 +216,7 @@ class FusedExecutable:
 
     def _code(self, form: Form) -> _Loaded:
         """Return the code of a form, which is loaded once."""
-        source = self.source_for(form)
+        source = fused_text(form)
         found = self._loaded.get(source)
         if found is None:
             key = key_of(source, self._machine.compiler)

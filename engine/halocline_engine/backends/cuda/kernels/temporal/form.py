@@ -19,9 +19,9 @@ from halocline_engine.backends.cuda.model.entries import (
     Stride,
     StrideValue,
 )
-from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.ir.extent import Extent, Range
-from halocline_engine.ir.nodes import Parameter, Program
+from halocline_engine.ir.nodes import Parameter
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import walk
 from halocline_engine.schedule.temporal.levels import Levels
@@ -71,12 +71,11 @@ class Form:
     code. With `alternate`, steps with odd numbers find beyond the domain what the outputs hold.
     """
 
-    program: Program
     levels: Levels
     kinds: Mapping[str, tuple[int, Kind]]
     aligned: frozenset[str]
     wide: bool
-    tile: Tile
+    tile: FusedTile
     alternate: bool
 
     @property
@@ -114,17 +113,17 @@ class Form:
     @cached_property
     def arrays(self) -> tuple[str, ...]:
         """The fields that the code touches, in the order of the program."""
-        return arrays_of_steps(self.program, self.levels)
+        return arrays_of_steps(self.levels)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
         """The name of each array in the code."""
-        return {one.name: f"f{n}" for n, one in enumerate(self.program.fields)}
+        return {one.name: f"f{n}" for n, one in enumerate(self.levels.step.program.fields)}
 
     @cached_property
     def scalars(self) -> Mapping[str, str]:
         """The name of each scalar in the code."""
-        return {one.name: f"p{n}" for n, one in enumerate(self.program.scalars)}
+        return {one.name: f"p{n}" for n, one in enumerate(self.levels.step.program.scalars)}
 
     @cached_property
     def kept(self) -> tuple[Kept, ...]:
@@ -163,12 +162,12 @@ class Form:
         return max(1, min(self.width, VECTOR // self.dtype(name).itemsize))
 
 
-def arrays_of_steps(program: Program, levels: Levels) -> tuple[str, ...]:
+def arrays_of_steps(levels: Levels) -> tuple[str, ...]:
     """Return the fields that steps touch, in the order of the program."""
     touched = {node.name for node in levels.nodes if node.value is None}
     touched |= {node.halo for node in levels.nodes if node.halo is not None}
     touched |= {name for node in levels.nodes for name in node.outputs}
-    return tuple(one.name for one in program.fields if one.name in touched)
+    return tuple(one.name for one in levels.step.program.fields if one.name in touched)
 
 
 def parameters_of(form: Form) -> tuple[Arg, ...]:
@@ -190,7 +189,7 @@ def parameters_of(form: Form) -> tuple[Arg, ...]:
         *map(Size, SIZE_NAMES),
         *strides,
         *map(Pointer, form.arrays),
-        *(ScalarValue(one.name) for one in form.program.scalars if one.name in used),
+        *(ScalarValue(one.name) for one in form.levels.step.program.scalars if one.name in used),
     )
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
+from halocline_engine.backends.base import OpenSides
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
 from halocline_engine.backends.cuda.model.launch import MAX_BLOCKS, Dim3
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.ir.types import Axis
 
-__all__ = ["CLOSED", "FusedLaunch", "Sides", "launches_of", "sizes_of"]
+__all__ = ["CLOSED", "FusedLaunch", "launches_of", "sizes_of"]
 
-#: For each axis whether its low and its high side are open.
-Sides: TypeAlias = tuple[tuple[bool, bool], tuple[bool, bool], tuple[bool, bool]]
-CLOSED: Sides = ((False, False), (False, False), (False, False))
+#: All steps compute the same points.
+CLOSED: OpenSides = ((False, False), (False, False), (False, False))
 #: Beyond all points.
 _FAR = 1 << 30
 
@@ -44,7 +43,7 @@ def launches_of(form: Form, domain: Domain) -> Iterator[FusedLaunch]:
         yield FusedLaunch((strips, -(-nj // form.tile.depth), planes), block, level)
 
 
-def sizes_of(form: Form, domain: Domain, sides: Sides, launch: FusedLaunch) -> tuple[int, ...]:
+def sizes_of(form: Form, domain: Domain, sides: OpenSides, launch: FusedLaunch) -> tuple[int, ...]:
     """Return the values of the parameters `SIZE_NAMES`, in that order."""
     reach = form.levels.step.reach
     limits: list[int] = []

@@ -39,11 +39,12 @@ KERNEL = "fused"
 def fused_text(form: Form) -> str:
     """Return a translation unit with the kernel that makes the steps of a form."""
     writer = _Writer(form)
-    threads = form.tile.threads
+    tile = form.tile
+    blocks = f", {-(-tile.resident // tile.warps)}" if tile.resident else ""
     arguments = ", ".join(_parameter(arg, form) for arg in parameters_of(form))
     wrapped = fill(arguments, 92, initial_indent="    ", subsequent_indent="    ")
     lines = [
-        f'extern "C" __global__ void __launch_bounds__({threads}) {KERNEL}(',
+        f'extern "C" __global__ void __launch_bounds__({tile.threads}{blocks}) {KERNEL}(',
         f"{wrapped}) {{",
         *indent(writer.lines()),
         "}",
@@ -70,7 +71,7 @@ def _parameter(arg: Arg, form: Form) -> str:
             const = "" if written else "const "
             return f"{const}{TYPES[form.dtype(array)]}* __restrict__ {form.names[array]}"
         case ScalarValue(name):
-            dtype = next(one.dtype for one in form.program.scalars if one.name == name)
+            dtype = next(one.dtype for one in form.levels.step.program.scalars if one.name == name)
             return f"const {TYPES[dtype]} {form.scalars[name]}"
         case BlockPointer():
             raise InternalError("Fused steps have no memory of blocks.")

@@ -1,0 +1,155 @@
+"""Programs that can make several steps at once: what may be fused, and how many steps are best."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from halocline_engine.backends.base import Array, OpenSides
+from halocline_engine.backends.cuda.kernels.temporal.launch import CLOSED
+from halocline_engine.backends.cuda.kernels.temporal.choose import Gains, fits, fused_tile, gains_of
+from halocline_engine.backends.cuda.kernels.temporal.tile import (
+    Chooser,
+)
+from halocline_engine.backends.cuda.model.tile import Domain
+from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
+from halocline_engine.backends.cuda.runtime.machine import Machine
+from halocline_engine.cache import Cache
+from halocline_engine.ir.types import Axis
+from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.temporal.levels import levels_at_once
+from halocline_engine.schedule.temporal.step import Refused, Step, step_of
+
+__all__ = ["StepFuser"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What fused steps were asked for."""
+
+    steps: int
+    feedback: tuple[tuple[str, str], ...]
+    sides: OpenSides
+    alternate: bool
+
+
+class StepFuser:
+    """A program on a machine that makes several steps at once; see `backends.base.Fusing`."""
+
+    def __init__(self, schedule: Schedule, machine: Machine, cache: Cache) -> None:
+        self._fusing_schedule = schedule
+        self._fusing_machine = machine
+        self._fusing_cache = cache
+        self._fusing_lock = threading.Lock()
+        self._fusing_steps: dict[tuple[tuple[str, str], ...], Step | Refused] = {}
+        self._fusing_made: dict[_Asked, FusedExecutable | Refused] = {}
+        self._fusing_gains: dict[tuple[tuple[tuple[str, str], ...], Domain], Gains] = {}
+
+    def fused(
+        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
+    ) -> FusedExecutable | None:
+        """Return what makes so many steps at once, or None."""
+        found = self._fused(_asked(steps, feedback, open_sides))
+        return None if isinstance(found, Refused) else found
+
+    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> FusedExecutable | None:
+        """Return what makes steps whose fed inputs and outputs change places after each of them.
+
+        `steps` is odd, so that they are where they would be after as many single steps. Beyond the
+        domain each step finds what the array holds that the input has then.
+        """
+        if steps % 2 == 0:
+            return None
+        found = self._fused(_asked(steps, feedback, CLOSED, alternate=True))
+        return None if isinstance(found, Refused) else found
+
+    def fusing_reason(
+        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
+    ) -> str:
+        """Return why `fused` returns None, or an empty text."""
+        found = self._fused(_asked(steps, feedback, open_sides))
+        return found.reason if isinstance(found, Refused) else ""
+
+    def fused_steps(
+        self,
+        feedback: Mapping[str, str],
+        domain: tuple[int, int, int],
+        fields: Mapping[str, Array] | None = None,
+    ) -> int:
+        """Return how many steps at once should be the fastest."""
+        gains = self._gains(feedback, domain, fields)
+        return gains.best(range(1, 1 + gains.most))
+
+    def fused_steps_in_turns(
+        self, feedback: Mapping[str, str], domain: Domain, fields: Mapping[str, Array]
+    ) -> int:
+        """Return how many steps at once should be the fastest for `fused_in_turns`."""
+        gains = self._gains(feedback, domain, fields)
+        return gains.best(range(1, 1 + gains.most, 2))
+
+    def _gains(
+        self,
+        feedback: Mapping[str, str],
+        domain: Domain,
+        fields: Mapping[str, Array] | None = None,
+    ) -> Gains:
+        pairs = tuple(feedback.items())
+        step = self._step(pairs)
+        if isinstance(step, Refused) or 0 in domain or not _lie_along(step, fields):
+            return Gains({})
+        found = self._fusing_gains.get((pairs, domain))
+        if found is None:
+            found = gains_of(step, domain)
+            self._fusing_gains[pairs, domain] = found
+        return found
+
+    def _step(self, pairs: tuple[tuple[str, str], ...]) -> Step | Refused:
+        found = self._fusing_steps.get(pairs)
+        if found is None:
+            schedule = self._fusing_schedule
+            found = step_of(schedule.program, schedule.facts, dict(pairs))
+            self._fusing_steps[pairs] = found
+        return found
+
+    def _fused(self, asked: _Asked) -> FusedExecutable | Refused:
+        with self._fusing_lock:
+            found = self._fusing_made.get(asked)
+            if found is None:
+                found = self._fusing_made[asked] = self._made(asked, fused_tile)
+            return found
+
+    def _made(self, asked: _Asked, choose: Chooser) -> FusedExecutable | Refused:
+        step = self._step(asked.feedback)
+        if isinstance(step, Refused):
+            return step
+        if asked.steps < 1:
+            return Refused("there is no step to make")
+        if any(asked.sides[2]):
+            return Refused("K is open")
+        levels = levels_at_once(step, asked.steps)
+        if not fits(levels):
+            return Refused(f"{asked.steps} steps need more registers than a thread has")
+        return FusedExecutable(
+            levels,
+            self._fusing_machine,
+            self._fusing_cache,
+            choose,
+            sides=asked.sides,
+            alternate=asked.alternate,
+        )
+
+
+def _asked(
+    steps: int, feedback: Mapping[str, str], sides: OpenSides, *, alternate: bool = False
+) -> _Asked:
+    return _Asked(steps, tuple(feedback.items()), sides, alternate)
+
+
+def _lie_along(step: Step, fields: Mapping[str, Array] | None) -> bool:
+    """Whether the points of all arrays lie along I, as the target's memory has them."""
+    for name, array in (fields or {}).items():
+        if name in step.axes and Axis.I in step.axes[name] and array.shape[0] > 1:
+            if array.strides[0] != step.dtypes[name].itemsize:
+                return False
+    return True
