@@ -39,7 +39,8 @@ class Node:
     """A value of a step: a `value` that is computed, or what is loaded of the field `name`.
 
     `sources` are those of the reads of its value. Where `halo` names a field, points beyond sides
-    that are not open have its values in the next step, `level` + 1. `outputs` are the fields that
+    that are not open have its values in the next step, `level` + 1; `before` is that field a step
+    earlier, at the same point. `outputs` are the fields that
     it is stored in. `low` and `high` are how many columns (and rows across the stream) at the ends
     of what is loaded have no value; it has the row `start` behind the first position, and later
     ones.
@@ -52,6 +53,7 @@ class Node:
     sources: Mapping[Read, Source]
     lag: int = 0
     halo: str | None = None
+    before: Source | None = None
     outputs: tuple[str, ...] = ()
     low: tuple[int, int] = (0, 0)
     high: tuple[int, int] = (0, 0)
@@ -94,6 +96,8 @@ class Levels:
         for node in self.nodes:
             for source in node.sources.values():
                 found[source.node].append(source)
+            if node.before is not None:
+                found[node.before.node].append(node.before)
         return tuple(map(tuple, found))
 
 
@@ -214,9 +218,23 @@ class _Lags:
             if n in self._late:
                 self._lags[n] = min(self._wanted(n), default=0)
         return [
-            replace(node, lag=self._lags[n], sources=self._sources(n, node))
+            replace(
+                node,
+                lag=self._lags[n],
+                sources=self._sources(n, node),
+                before=self._before(n, node),
+            )
             for n, node in enumerate(nodes)
         ]
+
+    def _before(self, number: int, node: Node) -> Source | None:
+        """Return the field that a value becomes as it was a step earlier."""
+        if node.halo is None:
+            return None
+        source = self._made.known.get((node.level, node.halo))
+        if source is None or self._lags[source] > self._lags[number]:
+            return None
+        return Source(source, self._lags[number] - self._lags[source], 0, 0)
 
     def _loaded_first(self, number: int, read: Read) -> bool:
         """Whether a read is of what the first step is fed, which sets the pace."""

@@ -40,7 +40,7 @@ def launches_of(form: Form, domain: Domain) -> Iterator[FusedLaunch]:
         return
     for level in range(0, nk, MAX_BLOCKS):
         planes = min(MAX_BLOCKS, nk - level)
-        yield FusedLaunch((strips, -(-nj // form.tile.depth), planes), block, level)
+        yield FusedLaunch((-(-nj // form.tile.depth), strips, planes), block, level)
 
 
 def sizes_of(form: Form, domain: Domain, sides: OpenSides, launch: FusedLaunch) -> tuple[int, ...]:

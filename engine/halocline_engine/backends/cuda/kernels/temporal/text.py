@@ -88,6 +88,7 @@ class _Writer:
         return [
             *self._placed(),
             *Elements(form).bases(),
+            *Elements(form).beyond(),
             *self._room(),
             *self._declared(),
             f"int y = y0{signed(-levels.start)};",
@@ -102,7 +103,8 @@ class _Writer:
         left, right = form.lanes
         lines = [
             "const int lane = (int)threadIdx.x;",
-            f"const int first = (int)blockIdx.x * {form.columns}{signed(-left * form.width)};",
+            *_first("strip", "x" if form.vertical else "y"),
+            f"const int first = strip * {form.columns}{signed(-left * form.width)};",
             f"const int x = first + lane * {form.width};",
             f"const bool own = lane >= {left} && lane < {LANES - right} && x < ni;",
         ]
@@ -110,7 +112,7 @@ class _Writer:
             return [
                 *lines,
                 "const int k = level + (int)blockIdx.z;",
-                "const int y0 = (int)blockIdx.y * depth, y1 = min(y0 + depth, nj);",
+                "const int y0 = (int)blockIdx.x * depth, y1 = min(y0 + depth, nj);",
                 f"const bool inner = first >= iinner0 && first + {LANES * form.width} <= iinner1;",
             ]
         tall = form.tile.block[1] * form.rows
@@ -118,7 +120,8 @@ class _Writer:
         return [
             *lines,
             "const int warp = (int)threadIdx.y;",
-            f"const int j0 = (int)blockIdx.y * {form.lines}, j1 = min(j0 + {form.lines}, nj);",
+            *_first("line", "y"),
+            f"const int j0 = line * {form.lines}, j1 = min(j0 + {form.lines}, nj);",
             f"const int j = j0{signed(-low)} + warp * {form.rows};",
             "const int y0 = (int)blockIdx.z * depth, y1 = min(y0 + depth, nk);",
             f"const bool inner = first >= iinner0 && first + {LANES * form.width} <= iinner1",
@@ -215,8 +218,7 @@ class _Writer:
                         lines += below.fetched(range(1, below.kept.ages))
                 lines += self._computed(registers, node)
             if node.halo is not None and near:
-                name = self.form.halo_of(node.level + 1, node.halo)
-                lines += Elements(self.form).fixed(registers, name, _row(-node.lag))
+                lines += self._fixed(registers, node)
             lines += registers.fetched(range(1))
             for name in node.outputs:
                 lines += Elements(self.form).stored(registers, name, _row(-node.lag))
@@ -228,6 +230,13 @@ class _Writer:
         if shared_of(self.form):
             lines.append("__syncthreads();")
         return lines
+
+    def _fixed(self, registers: Registers, node: Node) -> list[str]:
+        """Return what keeps values beyond sides that are not open as they are."""
+        name, before = self.form.halo_of(node.level + 1, node.halo or ""), ""
+        if node.before is not None and not self.form.alternate:
+            before = Registers(self.form, node.before.node).place(node.before.age)
+        return Elements(self.form).fixed(registers, name, _row(-node.lag), before)
 
     def _loaded(self, number: int, node: Node, *, near: bool) -> list[str]:
         """Return the loads of a row, or the row that was under way and the loads of a later one."""
@@ -260,6 +269,14 @@ class _Writer:
             raise InternalError("A value of fused steps has no expression.")
         value = expression_text(node.value, read, form.scalars.__getitem__)
         return registers.every([f"{registers.place(0)} = {value};"])
+
+
+def _first(name: str, axis: str) -> list[str]:
+    """Return the number of a block where those at both ends, which take longer, come first."""
+    return [
+        f"const int {name}_ = (int)blockIdx.{axis}, {name}s = (int)gridDim.{axis};",
+        f"const int {name} = {name}_ > 1 ? {name}_ - 1 : {name}_ * ({name}s - 1);",
+    ]
 
 
 def _row(ahead: int) -> str:
