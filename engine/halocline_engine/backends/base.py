@@ -20,6 +20,7 @@ __all__ = [
     "Drawable",
     "Executable",
     "Fusing",
+    "FusingInTurns",
     "HostArray",
     "Memory",
     "OpenSides",
@@ -171,9 +172,7 @@ class Fusing(Protocol):
         """
         ...
 
-    def fusing_reason(
-        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
-    ) -> str:
+    def fusing_reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
         """Return why `fused` returns None, as a clause, or an empty text where it does not."""
         ...
 
@@ -187,6 +186,31 @@ class Fusing(Protocol):
 
         It assumes arrays as `memory` makes them, unless `fields` are given.
         """
+        ...
+
+
+@runtime_checkable
+class FusingInTurns(Protocol):
+    """An executable that can fuse steps whose arrays change places, as `Fusing` says it.
+
+    After each step an output and the input that it becomes exchange arrays, and what is beyond the
+    domain stays in each array: steps find there what one and the other hold, in turns.
+    """
+
+    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> Executable | None:
+        """Return an executable whose calls make so many steps, an odd number, or None.
+
+        It writes the outputs' arrays, which hold then what they hold after as many single steps.
+        """
+        ...
+
+    def fused_steps_in_turns(
+        self,
+        feedback: Mapping[str, str],
+        domain: tuple[int, int, int],
+        fields: Mapping[str, Array],
+    ) -> int:
+        """Return how many steps at once a model takes for the fastest; 1 where that is none."""
         ...
 
 

@@ -295,5 +295,3 @@ def _margins(nodes: list[Node], along: Axis) -> tuple[Node, ...]:
             start = max(start, below.start - moved)
         found.append(replace(node, low=low, high=high, start=start))
     return tuple(found)
-
-

@@ -152,8 +152,7 @@ class FusedExecutable:
     def tilings(self) -> tuple[str, ...]:
         """Return how the kernels that were loaded are cut."""
         return tuple(
-            f"{self.steps} steps at once: {one.form.tile.words}"
-            for one in self._loaded.values()
+            f"{self.steps} steps at once: {one.form.tile.words}" for one in self._loaded.values()
         )
 
     def _views(
@@ -206,9 +205,7 @@ class FusedExecutable:
                 found = self._known[key] = tuple(self._queued(form, views, domain))
         return found
 
-    def _queued(
-        self, form: Form, views: Mapping[str, View], domain: Domain
-    ) -> Iterator[_Queued]:
+    def _queued(self, form: Form, views: Mapping[str, View], domain: Domain) -> Iterator[_Queued]:
         loaded = self._code(form)
         strides = {form.kinds[name][0]: view.strides for name, view in views.items()}
         for launch in launches_of(form, domain):

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from halocline_engine.backends.base import Array, OpenSides
+from halocline_engine.backends.cuda.kernels.temporal.form import arrays_of_steps
 from halocline_engine.backends.cuda.kernels.temporal.launch import CLOSED
 from halocline_engine.backends.cuda.kernels.temporal.choose import Gains, fits, fused_tile, gains_of
 from halocline_engine.backends.cuda.kernels.temporal.tile import (
     Chooser,
 )
 from halocline_engine.backends.cuda.model.tile import Domain
+from halocline_engine.backends.cuda.model.views import disjoint
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
 from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.cache import Cache
@@ -64,9 +66,7 @@ class StepFuser:
         found = self._fused(_asked(steps, feedback, CLOSED, alternate=True))
         return None if isinstance(found, Refused) else found
 
-    def fusing_reason(
-        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
-    ) -> str:
+    def fusing_reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
         """Return why `fused` returns None, or an empty text."""
         found = self._fused(_asked(steps, feedback, open_sides))
         return found.reason if isinstance(found, Refused) else ""
@@ -96,13 +96,28 @@ class StepFuser:
     ) -> Gains:
         pairs = tuple(feedback.items())
         step = self._step(pairs)
-        if isinstance(step, Refused) or 0 in domain or not _lie_along(step, fields):
+        if isinstance(step, Refused) or 0 in domain or not self._may_fuse(step, fields or {}):
             return Gains({})
         found = self._fusing_gains.get((pairs, domain))
         if found is None:
             found = gains_of(step, domain)
             self._fusing_gains[pairs, domain] = found
         return found
+
+    def _may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
+        """Whether points of all arrays lie along I, and none that is written shares its memory."""
+        spans: list[tuple[int, int]] = []
+        written: list[bool] = []
+        for name in arrays_of_steps(levels_at_once(step, 1)) if fields else ():
+            array, size = fields[name], step.dtypes[name].itemsize
+            if Axis.I in step.axes[name] and array.shape[0] > 1 and array.strides[0] != size:
+                return False
+            start = self._fusing_machine.address(array)
+            ends = [stride * (n - 1) for stride, n in zip(array.strides, array.shape, strict=True)]
+            low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
+            spans.append((start + low, start + high + size))
+            written.append(name in step.results)
+        return disjoint(spans, written)
 
     def _step(self, pairs: tuple[tuple[str, str], ...]) -> Step | Refused:
         found = self._fusing_steps.get(pairs)
@@ -144,12 +159,3 @@ def _asked(
     steps: int, feedback: Mapping[str, str], sides: OpenSides, *, alternate: bool = False
 ) -> _Asked:
     return _Asked(steps, tuple(feedback.items()), sides, alternate)
-
-
-def _lie_along(step: Step, fields: Mapping[str, Array] | None) -> bool:
-    """Whether the points of all arrays lie along I, as the target's memory has them."""
-    for name, array in (fields or {}).items():
-        if name in step.axes and Axis.I in step.axes[name] and array.shape[0] > 1:
-            if array.strides[0] != step.dtypes[name].itemsize:
-                return False
-    return True

@@ -26,7 +26,16 @@ from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import walk
 from halocline_engine.schedule.temporal.levels import Levels
 
-__all__ = ["LANES", "SIZE_NAMES", "VECTOR", "Form", "Kept", "arrays_of_steps", "kept_of", "parameters_of"]
+__all__ = [
+    "LANES",
+    "SIZE_NAMES",
+    "VECTOR",
+    "Form",
+    "Kept",
+    "arrays_of_steps",
+    "kept_of",
+    "parameters_of",
+]
 
 LANES = 32
 #: Bytes that one load of a thread may have at most.
@@ -217,5 +226,3 @@ def _reached(uses: list[tuple[int, int]]) -> tuple[Range, ...]:
         ages = [age for age, far in uses if far >= distance]
         found.append((min(ages), max(ages)))
     return tuple(found)
-
-

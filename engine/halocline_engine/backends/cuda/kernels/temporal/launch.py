@@ -34,9 +34,7 @@ def launches_of(form: Form, domain: Domain) -> Iterator[FusedLaunch]:
     block = (*form.tile.block, 1)
     strips = -(-ni // form.columns)
     if form.vertical:
-        yield FusedLaunch(
-            (strips, -(-nj // form.lines), -(-nk // form.tile.depth)), block, 0
-        )
+        yield FusedLaunch((strips, -(-nj // form.lines), -(-nk // form.tile.depth)), block, 0)
         return
     for level in range(0, nk, MAX_BLOCKS):
         planes = min(MAX_BLOCKS, nk - level)
@@ -57,9 +55,7 @@ def sizes_of(form: Form, domain: Domain, sides: OpenSides, launch: FusedLaunch) 
         ]
         lows, highs = _ends(form, at)
         inner.append(max([-_FAR if low_open else 0, *(low - more[0] for low in lows)]))
-        inner.append(
-            min([_FAR if high_open else size, *(size + high + more[1] for high in highs)])
-        )
+        inner.append(min([_FAR if high_open else size, *(size + high + more[1] for high in highs)]))
         if at < 2:
             limits += [-_FAR if low_open else 0, _FAR if high_open else size]
             grown += more

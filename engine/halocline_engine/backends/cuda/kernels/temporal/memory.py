@@ -39,7 +39,7 @@ class Elements:
     def beyond(self) -> list[str]:
         """Return which points of a thread lie beyond sides that are not open: a bit for each.
 
-        The stream has no part in that.
+        The stream has no part in that. `some` says whether any thread of the warp has such a point.
         """
         test = "x + e < ilo || x + e >= ihi"
         if self.form.vertical:
@@ -47,7 +47,8 @@ class Elements:
         bit = f"1u << {self._bit}"
         body = loop(self.form.width, "e", [f"if ({test}) beyond |= {bit};"])
         rows = body if self.form.rows == 1 else loop(self.form.rows, "q", body)
-        return ["unsigned beyond = 0u;", *rows]
+        some = "const bool some = __any_sync(0xffffffffu, beyond != 0u);"
+        return ["unsigned beyond = 0u;", *rows, some]
 
     def loaded(self, registers: Registers, name: str, target: str, row: str) -> list[str]:
         """Return the loads of a row of a field, whole, into an array that is called `target`."""
@@ -95,9 +96,7 @@ class Elements:
         place = registers.place(0)
         body = [f"if (out || (beyond >> {self._bit} & 1u)) {place} = {value};"]
         test = [f"const bool out = {stream};"]
-        if before:
-            return ["{", *indent([*test, *registers.every(body)]), "}"]
-        inner = ["if (out || beyond) {", *indent(registers.every(body)), "}"]
+        inner = ["if (out || some) {", *indent(registers.every(body)), "}"]
         return ["{", *indent([*test, *inner]), "}"]
 
     def stored(self, registers: Registers, name: str, row: str) -> list[str]:
@@ -203,9 +202,7 @@ def _clamped(index: str, extent: Range, axis: str) -> str:
     return f"within({index}, {low}, {high})"
 
 
-def _offset(
-    number: int, kind: tuple[Stride, Stride, Stride], indices: tuple[str, str, str]
-) -> str:
+def _offset(number: int, kind: tuple[Stride, Stride, Stride], indices: tuple[str, str, str]) -> str:
     """Return the offset of an element; axes without an index do not count."""
     terms: list[str] = []
     for axis, stride, index in zip("ijk", kind, indices, strict=True):

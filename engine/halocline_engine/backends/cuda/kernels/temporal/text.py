@@ -33,7 +33,7 @@ from halocline_engine.schedule.temporal.levels import Node
 
 __all__ = ["KERNEL", "fused_text", "shared_of"]
 
-KERNEL = "fused"
+KERNEL = "kernel0"
 
 
 def fused_text(form: Form) -> str:
@@ -188,7 +188,9 @@ class _Writer:
         several: list[str] = []
         for _ in range(times):
             several += ["{", *indent(whole), "  ++y;", "}"]
-        inside = f"y{signed(-back)} >= {axis}inner0 && y{signed(times + max(fore, 0))} <= {axis}inner1"
+        inside = (
+            f"y{signed(-back)} >= {axis}inner0 && y{signed(times + max(fore, 0))} <= {axis}inner1"
+        )
         return [
             "while (y < end) {",
             "  #pragma unroll 1",
@@ -220,13 +222,12 @@ class _Writer:
             if node.halo is not None and near:
                 lines += self._fixed(registers, node)
             lines += registers.fetched(range(1))
+            if registers.shared:
+                lines += registers.published()
             for name in node.outputs:
                 lines += Elements(self.form).stored(registers, name, _row(-node.lag))
         for number in range(len(self.form.levels.nodes)):
-            registers = Registers(self.form, number)
-            if registers.shared:
-                lines += registers.published()
-            lines += registers.aged()
+            lines += Registers(self.form, number).aged()
         if shared_of(self.form):
             lines.append("__syncthreads();")
         return lines

@@ -49,8 +49,7 @@ class FusedTile:
         """
         tall = f" x {self.rows * self.warps}" if self.warps > 1 else ""
         return (
-            f"strips of {32 * self.width}{tall} columns, {self.depth} positions,"
-            f" {self.ahead} ahead"
+            f"strips of {32 * self.width}{tall} columns, {self.depth} positions, {self.ahead} ahead"
         )
 
 
