@@ -232,8 +232,8 @@ class Stencil:
 
         Notes
         -----
-        On 'cuda' many steps are one launch of a CUDA graph, and several are made in one pass through
-        memory where that is faster. Neither changes a bit.
+        On 'cuda' many steps are one launch of a CUDA graph, and several are made in one pass
+        through memory where that is faster. Neither changes a bit.
 
         Examples
         --------

@@ -264,7 +264,7 @@ class _Lags:
 
     def _ahead(self, read: Read) -> int:
         """Return how many positions later than a value its reader is at the earliest."""
-        i, j, k = read.offset
+        _, j, k = read.offset
         if self._along is Axis.J:
             return max(j, 0)
         late = 1 if self._crosses and j else 0

@@ -47,9 +47,9 @@ class Stage:
 class Step:
     """A step of a feedback.
 
-    `stages` are in order; `results` gives the stage or field that each output holds, and `feedback`
-    the output that becomes each input that is fed. `dtypes` are those of all names, `extents` those of the
-    fields that are read. `reach` is how far around a point the next step reads what a step made.
+    `stages` are in order; `results` gives the stage that each output holds, and `feedback` the
+    output that becomes each input that is fed. `dtypes` are those of all names, `extents` those of
+    the fields that are read. `reach` is how far around a point a step reads what the last one made.
     """
 
     program: Program

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from halocline_engine.backends.base import Array, OpenSides
+from halocline_engine.backends.cuda.kernels.temporal.choose import Gains, fits, fused_tile, gains_of
 from halocline_engine.backends.cuda.kernels.temporal.form import arrays_of_steps
 from halocline_engine.backends.cuda.kernels.temporal.launch import CLOSED
-from halocline_engine.backends.cuda.kernels.temporal.choose import Gains, fits, fused_tile, gains_of
 from halocline_engine.backends.cuda.kernels.temporal.tile import (
     Chooser,
 )
@@ -23,7 +23,7 @@ from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.temporal.levels import levels_at_once
 from halocline_engine.schedule.temporal.step import Refused, Step, step_of
 
-__all__ = ["StepFuser"]
+__all__ = ["FusingExecutable", "StepFuser"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class _Asked:
 
 
 class StepFuser:
-    """A program on a machine that makes several steps at once; see `backends.base.Fusing`."""
+    """Makes executables for several steps of a program, each once."""
 
     def __init__(self, schedule: Schedule, machine: Machine, cache: Cache) -> None:
-        self._fusing_schedule = schedule
-        self._fusing_machine = machine
-        self._fusing_cache = cache
-        self._fusing_lock = threading.Lock()
-        self._fusing_steps: dict[tuple[tuple[str, str], ...], Step | Refused] = {}
-        self._fusing_made: dict[_Asked, FusedExecutable | Refused] = {}
-        self._fusing_gains: dict[tuple[tuple[tuple[str, str], ...], Domain], Gains] = {}
+        self._schedule = schedule
+        self._machine = machine
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._steps: dict[tuple[tuple[str, str], ...], Step | Refused] = {}
+        self._known: dict[_Asked, FusedExecutable | Refused] = {}
+        self._known_gains: dict[tuple[tuple[tuple[str, str], ...], Domain], Gains] = {}
 
     def fused(
         self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
@@ -66,42 +66,26 @@ class StepFuser:
         found = self._fused(_asked(steps, feedback, CLOSED, alternate=True))
         return None if isinstance(found, Refused) else found
 
-    def fusing_reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
+    def reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
         """Return why `fused` returns None, or an empty text."""
         found = self._fused(_asked(steps, feedback, open_sides))
         return found.reason if isinstance(found, Refused) else ""
 
-    def fused_steps(
-        self,
-        feedback: Mapping[str, str],
-        domain: tuple[int, int, int],
-        fields: Mapping[str, Array] | None = None,
-    ) -> int:
-        """Return how many steps at once should be the fastest."""
-        gains = self._gains(feedback, domain, fields)
-        return gains.best(range(1, 1 + gains.most))
-
-    def fused_steps_in_turns(
-        self, feedback: Mapping[str, str], domain: Domain, fields: Mapping[str, Array]
-    ) -> int:
-        """Return how many steps at once should be the fastest for `fused_in_turns`."""
-        gains = self._gains(feedback, domain, fields)
-        return gains.best(range(1, 1 + gains.most, 2))
-
-    def _gains(
+    def gains(
         self,
         feedback: Mapping[str, str],
         domain: Domain,
         fields: Mapping[str, Array] | None = None,
     ) -> Gains:
+        """Return what making steps at once should gain, on arrays that lie as `fields` do."""
         pairs = tuple(feedback.items())
         step = self._step(pairs)
         if isinstance(step, Refused) or 0 in domain or not self._may_fuse(step, fields or {}):
             return Gains({})
-        found = self._fusing_gains.get((pairs, domain))
+        found = self._known_gains.get((pairs, domain))
         if found is None:
             found = gains_of(step, domain)
-            self._fusing_gains[pairs, domain] = found
+            self._known_gains[pairs, domain] = found
         return found
 
     def _may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
@@ -112,7 +96,7 @@ class StepFuser:
             array, size = fields[name], step.dtypes[name].itemsize
             if Axis.I in step.axes[name] and array.shape[0] > 1 and array.strides[0] != size:
                 return False
-            start = self._fusing_machine.address(array)
+            start = self._machine.address(array)
             ends = [stride * (n - 1) for stride, n in zip(array.strides, array.shape, strict=True)]
             low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
             spans.append((start + low, start + high + size))
@@ -120,18 +104,18 @@ class StepFuser:
         return disjoint(spans, written)
 
     def _step(self, pairs: tuple[tuple[str, str], ...]) -> Step | Refused:
-        found = self._fusing_steps.get(pairs)
+        found = self._steps.get(pairs)
         if found is None:
-            schedule = self._fusing_schedule
+            schedule = self._schedule
             found = step_of(schedule.program, schedule.facts, dict(pairs))
-            self._fusing_steps[pairs] = found
+            self._steps[pairs] = found
         return found
 
     def _fused(self, asked: _Asked) -> FusedExecutable | Refused:
-        with self._fusing_lock:
-            found = self._fusing_made.get(asked)
+        with self._lock:
+            found = self._known.get(asked)
             if found is None:
-                found = self._fusing_made[asked] = self._made(asked, fused_tile)
+                found = self._known[asked] = self._made(asked, fused_tile)
             return found
 
     def _made(self, asked: _Asked, choose: Chooser) -> FusedExecutable | Refused:
@@ -147,8 +131,8 @@ class StepFuser:
             return Refused(f"{asked.steps} steps need more registers than a thread has")
         return FusedExecutable(
             levels,
-            self._fusing_machine,
-            self._fusing_cache,
+            self._machine,
+            self._cache,
             choose,
             sides=asked.sides,
             alternate=asked.alternate,
@@ -159,3 +143,44 @@ def _asked(
     steps: int, feedback: Mapping[str, str], sides: OpenSides, *, alternate: bool = False
 ) -> _Asked:
     return _Asked(steps, tuple(feedback.items()), sides, alternate)
+
+
+class FusingExecutable:
+    """An executable that can make several steps at once; see `backends.base.Fusing`."""
+
+    def __init__(self, fuser: StepFuser) -> None:
+        self._fuser = fuser
+
+    def fused(
+        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
+    ) -> FusedExecutable | None:
+        """Return what makes so many steps at once, or None."""
+        return self._fuser.fused(steps, feedback, open_sides)
+
+    def fusing_reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
+        """Return why `fused` returns None, or an empty text."""
+        return self._fuser.reason(steps, feedback, open_sides)
+
+    def fused_steps(
+        self,
+        feedback: Mapping[str, str],
+        domain: tuple[int, int, int],
+        fields: Mapping[str, Array] | None = None,
+    ) -> int:
+        """Return how many steps at once should be the fastest."""
+        gains = self._fuser.gains(feedback, domain, fields)
+        return gains.best(range(1, 1 + gains.most))
+
+    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> FusedExecutable | None:
+        """Return what makes steps whose arrays change places; see `backends.base.FusingInTurns`."""
+        return self._fuser.fused_in_turns(steps, feedback)
+
+    def fused_steps_in_turns(
+        self,
+        feedback: Mapping[str, str],
+        domain: tuple[int, int, int],
+        fields: Mapping[str, Array],
+    ) -> int:
+        """Return how many steps at once should be the fastest for `fused_in_turns`."""
+        gains = self._fuser.gains(feedback, domain, fields)
+        return gains.best(range(1, 1 + gains.most, 2))

@@ -133,8 +133,9 @@ def _candidates(levels: Levels) -> Iterator[Form]:
         tiles = [FusedTile(width, 1, ahead=ahead, unroll=unroll) for width in widths]
     else:
         tiles = [
-            FusedTile(unit, 1, rows=rows, warps=warps, ahead=1, unroll=1)
-            for rows, warps in ((3, 12), (5, 8), (4, 12), (4, 8), (2, 16))
+            FusedTile(width, 1, rows=rows, warps=warps, ahead=1, unroll=1)
+            for width in dict.fromkeys((unit, max(1, unit // 2)))
+            for rows, warps in ((3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
         ]
     for tile in tiles:
         form = usual_form(levels, tile)

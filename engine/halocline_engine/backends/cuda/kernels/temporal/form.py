@@ -1,7 +1,8 @@
 """What the code of fused steps is made for: its values, arrays and tile, and its parameters.
 
 Where the stream is along J, a warp has a strip of columns, and planes are independent. Where it is
-along K, the warps of a block lie above one another, each with some rows, and go from plane to plane.
+along K, the warps of a block lie above one another, each with some rows, and go from plane to
+plane.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.backends.cuda.model.entries import (
     Arg,
     Kind,
@@ -19,7 +21,6 @@ from halocline_engine.backends.cuda.model.entries import (
     Stride,
     StrideValue,
 )
-from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.ir.extent import Extent, Range
 from halocline_engine.ir.nodes import Parameter
 from halocline_engine.ir.types import Axis, DType

@@ -88,7 +88,7 @@ class _Writer:
         return [
             *self._placed(),
             *Elements(form).bases(),
-            *Elements(form).beyond(),
+            *(Elements(form).beyond() if self._has_sides() else ()),
             *self._room(),
             *self._declared(),
             f"int y = y0{signed(-levels.start)};",
@@ -96,6 +96,10 @@ class _Writer:
             *self._begun(),
             *self._loops(),
         ]
+
+    def _has_sides(self) -> bool:
+        """Whether any value may be a fixed one beyond a side."""
+        return any(node.halo is not None for node in self.form.levels.nodes)
 
     def _placed(self) -> list[str]:
         """Return where the thread is, and which points are its own."""

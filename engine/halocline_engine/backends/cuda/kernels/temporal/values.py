@@ -35,10 +35,12 @@ class Registers:
 
     @property
     def kept(self) -> Kept:
+        """Which elements a thread has."""
         return self.form.kept[self.number]
 
     @property
     def dtype(self) -> DType:
+        """The type of its elements."""
         return self.form.levels.nodes[self.number].dtype
 
     @property
