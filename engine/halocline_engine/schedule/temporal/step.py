@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from halocline_engine.ir.extent import CENTRE, Extent, Facts, Range
+from halocline_engine.ir.extent import Extent, Facts, Range
 from halocline_engine.ir.nodes import Assign, Expr, If, Program, Read, Statement
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.ir.walk import irregular, reads_of, rewrite, statements
@@ -18,7 +18,6 @@ from halocline_engine.schedule.passes.powers import expand_powers
 from halocline_engine.schedule.passes.prune import prune
 from halocline_engine.schedule.passes.unordered import unordered
 from halocline_engine.schedule.stages import WHOLE, Draft, Names, draft
-from halocline_engine.schedule.stages import Stage as Statements
 from halocline_engine.schedule.storage.rename import rename
 
 __all__ = ["Refused", "Stage", "Step", "step_of"]
@@ -190,7 +189,7 @@ class _Values:
         for part in self._draft.parts:
             for stage in part.stages:
                 for assign in self._assigns(stage.statement):
-                    self._assign(assign, stage)
+                    self._assign(assign)
                     if self._refused:
                         return self._refused[0]
         return _Found(
@@ -203,16 +202,16 @@ class _Values:
         elif isinstance(statement, Assign):
             yield statement
 
-    def _assign(self, assign: Assign, stage: Statements) -> None:
+    def _assign(self, assign: Assign) -> None:
         def change(expr: Expr) -> Expr:
-            return self._read(expr, stage) if isinstance(expr, Read) else expr
+            return self._read(expr) if isinstance(expr, Read) else expr
 
         value = rewrite(assign.value, change)
         name = self._names.fresh(f"value.{assign.target}", value.dtype)
         self._now[assign.target] = name
         self._stages.append(Stage(name, value))
 
-    def _read(self, read: Read, stage: Statements) -> Read:
+    def _read(self, read: Read) -> Read:
         known = self._now.get(read.name)
         if read.name not in self._written:
             return read if known is None else replace(read, name=known)
@@ -221,8 +220,4 @@ class _Values:
                 Refused(f"'{read.name}' is read before it is written, and so keeps older values")
             )
             return read
-        if read.offset != (0, 0, 0) or stage.extent != CENTRE:
-            self._refused.append(
-                Refused(f"'{read.name}' is read beside the point after it is written")
-            )
         return replace(read, name=known)
