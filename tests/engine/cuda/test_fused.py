@@ -419,3 +419,20 @@ def test_the_same_steps_give_the_same_text() -> None:
         for seed in ("1", "77")
     }
     assert len(texts) == 1
+
+
+#: A value that is fed to an input of which nothing else in the step is needed before it.
+CROSSED = Fed(
+    """
+def crossed(u: Field[float64], v: Field[float64], p: Field[float64], q: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        p = v
+        q = 0.5 * v[0, 1, 0] - u[1, -1, 0] + v
+""",
+    {"p": "u", "q": "v"},
+)
+
+
+def test_values_beyond_a_side_that_nothing_has_at_hand_are_loaded(emulated: Emulated) -> None:
+    grid = grid_of(CROSSED, 4, (90, 20, 1), CLOSED)
+    assert_steps(emulated(grid, FusedTile(2, 8)), grid)

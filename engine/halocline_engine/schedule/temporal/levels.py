@@ -228,11 +228,11 @@ class _Lags:
         ]
 
     def _before(self, number: int, node: Node) -> Source | None:
-        """Return the field that a value becomes as it was a step earlier."""
+        """Return the field that a value becomes as it was a step earlier, if it is there by then."""
         if node.halo is None:
             return None
         source = self._made.known.get((node.level, node.halo))
-        if source is None or self._lags[source] > self._lags[number]:
+        if source is None or source > number or self._lags[source] > self._lags[number]:
             return None
         return Source(source, self._lags[number] - self._lags[source], 0, 0)
 

@@ -40,7 +40,7 @@ _CLOCK = 1.7e9
 _MEMORY, _REACHED, _CACHE = 4.2e12, 0.85, 8e12
 #: Bytes that stay in the cache from step to step, those in the cache of a processor, and those of a
 #: step up to which steps one by one are hardly slower.
-_CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 128 << 10, 16 << 20
+_CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 150 << 10, 16 << 20
 #: The share of cycles in which instructions are issued: at most, with no warps, and more with each;
 #: that of the units for doubles; and cycles that a step waits where a warp is alone.
 _ISSUED, _ALONE, _EACH, _DOUBLE, _WAIT = 0.9, 0.45, 0.035, 0.95, 45
