@@ -145,19 +145,33 @@ class Registers:
                 j = -distance if sign < 0 else self.form.rows - 1 + distance
                 q = j - sign * self.form.rows
                 place = self._shared(f"warp{signed(sign)}", self._published().index(q), age)
-                columns = self.form.width + wide[1] - wide[0]
-                target = self.place(age, row="", column="e", j=j, i=wide[0])
-                body = [f"{target} = {place}[e{signed(wide[0])}];"]
-                lines += loop(columns, "e", body)
+                lines += self._exchanged(age, j, place)
+                beside = [*range(wide[0], 0), *range(self.form.width, self.form.width + wide[1])]
+                for column in beside:
+                    target = self.place(age, row="", column="", j=j, i=column)
+                    lines.append(f"{target} = {place}[{column}];")
+        return lines
+
+    def _exchanged(self, age: int, row: int, place: str) -> list[str]:
+        """Return what moves the own columns of a row to shared memory, or from it if it has an age.
+
+        All of a thread's columns move together, so that no two threads wait for the same bank.
+        """
+        verb = "load" if age else "store"
+        size = max(1, min(self.form.width, VECTOR // self.dtype.itemsize))
+        lines: list[str] = []
+        for first in range(0, self.form.width, size):
+            here = self.place(age, row="", column="", j=row, i=first)
+            there = f"{place}[{first}]"
+            to, source = (here, there) if verb == "load" else (there, here)
+            lines.append(f"{verb}<{size}>(&{to}, &{source});" if size > 1 else f"{to} = {source};")
         return lines
 
     def published(self) -> list[str]:
         """Return what puts new rows where other warps read them."""
         lines: list[str] = []
         for number, q in enumerate(self._published()):
-            place = self._shared("warp", number, 0)
-            value = self.place(0, row="", column="e", j=q)
-            lines += loop(self.form.width, "e", [f"{place}[e] = {value};"])
+            lines += self._exchanged(0, q, self._shared("warp", number, 0))
         return lines
 
     def _published(self) -> list[int]:
