@@ -49,7 +49,7 @@ _ISSUED, _ALONE, _EACH, _DOUBLE, _WAIT = 0.9, 0.45, 0.035, 0.95, 45
 _BARRIER, _NEAR, _TAIL = 1.3, 2.2, 0.3
 #: Warps of a processor that threads with all registers leave room for, and how many more registers
 #: the compiler would take than it needs.
-_FEWEST, _SQUEEZED = 8, 1.15
+_FEWEST, _SQUEEZED = 8, 1.08
 #: Coefficients of a step that are loaded without many registers for them.
 _FEW = 2
 #: What a launch takes, in seconds; and how much faster fused steps must be.
@@ -127,22 +127,25 @@ def _candidates(levels: Levels) -> Iterator[Form]:
     unit = VECTOR // size
     early = sum(node.value is None and node.level == 0 for node in levels.nodes)
     if levels.along is Axis.J:
-        ahead, unroll = {1: (3, 3), 2: (2, 2), 3: (2, 2)}.get(early, (1, 3))
+        ahead, unroll = {1: (3, 3), 2: (2, 2), 3: (2, 2)}.get(early, (1, 2))
         # Wider lanes keep more in registers than the warps that are left can hide.
         widths = [unit >> n for n in range(unit.bit_length())]
         tiles = [FusedTile(width, 1, ahead=ahead, unroll=unroll) for width in widths]
     else:
+        shapes = ((3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
         tiles = [
-            FusedTile(width, 1, rows=rows, warps=warps, ahead=1, unroll=1)
+            FusedTile(width, 1, rows=rows, warps=warps, ahead=1, unroll=3)
             for width in dict.fromkeys((unit, max(1, unit // 2)))
-            for rows, warps in ((3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
+            for rows, warps in shapes
         ]
+    width = 0
     for tile in tiles:
+        if width > tile.width:
+            return
         form = usual_form(levels, tile)
         if _is_fit(form):
+            width = tile.width
             yield replace(form, tile=replace(tile, resident=_asked(form)))
-            if not form.vertical:
-                return
 
 
 def usual_form(levels: Levels, tile: FusedTile) -> Form:
@@ -172,8 +175,18 @@ def _is_fit(form: Form) -> bool:
 
 def _registers(form: Form) -> int:
     """Return about how many registers the compiler needs."""
-    words = sum(Registers(form, n).words for n in range(len(form.levels.nodes)))
-    return 40 + words + words // 3
+    several = [Registers(form, n) for n in range(len(form.levels.nodes))]
+    early = [
+        one
+        for one, node in zip(several, form.levels.nodes, strict=True)
+        if node.value is None and not node.level
+    ]
+    states = sum(node.halo is not None and not node.level for node in form.levels.nodes)
+    points = form.rows * form.width * max(one.dtype.itemsize for one in several) // 4
+    waiting = len(early) * form.tile.ahead * points
+    return (
+        35 + sum(one.words for one in several) * 6 // 5 + waiting + 3 * points * max(0, states - 1)
+    )
 
 
 def _resident(form: Form) -> int:
@@ -199,7 +212,7 @@ def _asked(form: Form) -> int:
     if form.vertical or again > _FEW:
         return 0
     needed = _registers(form)
-    for warps in (24, 20, 16, 12):
+    for warps in (16, 12):
         if needed <= _SQUEEZED * (_PROCESSOR // (LANES * warps)):
             return warps
     return 0
@@ -239,7 +252,7 @@ def seconds_of_pass(form: Form, domain: Domain, depth: int) -> float:
     resident = _resident(form)
     slots = _PROCESSORS * resident // form.tile.warps
     positions = depth + form.levels.start + form.levels.lag
-    turns = max(1.0, blocks / slots + _TAIL)
+    turns = max(_NEAR, blocks / slots + _TAIL)
     alone = min(resident, -(-along * across * chunks * form.tile.warps // _PROCESSORS))
     issue, double = _position(form)
     busy = max(issue / min(_ISSUED, _ALONE + _EACH * alone), double / _DOUBLE)

@@ -74,16 +74,13 @@ class Elements:
             return self._rows(name, body)
         low, high = _bounds(i, "i")
         place = f"{array}[{_offset(number, kind, ('x', *rest))}"
-        return self._rows(
-            name,
-            [
-                f"if (x >= {low} && x + {self.form.width - 1} <= {high}) {{",
-                *indent(self._whole(registers, name, target, place)),
-                "} else {",
-                *indent(body),
-                "}",
-            ],
-        )
+        return [
+            f"if (x >= {low} && x + {self.form.width - 1} <= {high}) {{",
+            *indent(self._rows(name, self._whole(registers, name, target, place))),
+            "} else {",
+            *indent(self._rows(name, body)),
+            "}",
+        ]
 
     def fixed(self, registers: Registers, name: str, row: str, before: str) -> list[str]:
         """Return what gives a new row, beyond sides that are not open, the values of a field.

@@ -188,13 +188,11 @@ class _Writer:
             for n, node in enumerate(form.levels.nodes)
             if node.value is None
         )
-        whole = self._position(near=False)
-        several: list[str] = []
-        for _ in range(times):
-            several += ["{", *indent(whole), "  ++y;", "}"]
         inside = (
             f"y{signed(-back)} >= {axis}inner0 && y{signed(times + max(fore, 0))} <= {axis}inner1"
         )
+        whole = self._position(near=False)
+        several = [line for _ in range(times) for line in ("{", *indent(whole), "  ++y;", "}")]
         return [
             "while (y < end) {",
             "  #pragma unroll 1",
