@@ -43,6 +43,7 @@ from halocline_engine.backends.cuda.runtime.dependent_launch import (
     dependent_tile,
     may_launch_dependently,
 )
+from halocline_engine.backends.cuda.runtime.fusing import FusingExecutable, StepFuser
 from halocline_engine.backends.cuda.runtime.ghosts import GhostFiller
 from halocline_engine.backends.cuda.runtime.machine import Kernels, Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
@@ -81,7 +82,7 @@ class _Found:
     starts: Mapping[str, int]
 
 
-class CudaExecutable:
+class CudaExecutable(FusingExecutable):
     """A program that is alive on one machine.
 
     Variants of the code are compiled when a call needs them first, and kept. Several threads may
@@ -96,6 +97,7 @@ class CudaExecutable:
         tile_for: TileFor = tile_for,
         reason: str = "as they were given",
     ) -> None:
+        super().__init__(StepFuser(schedule, machine, cache))
         self._schedule = schedule
         self._machine = machine
         self._cache = cache

@@ -57,6 +57,12 @@ template <int N, class T> __device__ __forceinline__ void stream(T *to, const T 
 """,
     ),
     (
+        "within",
+        """\
+__device__ __forceinline__ int within(int x, int low, int high) { return min(max(x, low), high); }
+""",
+    ),
+    (
         "absolute",
         """\
 template <class T> __device__ __forceinline__ T absolute(T x) {
