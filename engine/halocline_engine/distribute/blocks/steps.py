@@ -180,27 +180,33 @@ class BlockSteps:
         """Return the array that a field had at the start."""
         return self._arrays[owner]
 
-    def make(self, step: int) -> None:
-        """Make a step, which computes the cells that the geometry gives for `step`."""
+    def make(self, step: int, executable: Executable | None = None) -> None:
+        """Make a step, which computes the cells that the geometry gives for `step`.
+
+        An `executable` other than the block's own may make several at once, of which it is the
+        last.
+        """
         if self._made:
             self._turn()
         for act in self._prepare(step):
             act()
         if self._computes(step):
-            self._placed(self._executable, step)(*self._call(step))
+            self._placed(executable or self._executable, step)(*self._call(step))
         self._made += 1
 
     def pair(self, step: int) -> list[Callable[[], None]]:
         """Return what makes two steps that are alike, to be done again and again."""
         return [*self.recorded(step), *self.recorded(step, other=True)]
 
-    def recorded(self, step: int, *, other: bool = False) -> list[Callable[[], None]]:
+    def recorded(
+        self, step: int, executable: Executable | None = None, *, other: bool = False
+    ) -> list[Callable[[], None]]:
         """Return what makes the next step, after `make` was called, to be done again and again.
 
         It is the next one on the same arrays: what is done later must leave each field the array
         that it had before. The `other` of two steps may begin where the first one ended.
         """
-        executable = self._executable
+        executable = executable or self._executable
         if other and isinstance(executable, Turning):
             executable = executable.turned()
         self._turn()

@@ -25,6 +25,7 @@ from halocline_engine.distribute.grid.exchange import exchange, wrapped_lines
 from halocline_engine.distribute.grid.geometry import geometry
 from halocline_engine.distribute.grid.partition import Block, Box, Span, shares
 from halocline_engine.distribute.grid.regions import read_box
+from halocline_engine.distribute.resident.fusing import Group, groups_of
 from halocline_engine.distribute.resident.halos import Exchange, Halos, ResidentBlock
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.tasks.model import COMPUTE
@@ -67,6 +68,7 @@ class RankFields:
         if TARGETS[job.target].on_device and communicator.size > 1:
             self._halos.connect()
         self._bundles = 0
+        self._groups: dict[int, list[tuple[ResidentBlock, list[Group]]]] = {}
 
     @property
     def transport(self) -> str:
@@ -176,11 +178,10 @@ class RankFields:
         if self._bundles:
             self._halos.prepared()(self._bundles)
         self._bundles += 1
-        first = self._job.bundle - steps
         with self._computing():
-            for step in range(first, self._job.bundle):
-                for resident in self._resident.values():
-                    resident.steps.make(step)
+            for resident, groups in self._grouped(steps):
+                for group in groups:
+                    resident.steps.make(group.last, group.executable)
 
     def _repeat(self, pairs: int) -> None:
         """Make pairs of whole bundles, after which every field has the array that it had before."""
@@ -217,10 +218,20 @@ class RankFields:
         """Return what exchanges halos before the next bundle, and what makes its steps."""
         exchange = self._halos.prepared()
         steps: list[Callable[[], None]] = []
-        for step in range(self._job.bundle):
-            for resident in self._resident.values():
-                steps += resident.steps.recorded(step, other=other)
+        for resident, groups in self._grouped(self._job.bundle):
+            for group in groups:
+                steps += resident.steps.recorded(group.last, group.executable, other=other)
         return exchange, steps
+
+    def _grouped(self, steps: int) -> list[tuple[ResidentBlock, list[Group]]]:
+        """Return each block with its last `steps` steps of a bundle, as they are made together."""
+        found = self._groups.get(steps)
+        if found is None:
+            found = self._groups[steps] = [
+                (one, groups_of(self._executable, self._job.layout, one.fields.cells, steps))
+                for one in self._resident.values()
+            ]
+        return found
 
     @contextmanager
     def _computing(self) -> Generator[None]:

@@ -42,7 +42,8 @@ class Checkpoints:
 class RankJob:
     """What all ranks of a job know.
 
-    `blocks` are those of each rank, which exchange halos every `bundle` steps. `done` of `steps`
+    `blocks` are those of each rank, which exchange halos every `bundle` steps, or, where several
+    steps are made at once, after up to `deepest`. `done` of `steps`
     steps were made before. `sources` says for each loaded field where it is read and under which
     name, `saved` which fields are written to the sink at the end, as (name there, field).
     """
@@ -55,6 +56,7 @@ class RankJob:
     saved: tuple[tuple[str, str], ...]
     blocks: tuple[tuple[Block, ...], ...]
     bundle: int
+    deepest: int
     steps: int
     done: int
     target: str

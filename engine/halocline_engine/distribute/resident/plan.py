@@ -16,6 +16,7 @@ from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.distribute.grid.exchange import deepest_wrap, exchange, sent_cells
 from halocline_engine.distribute.grid.geometry import Layout, geometry
 from halocline_engine.distribute.grid.partition import Block, Box, partition, shares
+from halocline_engine.distribute.resident.fusing import may_fuse
 from halocline_engine.distribute.stencils.memory import Cost, cost_of, sample_blocks
 from halocline_engine.distribute.stencils.pace import Pace
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply
@@ -29,6 +30,9 @@ _BYTE = 1.5e-9
 _STRIDED = 4
 #: Steps between two exchanges, at most.
 _DEEPEST = 64
+#: Steps that are made at once, at most, and the least block for each, in reaches.
+_FUSED = 12
+_THIN = 16
 _DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, _DEEPEST)
 
 
@@ -38,10 +42,11 @@ class ResidentPlan:
 
     `ranks` are the blocks of each rank. `host` and `device` are the bytes that a rank takes, on its
     device 0 where the target computes in the memory of the process. `sent` are the cells that all
-    blocks send in an exchange.
+    blocks send in an exchange. Where steps can be made at once, there may be up to `deepest`.
     """
 
     plan: Plan
+    deepest: int
     ranks: tuple[tuple[Block, ...], ...]
     host: int
     device: int
@@ -132,11 +137,14 @@ def _measured(
     ranks = tuple(tuple(some) for some in shares(blocks, min(cut.ranks, len(blocks))))
     arrays = 0 if TARGETS[demand.target].compiles else 4
     samples = sample_blocks(grid, cut.block, cut.extra)
+    deepest = _fused_depth(demand, cut, wraps)
     costs = [cost_of(layout, one, steps, demand.temporaries, arrays) for one in samples]
     cost = max(costs, key=lambda one: one.host + one.target)
     most = max(len(some) for some in ranks)
     kept = most * _kept_bytes(layout, samples)
-    host, device = cost.host + kept, most * cost.target
+    most_steps = max(steps, deepest)
+    deep = [cost_of(layout, one, most_steps, demand.temporaries, arrays).target for one in samples]
+    host, device = cost.host + kept, most * max(deep)
     if supply.device is None:
         host, device = host + device, 0
     plan = Plan(
@@ -150,7 +158,22 @@ def _measured(
         predicted_fetches=None,
     )
     seconds = _seconds(demand, cost, samples, most, steps, ranks=len(ranks))
-    return seconds, ResidentPlan(plan, ranks, host, device, _sent(layout, blocks, steps, ranks))
+    sent = _sent(layout, blocks, steps, ranks)
+    return seconds, ResidentPlan(plan, deepest, ranks, host, device, sent)
+
+
+def _fused_depth(demand: Demand, cut: _Cut, wraps: int | None) -> int:
+    """Return how many steps may be made at once on a device: halos stay a small part of a block."""
+    if demand.steps_per_pass is not None or not TARGETS[demand.target].on_device:
+        return 1
+    if not may_fuse(demand.layout):
+        return 1
+    most = min(demand.steps, _FUSED, _FUSED if wraps is None else wraps)
+    for block, (low, high) in zip(cut.block[:2], demand.layout.reach, strict=False):
+        reach = max(-low, high)
+        if reach:
+            most = min(most, block // (_THIN * reach))
+    return max(1, most)
 
 
 def _seconds(

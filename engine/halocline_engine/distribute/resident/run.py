@@ -114,6 +114,7 @@ class _Run:
             saved=tuple((use.variable, use.name) for use in job.uses if use.result),
             blocks=self.resident.ranks,
             bundle=plan.steps_per_pass,
+            deepest=self.resident.deepest,
             steps=job.steps,
             done=done,
             target=job.target,
