@@ -19,7 +19,7 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.device.probe import device_count, device_facts
-from halocline_engine.distribute.tasks.events import Event, Planned
+from halocline_engine.distribute.tasks.events import Event, Planned, StepsFinished
 
 TEXT = """
 def p(u: Field[np.float32], v: Field[np.float32], w: np.float32):
@@ -48,13 +48,13 @@ def timed(data: xr.Dataset, steps: int, mode: str, cluster: int | None) -> dict[
     values = np.ascontiguousarray(result["v"].values)
     planned = events[0][1]
     assert isinstance(planned, Planned)
-    stepped = [(at, e) for at, e in events if type(e).__name__ == "StepsFinished"]
+    stepped = [e for _, e in events if isinstance(e, StepsFinished)]
     cells = values.size * steps
     return {
         "mode": mode,
         "cluster": cluster,
         "wall": wall,
-        "stepping": stepped[-1][1].seconds if stepped else None,
+        "stepping": stepped[-1].seconds if stepped else None,
         "gstencil_wall": cells / wall / 1e9,
         "steps_per_pass": planned.steps_per_pass,
         "reason": planned.reason,

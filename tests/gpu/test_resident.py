@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock, patch
 
+import distributed
 import numpy as np
 import pytest
 import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.device.machine import CudaMachine
-from halocline_engine.distribute.executors.dask import start
+from halocline_engine.distribute.executors import dask as executors
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.tasks.events import Event, Planned, StepsFinished
 from halocline_engine.errors import DeviceError
+
+DASK = cast(Any, distributed)
 
 pytestmark = pytest.mark.gpu
 
@@ -123,14 +126,12 @@ def test_ranks_of_processes_store_into_the_memory_of_one_device(machine: CudaMac
     how |= {"boundary": BOUNDARIES[0], "steps": 23, "target": "cuda", "chunks": {"y": 80}}
     expected = he.run(text, data, mode="streamed", **how)
     events: list[Event] = []
+    devices = [{"CUDA_VISIBLE_DEVICES": "0"}] * 2
     with (
-        patch("halocline_engine.distribute.executors.dask.device_count", return_value=2),
-        patch.dict("os.environ", {"CUDA_VISIBLE_DEVICES": "0,0"}),
-        start(2, "cuda") as pool,
+        executors._processes(devices, resources={"GPU": 1}) as cluster,
+        DASK.Client(cluster, set_as_default=False) as client,
     ):
-        found = he.run(
-            text, data, mode="resident", on_event=events.append, cluster=pool.client, **how
-        )
+        found = he.run(text, data, mode="resident", on_event=events.append, cluster=client, **how)
     assert {e.transport for e in events if isinstance(e, StepsFinished)} == {"peer memory"}
     for one in expected.data_vars:
         np.testing.assert_array_equal(found[one].values, expected[one].values)

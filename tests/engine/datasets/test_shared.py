@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -27,7 +28,7 @@ from halocline_engine.ir.types import Axis
 def test_variables_are_read_by_regions_and_results_stay_when_all_is_closed() -> None:
     rng = np.random.default_rng(1)
     data = xr.Dataset({"a/b": (("y", "x"), rng.random((70, 50))), "n": ((), 3)})
-    lazy = data.chunk({"y": 16})
+    lazy = cast(Any, data).chunk({"y": 16})
     grid = Grid(("x", "y", None), (50, 70, 1), (), ())
     use = FieldUse("v", "v", (Axis.I, Axis.J), "float32", ("y", "x"), Role.CREATED)
     before = len(os.listdir("/proc/self/fd"))

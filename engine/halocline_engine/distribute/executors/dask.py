@@ -42,7 +42,14 @@ from halocline_engine.errors import (
     HaloclineError,
 )
 
-__all__ = ["ClusterPool", "connect", "local_gpu_cluster", "open_client", "start"]
+__all__ = [
+    "ClusterPool",
+    "connect",
+    "local_gpu_cluster",
+    "open_client",
+    "start",
+    "worker_processes",
+]
 
 _dd: Any = cast(Any, distributed)
 
@@ -260,7 +267,7 @@ def start(workers: int, target: str) -> Generator[ClusterPool]:
         cluster = local_gpu_cluster(workers)
     else:
         threads = str(max(1, len(os.sched_getaffinity(0)) // workers))
-        cluster = _processes([_thread_environment(threads)] * workers)
+        cluster = worker_processes([_thread_environment(threads)] * workers)
     with cluster, _dd.Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(workers, timeout=120)
         yield ClusterPool(client)
@@ -285,14 +292,14 @@ def local_gpu_cluster(workers: int | None = None) -> Any:
         {"CUDA_VISIBLE_DEVICES": ",".join([*names[at:], *names[:at]]), **_thread_environment("1")}
         for at in range(wanted)
     ]
-    return _processes(environments, resources={"GPU": 1})
+    return worker_processes(environments, resources={"GPU": 1})
 
 
 def _thread_environment(threads: str) -> dict[str, str]:
     return {"NUMBA_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
 
 
-def _processes(environments: Sequence[Mapping[str, str]], **options: Any) -> Any:
+def worker_processes(environments: Sequence[Mapping[str, str]], **options: Any) -> Any:
     """Return a cluster of this machine with one worker process for each environment."""
     share = int(MEMORY_LIMIT * 0.9) // len(environments)
     # Whoever reaches one of them can have it run anything, and other users reach loopback as well.

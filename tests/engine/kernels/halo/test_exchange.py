@@ -6,6 +6,7 @@ there, and one that would wait in vain says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,7 @@ def drawn(rng: np.random.Generator, shape: tuple[int, int, int], dtype: str) -> 
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[list[str], tuple[int, int, int], tuple[int, int, int], int]:
+def cases(draw: st.DrawFn) -> tuple[Sequence[str], tuple[int, int, int], tuple[int, int, int], int]:
     size = draw(st.tuples(st.integers(1, 9), st.integers(1, 6), st.integers(1, 4)))
     more = draw(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)))
     types = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3))
