@@ -128,7 +128,7 @@ def test_ranks_of_processes_store_into_the_memory_of_one_device(machine: CudaMac
     events: list[Event] = []
     devices = [{"CUDA_VISIBLE_DEVICES": "0"}] * 2
     with (
-        executors._processes(devices, resources={"GPU": 1}) as cluster,
+        executors.worker_processes(devices, resources={"GPU": 1}) as cluster,
         DASK.Client(cluster, set_as_default=False) as client,
     ):
         found = he.run(text, data, mode="resident", on_event=events.append, cluster=client, **how)
