@@ -31,13 +31,14 @@ def program_facts(
         facts = analyse(program)
     except ProgramError as error:
         raise locate(error, text) from None
-    told = [*warnings, *unread_temporaries(program, facts)]
+    found = [*warnings, *unread_temporaries(program, facts)]
+    told = {(each.line, each.column, each.message): each for each in found}
     return {
         "name": program.name,
         "fields": [_field(field, facts) for field in used_fields(program)],
         "scalars": [_scalar(scalar) for scalar in given_scalars(program)],
         "least_levels": facts.min_levels,
-        "warnings": [_warning(each, text) for each in told],
+        "warnings": [_warning(told[place], text) for place in sorted(told)],
     }
 
 

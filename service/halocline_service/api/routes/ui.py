@@ -29,6 +29,7 @@ from halocline_service.api.ui.jobs import Asked, find, jobs_main
 from halocline_service.api.ui.new import new_main
 from halocline_service.api.ui.shell import View, locked, page
 from halocline_service.auth.keys import verify
+from halocline_service.jobs.states import ogc_status
 
 __all__ = ["POLICY", "router"]
 
@@ -147,7 +148,7 @@ def cluster_page(request: Request, here: Here, visitor: _Visitor) -> Response:
     oldest = here.store.jobs.oldest_queued()
     cluster = Cluster(
         checks=outcomes(here),
-        counts={str(state): number for state, number in here.store.jobs.counts().items()},
+        counts={ogc_status(state): number for state, number in here.store.jobs.counts().items()},
         oldest=None if oldest is None else max(0.0, here.now() - oldest),
         dispatchers=here.store.presence.alive(within=DISPATCHER_SECONDS),
         free=shutil.disk_usage(here.layout.root).free,

@@ -33,7 +33,8 @@ class Asked:
     def older(self, last: str) -> str:
         """Give the query of the page that follows a job."""
         given = {"status": self.status, "process": self.process, "q": self.text, "before": last}
-        return f"?{urlencode({name: value for name, value in given.items() if value})}"
+        kept = {name: value for name, value in given.items() if value}
+        return f"?{urlencode(kept, errors='replace')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,13 @@ def find(
         page=Page(limit=_TURN if asked.text else PAGE + 1, before=asked.before),
     )
     found: list[StatusInfo] = []
+    last: str | None = None
     for scanned, job in enumerate(_scan(store, query)):
         if len(found) == PAGE:
             return Found(found, found[-1].id)
         if scanned == _SCANNED:
-            return Found(found, job.id, scanned)
-        info = show(job)
+            return Found(found, last, scanned)
+        info, last = show(job), job.id
         if _has(info, asked.text):
             found.append(info)
     return Found(found, None)
@@ -166,10 +168,10 @@ def _told(found: Found, asked: Asked) -> Html | None:
 
 def _row(info: StatusInfo) -> Html:
     end = info.finished or (info.updated if info.status == "running" else None)
-    names = (element("span", word, class_="label") for word in names(info))
+    labels = (element("span", word, class_="label") for word in names(info))
     return element(
         "tr",
-        element("td", element("a", info.id[-8:], href=f"jobs/{info.id}", title=info.id), *names),
+        element("td", element("a", info.id[-8:], href=f"jobs/{info.id}", title=info.id), *labels),
         element("td", info.processID, data_head="Process"),
         element("td", state(info.status), data_head="State"),
         element("td", progress(info.progress), data_head="Progress"),
