@@ -64,13 +64,14 @@ def test_nothing_is_stored(idle: Running) -> None:
 
 
 def test_errors_are_those_of_execution(idle: Running) -> None:
-    for inputs in (
+    wrong: list[dict[str, Any]] = [
         {"program": PROGRAM.replace("around -", "arround -"), "dataset": "sst.zarr"},
         {"program": PROGRAM, "dataset": "sst.zarr"},
         {"program": PROGRAM, "dataset": "nothing.zarr", "scalars": {"strength": 0.1}},
         {"program": PROGRAM, "dataset": "sst.zarr", "scalars": {"strength": 0.1}, "steps": 0},
         {"program": PROGRAM, "dataset": "sst.zarr", "nothing": 1},
-    ):
+    ]
+    for inputs in wrong:
         body: dict[str, Any] = {"inputs": inputs}
         problem = idle.client.post("/processes/stencil/execution", json=body).json()
         found = checked(idle, **inputs)

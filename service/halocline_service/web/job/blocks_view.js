@@ -11,7 +11,7 @@ const WAYS = { state: "state", time: "time taken", worker: "worker" };
 export class BlocksView {
   constructor(history) {
     this.history = history;
-    this.canvas = el("canvas", { role: "img", class: "blocks" });
+    this.canvas = el("canvas", { role: "img", class: "blocks", "aria-label": "Blocks" });
     this.caption = el("p", { class: "note" });
     this.pointed = el("p", { class: "pointed" }, " ");
     const options = Object.entries(WAYS).map(([way, title]) => el("option", { value: way }, title));

@@ -9,7 +9,7 @@ const AXIS = 18;
 export class WorkersView {
   constructor(history) {
     this.history = history;
-    this.canvas = el("canvas", { role: "img" });
+    this.canvas = el("canvas", { role: "img", "aria-label": "Workers" });
     this.names = el("ul", { class: "legend" });
     this.element = el(
       "section",

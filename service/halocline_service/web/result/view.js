@@ -1,6 +1,6 @@
 // The result of a job as a picture: what is chosen, what is read for it, and what is drawn.
 
-import { told } from "../core/api.js";
+import { json, told } from "../core/api.js";
 import { el, framed } from "../core/dom.js";
 import { figure } from "../core/words.js";
 import { range, short } from "./axes.js";
@@ -15,6 +15,7 @@ import { pointing } from "./pointer.js";
 import { sample } from "./sample.js";
 import { openStore } from "./store.js";
 
+const ZARR = "application/vnd+zarr";
 const MOST_ROWS = 480;
 const MOST_COLUMNS = 720;
 const MOST_POINTS = 2000;
@@ -22,10 +23,10 @@ const PAUSE = 120; // after a slider was moved
 
 export class ResultView {
   constructor(job) {
-    this.path = `jobs/${job}/results/result.zarr`;
+    this.path = `jobs/${job}/results`;
     this.controls = el("div", { class: "filters" });
     this.sliders = el("div", { class: "sliders" });
-    this.canvas = el("canvas", { role: "img", tabindex: "0", class: "result" });
+    this.canvas = el("canvas", { role: "img", tabindex: "0", class: "result", "aria-label": "Result" });
     this.readout = el("p", { class: "pointed", "aria-live": "polite" }, " ");
     this.none = el("p", { class: "legend", hidden: true }, el("span", { class: "mark none" }), "no data");
     this.note = el("p", { class: "note" });
@@ -53,11 +54,14 @@ export class ResultView {
 
   /** Open the store and show its first variable; what was opened stays. */
   async open() {
-    if (this.opened) return;
+    if (this.opened) return undefined;
     this.opened = true;
     this.element.hidden = false;
     try {
-      const { variables } = await openStore(this.path);
+      const outputs = await json(this.path);
+      const name = Object.keys(outputs).find((each) => outputs[each]?.type === ZARR);
+      if (!name) return this.#values(outputs);
+      const { variables } = await openStore(`${this.path}/${name}.zarr`);
       this.all = variables;
       this.coordinates = coordinatesOf(variables);
       const drawn = variables.filter(({ dtype, name }) => /^(u?int|float|bool)/.test(dtype) && !this.coordinates.has(name));
@@ -68,6 +72,13 @@ export class ResultView {
     } catch (error) {
       this.note.textContent = `The result cannot be shown: ${told(error)}`;
     }
+    return undefined;
+  }
+
+  /** Show outputs that are values and no arrays. */
+  #values(outputs) {
+    this.pointer.layer.replaceWith(el("pre", {}, JSON.stringify(outputs, null, 2)));
+    this.readout.hidden = true;
   }
 
   async #choose(name) {
