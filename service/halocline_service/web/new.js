@@ -76,7 +76,8 @@ async function submit() {
 let sent = null;
 function again(inputs) {
   const text = JSON.stringify(inputs);
-  if (sent?.text !== text) sent = { text, key: [...crypto.getRandomValues(new Uint32Array(4))].join("-") };
+  if (sent?.text !== text)
+    sent = { text, key: [...crypto.getRandomValues(new Uint32Array(4))].join("-") };
   return sent.key;
 }
 

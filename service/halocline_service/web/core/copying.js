@@ -26,7 +26,12 @@ async function copy(write, request) {
 function shown(text) {
   const area = el("textarea", { rows: 14, readonly: true, "aria-label": "Text to copy" });
   area.value = text;
-  const dialog = el("dialog", {}, area, el("form", { method: "dialog" }, el("button", {}, "Close")));
+  const dialog = el(
+    "dialog",
+    {},
+    area,
+    el("form", { method: "dialog" }, el("button", {}, "Close")),
+  );
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

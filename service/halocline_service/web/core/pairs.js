@@ -3,10 +3,14 @@
 /** Read pairs; every name stands once. */
 export function pairs(title, text) {
   const found = {};
-  for (const part of text.split(",").map((each) => each.trim()).filter(Boolean)) {
+  for (const part of text
+    .split(",")
+    .map((each) => each.trim())
+    .filter(Boolean)) {
     const at = part.indexOf("=");
     const [name, value] = [part.slice(0, at).trim(), part.slice(at + 1).trim()];
-    if (at < 1 || !value) throw new Error(`${title} must be 'name=value, name=value', got '${part}'.`);
+    if (at < 1 || !value)
+      throw new Error(`${title} must be 'name=value, name=value', got '${part}'.`);
     if (name in found) throw new Error(`${title} has '${name}' twice, expected once.`);
     found[name] = value;
   }

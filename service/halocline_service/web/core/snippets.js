@@ -9,12 +9,19 @@ export function python(value, indent = "") {
   if (typeof value === "string") return text(value);
   if (typeof value === "number") return String(value);
   if (Array.isArray(value)) return `[${value.map((each) => python(each, indent)).join(", ")}]`;
-  const pairs = Object.entries(value).map(([name, each]) => `${text(name)}: ${python(each, indent)}`);
+  const pairs = Object.entries(value).map(
+    ([name, each]) => `${text(name)}: ${python(each, indent)}`,
+  );
   return `{${pairs.join(", ")}}`;
 }
 
 function text(value) {
-  if (value.includes("\n") && !value.includes('"""') && !value.includes("\\") && !value.endsWith('"'))
+  if (
+    value.includes("\n") &&
+    !value.includes('"""') &&
+    !value.includes("\\") &&
+    !value.endsWith('"')
+  )
     return `"""\\\n${value}"""`;
   return JSON.stringify(value); // its escapes are Python's as well
 }
@@ -22,7 +29,9 @@ function text(value) {
 /** Write what submits a job by the Python client and opens its result. */
 export function asPython(process, inputs) {
   const address = root.href.replace(/\/$/, "");
-  const lines = Object.entries(inputs).map(([name, value]) => `    ${text(name)}: ${python(value)},`);
+  const lines = Object.entries(inputs).map(
+    ([name, value]) => `    ${text(name)}: ${python(value)},`,
+  );
   return [
     "import halocline",
     "",

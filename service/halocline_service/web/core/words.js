@@ -44,6 +44,9 @@ export function size(bytes) {
 export function figure(value, span = Math.abs(value)) {
   if (Number.isNaN(value)) return "no data";
   if (value === 0 || !Number.isFinite(value)) return String(value);
-  const digits = Math.min(15, Math.max(4, 4 + Math.ceil(Math.log10(Math.abs(value) / (span || 1)))));
+  const digits = Math.min(
+    15,
+    Math.max(4, 4 + Math.ceil(Math.log10(Math.abs(value) / (span || 1)))),
+  );
   return String(Number(value.toPrecision(digits)));
 }

@@ -11,7 +11,11 @@ export function placesOf(body) {
 /** Show a problem; `goTo(place)` leads to its place in the text. */
 export function problemView(body, goTo) {
   const others = (body.others ?? []).map((each) => ({ ...each, detail: each.message }));
-  return el("div", { class: "findings" }, [body, ...others].map((each) => finding("error", each, goTo)));
+  return el(
+    "div",
+    { class: "findings" },
+    [body, ...others].map((each) => finding("error", each, goTo)),
+  );
 }
 
 /** Show what a program needs, and what may not be meant. */
@@ -20,7 +24,11 @@ export function factsView(program, goTo) {
     "table",
     {},
     el("thead", {}, row("th", ["Field", "Type", "Used", "Halo"])),
-    el("tbody", {}, program.fields.map((each) => row("td", [each.name, typeOf(each), useOf(each), haloOf(each)]))),
+    el(
+      "tbody",
+      {},
+      program.fields.map((each) => row("td", [each.name, typeOf(each), useOf(each), haloOf(each)])),
+    ),
   );
   const scalars = program.scalars.map(({ name, dtype, default: given }) =>
     given === null || given === undefined ? `${name}: ${dtype}` : `${name}: ${dtype} = ${given}`,
@@ -53,13 +61,22 @@ function finding(kind, { detail, hint, line, column, excerpt }, goTo) {
 }
 
 function row(cell, values) {
-  return el("tr", {}, values.map((value) => el(cell, cell === "th" ? { scope: "col" } : {}, value)));
+  return el(
+    "tr",
+    {},
+    values.map((value) => el(cell, cell === "th" ? { scope: "col" } : {}, value)),
+  );
 }
 
-const typeOf = ({ dtype, axes }) => (axes.join("") === "IJK" ? dtype : `${dtype} over ${axes.join("")}`);
-const useOf = ({ read, written }) => [read && "read", written && "written"].filter(Boolean).join(", ");
+const typeOf = ({ dtype, axes }) =>
+  axes.join("") === "IJK" ? dtype : `${dtype} over ${axes.join("")}`;
+const useOf = ({ read, written }) =>
+  [read && "read", written && "written"].filter(Boolean).join(", ");
 
 function haloOf({ halo }) {
   const wide = Object.entries(halo).filter(([, [before, after]]) => before || after);
-  return wide.map(([axis, [before, after]]) => `${axis}: ${before} before, ${after} after`).join("; ") || "none";
+  return (
+    wide.map(([axis, [before, after]]) => `${axis}: ${before} before, ${after} after`).join("; ") ||
+    "none"
+  );
 }

@@ -2,7 +2,13 @@
 
 import { boundaries, numbers, pairs, written } from "../core/pairs.js";
 
-const READ = { boundary: boundaries, scalars: numbers, feedback: pairs, fields: pairs, axes: pairs };
+const READ = {
+  boundary: boundaries,
+  scalars: numbers,
+  feedback: pairs,
+  fields: pairs,
+  axes: pairs,
+};
 const field = (name) => document.getElementById(name);
 const title = (name) => name[0].toUpperCase() + name.slice(1);
 
@@ -15,7 +21,8 @@ export function readInputs() {
     if (text) inputs[name] = read(title(name), text);
   }
   const steps = Number(field("steps").value || 1);
-  if (!Number.isInteger(steps) || steps < 1) throw new Error("Steps must be a whole number from 1.");
+  if (!Number.isInteger(steps) || steps < 1)
+    throw new Error("Steps must be a whole number from 1.");
   if (steps !== 1) inputs.steps = steps;
   if (field("target").value !== "auto") inputs.target = field("target").value;
   return inputs;

@@ -19,7 +19,11 @@ export function sendForm(onSent) {
     "form",
     { class: "card" },
     el("h2", {}, "Upload a Zarr store"),
-    el("p", { class: "note" }, "Choose the folder of the store. NetCDF is sent by the Python client."),
+    el(
+      "p",
+      { class: "note" },
+      "Choose the folder of the store. NetCDF is sent by the Python client.",
+    ),
     el("label", { for: "folder" }, "Folder"),
     input,
     el("div", { class: "actions" }, button, stop),
@@ -67,7 +71,11 @@ async function send(objects, signal, onProgress) {
   const run = async () => {
     while (rest.length > 0) {
       const [name, file] = rest.pop();
-      await put(`uploads/${upload.id}.zarr/${name.split("/").map(encodeURIComponent).join("/")}`, file, signal);
+      await put(
+        `uploads/${upload.id}.zarr/${name.split("/").map(encodeURIComponent).join("/")}`,
+        file,
+        signal,
+      );
       onProgress((done += file.size), all);
     }
   };

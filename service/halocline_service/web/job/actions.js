@@ -25,7 +25,9 @@ export class Actions {
     if (inputs) {
       buttons.push(...copyButtons(() => [info.processID, inputs]));
       if (info.processID === "stencil")
-        buttons.push(el("a", { class: "button", href: `../new?from=${this.job}` }, "New job like this"));
+        buttons.push(
+          el("a", { class: "button", href: `../new?from=${this.job}` }, "New job like this"),
+        );
     }
     this.place.replaceChildren(...buttons);
   }

@@ -18,7 +18,9 @@ export class LogView {
     const { at, message, ...rest } = data;
     const words = Object.entries(rest)
       .filter(([, value]) => value !== null)
-      .map(([name, value]) => `${name}=${typeof value === "number" ? +value.toPrecision(6) : value}`);
+      .map(
+        ([name, value]) => `${name}=${typeof value === "number" ? +value.toPrecision(6) : value}`,
+      );
     this.waiting.push([clock(new Date(at)), event, ...words, message || ""].join(" ").trim());
     if (this.waiting.length > MOST) this.waiting.splice(0, this.waiting.length - MOST);
   }

@@ -25,7 +25,9 @@ export class PlanView {
     if (!plan) return;
     this.element.hidden = false;
     const shown = [...numbers(plan), ...(figures ? measured(figures) : [])];
-    this.facts.replaceChildren(...shown.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+    this.facts.replaceChildren(
+      ...shown.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+    );
     if (this.drawn !== plan || this.figures !== figures) this.#draw(plan, figures);
   }
 

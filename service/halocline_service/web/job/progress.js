@@ -19,7 +19,8 @@ export class ProgressView {
     const percent = Math.floor(history.progress * 100);
     this.bar.value = percent;
     const left = history.left(now);
-    const pass = history.plan?.passes > 1 ? `pass ${history.pass + 1} of ${history.plan.passes}` : "";
+    const pass =
+      history.plan?.passes > 1 ? `pass ${history.pass + 1} of ${history.plan.passes}` : "";
     const blocks = history.plan ? `block ${history.done} of ${history.plan.blocks}` : "";
     const rest = left === null ? "" : `about ${duration(left)} left`;
     const words = [`${percent} %`, history.status, pass, blocks, rest];

@@ -16,7 +16,10 @@ export class StatesView {
     const spells = this.#spells(now);
     this.bar.replaceChildren(
       ...spells.map(({ status, lasted }) => {
-        const part = el("span", { class: `part ${status}`, title: `${status}: ${duration(lasted)}` });
+        const part = el("span", {
+          class: `part ${status}`,
+          title: `${status}: ${duration(lasted)}`,
+        });
         part.style.flexGrow = Math.max(lasted, 0.001);
         return part;
       }),

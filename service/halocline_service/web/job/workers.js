@@ -17,7 +17,11 @@ export class WorkersView {
       el("h2", {}, "Workers"),
       this.canvas,
       this.names,
-      el("p", { class: "note" }, "Each bar is one block that an event told of, as long as it took."),
+      el(
+        "p",
+        { class: "note" },
+        "Each bar is one block that an event told of, as long as it took.",
+      ),
     );
     this.frame = framed(() => this.#draw());
     document.addEventListener("themechange", this.frame);

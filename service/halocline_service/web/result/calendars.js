@@ -1,7 +1,8 @@
 // Times as 'days since ...', in the calendars of models as well as in the one of the world.
 
 const SECONDS = { second: 1, minute: 60, hour: 3600, day: 86400 };
-const SINCE = /^(second|minute|hour|day)s? since (\d{1,4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}))?)?/;
+const SINCE =
+  /^(second|minute|hour|day)s? since (\d{1,4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}))?)?/;
 const WORLD = ["standard", "gregorian", "proleptic_gregorian"];
 const LONG = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 const MODELS = {

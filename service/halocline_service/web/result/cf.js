@@ -31,5 +31,7 @@ export function writerOf({ units, calendar }, number) {
 
 /** Say whether values along a coordinate are drawn downwards, as depths and pressures are. */
 export function isDownward(attributes) {
-  return attributes.positive === "down" || ["air_pressure", "depth"].includes(attributes.standard_name);
+  return (
+    attributes.positive === "down" || ["air_pressure", "depth"].includes(attributes.standard_name)
+  );
 }

@@ -1,9 +1,24 @@
 // Colour scales, mixed in OKLab so that equal steps of a value look like equal steps.
 
 const ENDS = {
-  sequential: [[0.22, 0.09, 285], [0.42, 0.12, 255], [0.6, 0.11, 195], [0.78, 0.15, 140], [0.95, 0.13, 105]],
-  diverging: [[0.35, 0.13, 258], [0.62, 0.12, 250], [0.96, 0.005, 90], [0.65, 0.15, 35], [0.38, 0.14, 25]],
-  grey: [[0.12, 0, 0], [0.97, 0, 0]],
+  sequential: [
+    [0.22, 0.09, 285],
+    [0.42, 0.12, 255],
+    [0.6, 0.11, 195],
+    [0.78, 0.15, 140],
+    [0.95, 0.13, 105],
+  ],
+  diverging: [
+    [0.35, 0.13, 258],
+    [0.62, 0.12, 250],
+    [0.96, 0.005, 90],
+    [0.65, 0.15, 35],
+    [0.38, 0.14, 25],
+  ],
+  grey: [
+    [0.12, 0, 0],
+    [0.97, 0, 0],
+  ],
 };
 
 export const SCALES = { sequential: "blue to yellow", diverging: "blue, white, red", grey: "grey" };
@@ -19,7 +34,10 @@ export function scaleOf(name) {
       const low = Math.min(stops.length - 2, Math.floor(at));
       return stops[low].map((part, index) => part + (stops[low + 1][index] - part) * (at - low));
     };
-    made.set(name, Array.from({ length: 256 }, (_, place) => rgb(mix(place / 255))));
+    made.set(
+      name,
+      Array.from({ length: 256 }, (_, place) => rgb(mix(place / 255))),
+    );
   }
   return made.get(name);
 }

@@ -8,7 +8,10 @@ export function choice(title, options, chosen, onchange) {
   const items = options.map(([value, words]) =>
     el("option", { value, selected: String(value) === String(chosen) }, words),
   );
-  return labelled(title, el("select", { onchange: (event) => onchange(event.target.value) }, items));
+  return labelled(
+    title,
+    el("select", { onchange: (event) => onchange(event.target.value) }, items),
+  );
 }
 
 /** Make a slider over the indices of a dimension, with the coordinate beside it. */
@@ -37,7 +40,8 @@ export function colours({ scale, low, high }, onchange) {
         type: "number",
         step: "any",
         value: Number.isFinite(value) ? Number(value.toPrecision(6)) : "",
-        onchange: (event) => onchange({ [name]: event.target.value === "" ? null : +event.target.value }),
+        onchange: (event) =>
+          onchange({ [name]: event.target.value === "" ? null : +event.target.value }),
       }),
     );
   return [

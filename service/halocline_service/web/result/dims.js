@@ -42,5 +42,10 @@ export async function axisOf(name, length, coordinates) {
   const isTime = write !== short;
   const title = [titleOf(variable), units && !isTime ? `(${units})` : ""].filter(Boolean).join(" ");
   const falls = known.length > 1 && known[0] > known[known.length - 1];
-  return { title, at: (index) => known[index], write, isDown: isDownward(variable.attributes) !== falls };
+  return {
+    title,
+    at: (index) => known[index],
+    write,
+    isDown: isDownward(variable.attributes) !== falls,
+  };
 }

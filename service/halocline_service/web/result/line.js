@@ -33,9 +33,23 @@ export function drawLine(canvas, { values, columns, low, high, units, width }) {
   context.stroke();
   context.restore();
   const ink = colour("ink");
-  const across = ticks(first, last - 1, Math.max(2, Math.floor(inner / 80))).filter(Number.isInteger);
-  drawMarks(context, "x", area, across.map((index) => [Math.round(x(index)), write(at(index))]), ink);
-  drawMarks(context, "y", area, ticks(from, to, 6).map((value) => [Math.round(y(value)), short(value)]), ink);
+  const across = ticks(first, last - 1, Math.max(2, Math.floor(inner / 80))).filter(
+    Number.isInteger,
+  );
+  drawMarks(
+    context,
+    "x",
+    area,
+    across.map((index) => [Math.round(x(index)), write(at(index))]),
+    ink,
+  );
+  drawMarks(
+    context,
+    "y",
+    area,
+    ticks(from, to, 6).map((value) => [Math.round(y(value)), short(value)]),
+    ink,
+  );
   context.fillStyle = ink;
   context.textAlign = "center";
   context.textBaseline = "bottom";

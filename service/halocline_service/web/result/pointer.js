@@ -59,7 +59,12 @@ export function pointing(canvas, { area, onPoint, onSelect, onZoom }) {
   canvas.addEventListener("keydown", (event) => {
     if (!area()) return;
     const step = event.shiftKey ? 0.1 : 0.01;
-    const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
+    const moves = {
+      ArrowLeft: [-step, 0],
+      ArrowRight: [step, 0],
+      ArrowUp: [0, -step],
+      ArrowDown: [0, step],
+    };
     const move = moves[event.key];
     if (move) point(at.map((value, axis) => Math.max(0, Math.min(1, value + move[axis]))));
     else if (event.key === "+") onZoom(0.5, at);
@@ -71,7 +76,10 @@ export function pointing(canvas, { area, onPoint, onSelect, onZoom }) {
   return { layer, forget: () => (cross.hidden = true) };
 }
 
-const pixels = ({ left, top, right, bottom }, [x, y]) => [left + x * (right - left), top + y * (bottom - top)];
+const pixels = ({ left, top, right, bottom }, [x, y]) => [
+  left + x * (right - left),
+  top + y * (bottom - top),
+];
 
 function sorted([x0, y0], [x1, y1]) {
   return [

@@ -14,11 +14,13 @@ export function bytesOf(dtype) {
 export function spaced(first, last, most) {
   const step = Math.max(1, Math.ceil((last - first) / most));
   const indices = [];
-  for (let index = first + Math.floor((step - 1) / 2); index < last; index += step) indices.push(index);
+  for (let index = first + Math.floor((step - 1) / 2); index < last; index += step)
+    indices.push(index);
   return indices.length > 0 ? indices : [first];
 }
 
-const chunksOf = (indices, chunk) => new Set(indices.map((index) => Math.floor(index / chunk))).size;
+const chunksOf = (indices, chunk) =>
+  new Set(indices.map((index) => Math.floor(index / chunk))).size;
 
 /**
  * Choose which indices of some axes are read, so that the chunks stay within the limits.
@@ -80,7 +82,11 @@ function copy({ data, stride }, parts, { array, fixed, dims, place, lengths, val
     }
     const dim = dims[axis];
     for (const [at, index] of parts[axis].points)
-      visit(axis + 1, from + (index - place[dim] * array.chunks[dim]) * stride[dim], to * lengths[axis] + at);
+      visit(
+        axis + 1,
+        from + (index - place[dim] * array.chunks[dim]) * stride[dim],
+        to * lengths[axis] + at,
+      );
   };
   visit(0, base, 0);
 }
@@ -97,7 +103,10 @@ function grouped(indices, chunk) {
 }
 
 function product(lists) {
-  return lists.reduce((rows, list) => rows.flatMap((row) => list.map((each) => [...row, each])), [[]]);
+  return lists.reduce(
+    (rows, list) => rows.flatMap((row) => list.map((each) => [...row, each])),
+    [[]],
+  );
 }
 
 async function pooled(items, work, signal) {

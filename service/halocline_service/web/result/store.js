@@ -18,7 +18,8 @@ export async function openStore(path) {
     },
     /** Give a part of an object, which arrays with shards are read by. */
     getRange(key, { offset, length, suffixLength }, { signal } = {}) {
-      const range = suffixLength === undefined ? `${offset}-${offset + length - 1}` : `-${suffixLength}`;
+      const range =
+        suffixLength === undefined ? `${offset}-${offset + length - 1}` : `-${suffixLength}`;
       return chunk(path + key, { signal, headers: { Range: `bytes=${range}` } });
     },
   };

@@ -26,9 +26,19 @@ export class ResultView {
     this.path = `jobs/${job}/results`;
     this.controls = el("div", { class: "filters" });
     this.sliders = el("div", { class: "sliders" });
-    this.canvas = el("canvas", { role: "img", tabindex: "0", class: "result", "aria-label": "Result" });
+    this.canvas = el("canvas", {
+      role: "img",
+      tabindex: "0",
+      class: "result",
+      "aria-label": "Result",
+    });
     this.readout = el("p", { class: "pointed", "aria-live": "polite" }, " ");
-    this.none = el("p", { class: "legend", hidden: true }, el("span", { class: "mark none" }), "no data");
+    this.none = el(
+      "p",
+      { class: "legend", hidden: true },
+      el("span", { class: "mark none" }),
+      "no data",
+    );
     this.note = el("p", { class: "note" });
     this.pointer = pointing(this.canvas, {
       area: () => this.area,
@@ -64,7 +74,9 @@ export class ResultView {
       const { variables } = await openStore(`${this.path}/${name}.zarr`);
       this.all = variables;
       this.coordinates = coordinatesOf(variables);
-      const drawn = variables.filter(({ dtype, name }) => /^(u?int|float|bool)/.test(dtype) && !this.coordinates.has(name));
+      const drawn = variables.filter(
+        ({ dtype, name }) => /^(u?int|float|bool)/.test(dtype) && !this.coordinates.has(name),
+      );
       this.variables = drawn.length > 0 ? drawn : variables;
       this.scale = "sequential";
       const largest = Math.max(...this.variables.map(({ dims }) => dims.length));
@@ -115,25 +127,38 @@ export class ResultView {
       this.#reset();
     };
     this.controls.replaceChildren(
-      choice("Variable", variables.map((each) => [each.name, titleOf(each)]), variable.name, (name) =>
-        this.#choose(name),
+      choice(
+        "Variable",
+        variables.map((each) => [each.name, titleOf(each)]),
+        variable.name,
+        (name) => this.#choose(name),
       ),
       ...(dims.length > 1
         ? [
             choice("Across", dims, this.columns, (dim) => set({ columns: Number(dim) })),
-            choice("Up", [[-1, "values (line)"], ...dims], this.rows, (dim) => set({ rows: Number(dim) })),
+            choice("Up", [[-1, "values (line)"], ...dims], this.rows, (dim) =>
+              set({ rows: Number(dim) }),
+            ),
           ]
         : []),
       el("span", { class: "colours" }),
     );
-    const others = dims.filter(([dim]) => dim !== this.rows && dim !== this.columns && variable.shape[dim] > 1);
+    const others = dims.filter(
+      ([dim]) => dim !== this.rows && dim !== this.columns && variable.shape[dim] > 1,
+    );
     this.sliders.replaceChildren(
       ...others.map(([dim, name]) =>
-        slider(name, variable.shape[dim], this.fixed[dim], (index) => this.axes[dim].write(this.axes[dim].at(index)), (index) => {
-          this.fixed[dim] = index;
-          clearTimeout(this.moving);
-          this.moving = setTimeout(() => this.#load(), PAUSE);
-        }),
+        slider(
+          name,
+          variable.shape[dim],
+          this.fixed[dim],
+          (index) => this.axes[dim].write(this.axes[dim].at(index)),
+          (index) => {
+            this.fixed[dim] = index;
+            clearTimeout(this.moving);
+            this.moving = setTimeout(() => this.#load(), PAUSE);
+          },
+        ),
       ),
     );
   }
@@ -145,12 +170,19 @@ export class ResultView {
     const { signal } = (this.reading = new AbortController());
     const { variable } = this;
     const [rows, columns] = [this.rows, this.columns];
-    const side = (dim, most) => ({ dim, first: this.window[dim][0], last: this.window[dim][1], most });
+    const side = (dim, most) => ({
+      dim,
+      first: this.window[dim][0],
+      last: this.window[dim][1],
+      most,
+    });
     const along = rows < 0 ? [] : [side(rows, MOST_ROWS)];
     if (columns >= 0) along.push(side(columns, rows < 0 ? MOST_POINTS : MOST_COLUMNS));
     this.element.setAttribute("aria-busy", "true");
     try {
-      const fixed = this.fixed.map((index, dim) => (dim === rows || dim === columns ? null : index));
+      const fixed = this.fixed.map((index, dim) =>
+        dim === rows || dim === columns ? null : index,
+      );
       const read = await sample(this.array, { fixed, along, dtype: variable.dtype, signal });
       if (signal.aborted) return;
       this.grid = { ...read, values: decode(read.values, variable.attributes) };
@@ -180,8 +212,13 @@ export class ResultView {
     const steps = grid.indices.map((each) => (each.length > 1 ? each[1] - each[0] : 1));
     const isSampled = steps.some((step) => step > 1);
     const points = grid.indices.map((each) => each.length).join(" × ");
-    const all = this.array.chunks.reduce((count, chunk, dim) => count * Math.ceil(variable.shape[dim] / chunk), 1);
-    const every = isSampled ? `one of ${steps.join(" × ")} points is shown` : "every point is shown";
+    const all = this.array.chunks.reduce(
+      (count, chunk, dim) => count * Math.ceil(variable.shape[dim] / chunk),
+      1,
+    );
+    const every = isSampled
+      ? `one of ${steps.join(" × ")} points is shown`
+      : "every point is shown";
     this.note.textContent =
       `${variable.shape.join(" × ")} (${variable.dims.join(", ")}), ${variable.dtype}: ${points || "1"} ` +
       `read, ${every}; ${grid.chunks} of ${all} chunks. Drag or press + to look closer, 0 for all.`;
@@ -201,7 +238,10 @@ export class ResultView {
     const limits = { low: this.low ?? this.found[0], high: this.high ?? this.found[1] };
     const width = Math.max(260, Math.min(1000, this.element.clientWidth - 34));
     const columns = this.columns < 0 ? null : this.#side(this.columns, this.rows < 0 ? 0 : 1);
-    this.canvas.setAttribute("aria-label", `${titleOf(variable)}, from ${figure(limits.low)} to ${figure(limits.high)} ${units}`);
+    this.canvas.setAttribute(
+      "aria-label",
+      `${titleOf(variable)}, from ${figure(limits.low)} to ${figure(limits.high)} ${units}`,
+    );
     if (!columns) {
       this.area = null;
       this.readout.textContent = `${variable.name} = ${figure(grid.values[0])} ${units}`;
@@ -214,11 +254,25 @@ export class ResultView {
     } else {
       const rows = this.#side(this.rows, 0);
       rows.upward = !rows.isDown;
-      const shape = { values: grid.values, height: rows.indices.length, width: columns.indices.length };
-      this.area = drawMap(this.canvas, { grid: shape, rows, columns, scale: scaleOf(this.scale), ...limits, units, width });
+      const shape = {
+        values: grid.values,
+        height: rows.indices.length,
+        width: columns.indices.length,
+      };
+      this.area = drawMap(this.canvas, {
+        grid: shape,
+        rows,
+        columns,
+        scale: scaleOf(this.scale),
+        ...limits,
+        units,
+        width,
+      });
     }
     const place = this.controls.querySelector(".colours");
-    place.replaceChildren(...colours({ scale: this.scale, ...limits }, (change) => this.#recolour(change)));
+    place.replaceChildren(
+      ...colours({ scale: this.scale, ...limits }, (change) => this.#recolour(change)),
+    );
     this.canvas.dataset.ready = `${variable.name} ${this.fixed.join(",")}`;
   }
 
@@ -248,10 +302,12 @@ export class ResultView {
       words.unshift(name(this.rows, row));
       place += up * grid.indices[1].length;
     }
-    for (const each of this.beside) words.push(`${each.name} = ${short(each.values[place])} ${each.units}`.trim());
+    for (const each of this.beside)
+      words.push(`${each.name} = ${short(each.values[place])} ${each.units}`.trim());
     const value = grid.values[place];
     const units = Number.isFinite(value) ? unitsOf(variable.attributes) : "";
-    this.readout.textContent = `${words.join(", ")}: ${figure(value, this.found[1] - this.found[0])} ${units}`.trim();
+    this.readout.textContent =
+      `${words.join(", ")}: ${figure(value, this.found[1] - this.found[0])} ${units}`.trim();
   }
 
   #select(x, y) {
@@ -268,7 +324,10 @@ export class ResultView {
     const [first, last] = this.window[dim];
     const low = Math.floor(first + from * (last - first));
     const high = Math.ceil(first + to * (last - first));
-    this.window[dim] = [Math.max(0, low), Math.min(this.variable.shape[dim], Math.max(high, low + 2))];
+    this.window[dim] = [
+      Math.max(0, low),
+      Math.min(this.variable.shape[dim], Math.max(high, low + 2)),
+    ];
   }
 
   #zoom(factor, [x, y] = [0.5, 0.5]) {
