@@ -21,8 +21,10 @@ const goTo = (place) => editor.goTo(place);
 
 let waiting = 0;
 let checking = null;
+let isTouched = false; // before that, what is left out is no fault yet
 
 function later() {
+  isTouched = true;
   clearTimeout(waiting);
   waiting = setTimeout(check, PAUSE);
 }
@@ -48,7 +50,7 @@ function tell(problem) {
   if (problem.line) {
     editor.mark(placesOf(problem));
     checked.replaceChildren(problemView(problem, goTo));
-  } else {
+  } else if (isTouched) {
     const words = [problem.detail, problem.hint].filter(Boolean).join(" ");
     wrong.replaceChildren(el("p", { class: "problem" }, words));
   }

@@ -20,6 +20,8 @@ def test_a_program_is_checked_while_one_types(site: Site, page: Page) -> None:
     checked = page.locator("#checked")
     expect(checked).to_contain_text("'smooth' is a valid program.")
     expect(checked).to_contain_text("I: 1 before, 1 after; J: 1 before, 1 after")
+    expect(page.locator("#wrong")).to_be_empty()  # nobody has typed anything yet
+    page.get_by_label("Steps").fill("2")
     expect(page.locator("#wrong")).to_contain_text("Scalar 'strength' needs a value")
     page.get_by_label("Scalars").fill("strength=0.1")
     expect(page.locator("#wrong")).to_be_empty()

@@ -260,7 +260,10 @@ def test_uploads_and_datasets_are_listed(idle: Running) -> None:
 
 def test_the_cluster_is_what_the_service_knows(service: Running) -> None:
     service.wait(service.submit())
+    service.client.post("/uploads")
     text = read(service, "cluster").text
+    assert "your jobs that wait or run (0 now)100" in text
+    assert "your uploads (1 now)100" in text
     assert "workersok" in text.replace(" ", "")
     assert "successful1" in text.replace(" ", "")
     assert "can compute" in text

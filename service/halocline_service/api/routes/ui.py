@@ -29,7 +29,8 @@ from halocline_service.api.ui.jobs import Asked, find, jobs_main
 from halocline_service.api.ui.new import new_main
 from halocline_service.api.ui.shell import View, locked, page
 from halocline_service.auth.keys import verify
-from halocline_service.jobs.states import ogc_status
+from halocline_service.jobs.states import State, ogc_status
+from halocline_service.store.base import JobQuery, Page
 
 __all__ = ["POLICY", "router"]
 
@@ -146,12 +147,16 @@ def cluster_page(request: Request, here: Here, visitor: _Visitor) -> Response:
     if visitor is None:
         return _refused(request, view)
     oldest = here.store.jobs.oldest_queued()
+    page = Page(limit=max(here.settings.queue_per_owner, here.settings.uploads_per_owner))
+    unfinished = JobQuery(owner=visitor, states=(State.QUEUED, State.RUNNING), page=page)
     cluster = Cluster(
         checks=outcomes(here),
         counts={ogc_status(state): number for state, number in here.store.jobs.counts().items()},
         oldest=None if oldest is None else max(0.0, here.now() - oldest),
         dispatchers=here.store.presence.alive(within=DISPATCHER_SECONDS),
         free=shutil.disk_usage(here.layout.root).free,
+        unfinished=len(here.store.jobs.list(unfinished)),
+        uploads=len(here.store.uploads.list(visitor, page)),
         settings=here.settings,
     )
     return _answer(request, view, cluster_main(cluster))

@@ -22,6 +22,8 @@ class Cluster:
     oldest: float | None
     dispatchers: Sequence[Mapping[str, Any]]
     free: int
+    unfinished: int  # jobs of who looks
+    uploads: int
     settings: Settings
 
 
@@ -80,11 +82,11 @@ def _limits(cluster: Cluster) -> list[tuple[str, Child]]:
     granted = settings.memory_bytes, settings.device_memory_bytes
     memory, device = (size(one) if one else "what is free" for one in granted)
     return [
-        ("jobs of one user that wait or run", settings.queue_per_owner),
+        (f"your jobs that wait or run ({cluster.unfinished} now)", settings.queue_per_owner),
         ("jobs at once, of each dispatcher", settings.concurrency),
         ("memory of a worker for jobs", memory),
         ("memory of a GPU for jobs", device),
-        ("uploads of one user", settings.uploads_per_owner),
+        (f"your uploads ({cluster.uploads} now)", settings.uploads_per_owner),
         ("size of an upload", size(settings.upload_bytes)),
         ("size of one object of an upload", size(settings.upload_key_bytes)),
         ("free space on the disk now", size(cluster.free)),

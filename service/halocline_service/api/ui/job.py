@@ -72,7 +72,9 @@ def _exception(error: dict[str, Any] | None) -> Html | None:
 
 def _links(info: StatusInfo) -> Html:
     api = f"../../jobs/{info.id}"
-    links = [("Status as JSON", api), ("Log", f"{api}/log"), ("Plan", f"{api}/plan")]
+    links = [("Status as JSON", api), ("Log", f"{api}/log")]
+    if info.status in ("running", "successful"):
+        links.append(("Plan", f"{api}/plan"))
     if info.status == "successful":
         links.append(("Results as JSON", f"{api}/results"))
     items = (element("a", title, href=href) for title, href in links)

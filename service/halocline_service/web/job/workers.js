@@ -41,12 +41,16 @@ export class WorkersView {
     this.drawn = blocks.length;
     const width = Math.max(200, this.element.clientWidth - 34);
     const context = sized(this.canvas, width, workers.length * ROW + AXIS);
-    const start = Math.min(...blocks.map(({ at, seconds }) => at - seconds));
+    const start = blocks.reduce(
+      (least, { at, seconds }) => Math.min(least, at - seconds),
+      Infinity,
+    );
+    const inks = workers.map((_, row) => colour(`series-${(row % 6) + 1}`));
     const span = Math.max(1e-3, blocks.at(-1).at - start);
     blocks.forEach(({ at, seconds, worker }) => {
       const row = workers.indexOf(worker);
       const left = ((at - seconds - start) / span) * width;
-      context.fillStyle = colour(`series-${(row % 6) + 1}`);
+      context.fillStyle = inks[row];
       context.fillRect(left, row * ROW + 2, Math.max(1, (seconds / span) * width), ROW - 4);
     });
     this.#label(context, width, workers.length * ROW, span);
@@ -54,7 +58,7 @@ export class WorkersView {
       const own = blocks.filter((block) => block.worker === worker);
       const busy = own.reduce((sum, block) => sum + block.seconds, 0);
       const mark = el("span", { class: "mark" });
-      mark.style.background = colour(`series-${(row % 6) + 1}`);
+      mark.style.background = inks[row];
       return el("li", {}, mark, `${worker}: ${own.length} told, ${duration(busy)}`);
     });
     this.names.replaceChildren(...told);

@@ -36,17 +36,25 @@ function painted({ values, height, width }, { upward, scale, low, high }) {
   const canvas = new OffscreenCanvas(width, height);
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
-  const none = components(colour("no-data"));
+  const pixels = new Uint32Array(image.data.buffer);
+  const paints = Uint32Array.from(scale, pixel);
+  const none = pixel(components(colour("no-data")));
   for (let row = 0; row < height; row += 1) {
     const from = (upward ? height - 1 - row : row) * width;
     for (let column = 0; column < width; column += 1) {
       const value = values[from + column];
-      const paint = Number.isFinite(value) ? scale[placeOf(value, low, high)] : none;
-      image.data.set([...paint, 255], 4 * (row * width + column));
+      pixels[row * width + column] = Number.isFinite(value)
+        ? paints[placeOf(value, low, high)]
+        : none;
     }
   }
   context.putImageData(image, 0, 0);
   return canvas;
+}
+
+/** Give a colour as the four bytes of a pixel. */
+function pixel([red, green, blue]) {
+  return new Uint32Array(Uint8Array.of(red, green, blue, 255).buffer)[0];
 }
 
 /** Give the parts of a colour that is written as '#rrggbb'. */
