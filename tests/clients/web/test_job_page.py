@@ -61,7 +61,7 @@ def test_blocks_fill_the_map_as_they_finish(site: Site, page: Page) -> None:
     site.gate.open()
     expect(page.locator("#facts")).to_contain_text("successful")
     expect(blocks).to_have_attribute("aria-label", f"{BLOCKS} of {BLOCKS} blocks finished")
-    expect(page.locator(".legend li")).to_have_count(1)  # one worker
+    expect(page.locator("section:has(h2:text-is('Workers')) .legend li")).to_have_count(1)
 
 
 def test_events_go_on_where_the_connection_was_lost(site: Site, watched: Watched) -> None:
@@ -129,9 +129,8 @@ def values(site: Site, job: str) -> Any:
 
 def pointed(page: Page, row: int, column: int, rows: int) -> str:
     """Point at a cell of the map, counted from its lower left corner."""
-    area = page.locator("canvas.result").bounding_box()
-    assert area is not None
-    left, right, top, bottom = 64, area["width"] - 78, 8, area["height"] - 38
+    area = page.locator("canvas.result").get_attribute("data-area")
+    left, top, right, bottom = map(float, (area or "").split())
     x = left + (column + 0.5) / COLUMNS * (right - left)
     y = bottom - (row + 0.5) / rows * (bottom - top)
     page.locator("canvas.result").hover(position={"x": x, "y": y})
@@ -165,8 +164,9 @@ def test_land_has_a_colour_of_its_own(page: Page, site: Site, done: str) -> None
     page.goto(f"{site.url}/ui/jobs/{done}")
     page.wait_for_selector("canvas.result[data-ready]")
     colour = page.evaluate(
-        "() => { const c = document.querySelector('canvas.result'), r = devicePixelRatio,"
-        " d = c.getContext('2d').getImageData((64 + 20) * r, c.height - (38 + 20) * r, 1, 1).data;"
+        "() => { const c = document.querySelector('canvas.result'), r = devicePixelRatio;"
+        " const [left, , , bottom] = c.dataset.area.split(' ').map(Number);"
+        " const d = c.getContext('2d').getImageData((left + 20) * r, (bottom - 20) * r, 1, 1).data;"
         " return '#' + [...d.slice(0, 3)].map(v => v.toString(16).padStart(2, '0')).join('') }"
     )
     assert colour == page.evaluate(
@@ -184,6 +184,10 @@ def test_a_part_is_looked_at_closely_and_as_a_line(page: Page, site: Site, done:
     picture.press("+")
     expect(note).to_contain_text(f"12 {BY} 19 read")
     picture.press("0")
+    expect(note).to_contain_text(f"24 {BY} 36 read")
+    page.get_by_role("button", name="Look closer").click()
+    expect(note).to_contain_text(f"12 {BY} 18 read")
+    page.get_by_role("button", name="Show all").click()
     expect(note).to_contain_text(f"24 {BY} 36 read")
     page.get_by_label("Up").select_option("-1")
     expect(note).to_contain_text("36 read, every point is shown; 3 of 18 chunks")

@@ -171,3 +171,29 @@ def test_packed_and_missing_values_are_decoded(opened: Page) -> None:
         "NaN",
         "NaN",
     ]
+
+
+@pytest.mark.parametrize("falls", [False, True])
+def test_marks_stand_at_round_coordinates(opened: Page, falls: bool) -> None:
+    """Between indices too, where coordinates rise or fall all the way."""
+    code = """
+      const values = given;
+      const side = { first: 2, last: values.length, at: (index) => values[index], write: String };
+      side.isRound = module.isMonotonic(values);
+      return [side.isRound, module.marks(side, 0, 1000, 5)];
+    """
+    values = [3.0 + 1.7 * index + 0.01 * index**2 for index in range(40)]
+    values = values[::-1] if falls else values
+    is_round, marks = in_module(opened, "result/marks.js", code, values)
+    assert is_round
+    shown = sorted(float(label) for _, label in marks)
+    assert shown == [20.0, 40.0, 60.0, 80.0][: len(shown)]
+    indices = np.arange(2, 40)
+    known = np.array(values[2:])
+    order = np.argsort(known)
+    for position, label in marks:
+        index = np.interp(float(label), known[order], indices[order])
+        assert position == pytest.approx((index + 0.5 - 2) / 38 * 1000, abs=1.0)
+    is_round, marks = in_module(opened, "result/marks.js", code, [5.0, 1.0, 2.0, 9.0, 4.0])
+    assert not is_round
+    assert {label for _, label in marks} <= {"2", "9", "4"}

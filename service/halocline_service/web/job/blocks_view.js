@@ -13,6 +13,7 @@ export class BlocksView {
     this.history = history;
     this.canvas = el("canvas", { role: "img", class: "blocks", "aria-label": "Blocks" });
     this.caption = el("p", { class: "note" });
+    this.legend = el("ul", { class: "legend" });
     this.pointed = el("p", { class: "pointed" }, " ");
     const options = Object.entries(WAYS).map(([way, title]) => el("option", { value: way }, title));
     this.way = el("select", { onchange: () => this.#recolour() }, options);
@@ -22,6 +23,7 @@ export class BlocksView {
       el("h2", {}, "Blocks"),
       el("label", { class: "inline" }, el("span", {}, "Colour by"), this.way),
       el("div", { class: "scroll" }, this.canvas),
+      this.legend,
       this.pointed,
       this.caption,
     );
@@ -77,21 +79,49 @@ export class BlocksView {
     this.frame();
   }
 
-  #paint(block) {
-    this.colours ??= {
+  #inks() {
+    return (this.colours ??= {
       waiting: colour("block-waiting"),
       finished: colour("block-finished"),
       untold: colour("block-untold"),
       series: [1, 2, 3, 4, 5, 6].map((number) => colour(`series-${number}`)),
       slow: [1, 2, 3, 4, 5].map((number) => colour(`heat-${number}`)),
-    };
-    const { colours } = this;
+    });
+  }
+
+  #paint(block) {
+    const colours = this.#inks();
     if (!block) return colours.waiting;
     if (this.way.value === "state") return colours.finished;
     if (block.worker === undefined) return colours.untold;
-    if (this.way.value === "worker")
-      return colours.series[this.history.workers.indexOf(block.worker) % colours.series.length];
+    if (this.way.value === "worker") return this.#ofWorker(block.worker);
     return colours.slow[this.#slowness(block.seconds)];
+  }
+
+  #ofWorker(worker) {
+    const { series } = this.#inks();
+    return series[this.history.workers.indexOf(worker) % series.length];
+  }
+
+  /** Say what the colours mean. */
+  #explain() {
+    const { waiting, finished, untold, slow } = this.#inks();
+    const usual = duration(this.history.blocks[0]?.seconds ?? NaN);
+    const times = ["a quarter", "half", usual, "twice", "four times and more"];
+    const meanings = {
+      state: [[finished, "finished"]],
+      time: [...slow.map((ink, place) => [ink, times[place]]), [untold, "unknown"]],
+      worker: [
+        ...this.history.workers.map((worker) => [this.#ofWorker(worker), worker]),
+        [untold, "unknown"],
+      ],
+    }[this.way.value];
+    const items = [[waiting, "waiting"], ...meanings].map(([ink, words]) => {
+      const mark = el("span", { class: "mark" });
+      mark.style.background = ink;
+      return el("li", {}, mark, words);
+    });
+    this.legend.replaceChildren(...items);
   }
 
   /** From 0 to 4: how long a block took, in powers of two around the first one of the job. */
@@ -101,6 +131,7 @@ export class BlocksView {
   }
 
   #draw() {
+    this.#explain();
     this.canvas.dataset.drawn = this.map.draw();
   }
 

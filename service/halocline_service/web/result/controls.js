@@ -1,4 +1,4 @@
-// What a reader chooses of a result: variable, picture, dimensions, indices, colours.
+// What a reader chooses of a result: variable, dimensions, indices, colours, and which part.
 
 import { el } from "../core/dom.js";
 import { SCALES } from "./colours.js";
@@ -50,6 +50,22 @@ export function colours({ scale, low, high }, onchange) {
     number("To", high, "high"),
     el("button", { type: "button", onclick: () => onchange({ low: null, high: null }) }, "Fit"),
   ];
+}
+
+/** Make buttons that show less or more; `onZoom(factor)` is told 0 for all. */
+export function zoomButtons(onZoom) {
+  const ways = [
+    ["+", "Look closer", 0.5],
+    ["−", "Look from farther away", 2],
+    ["All", "Show all", 0],
+  ];
+  return ways.map(([text, title, factor]) =>
+    el(
+      "button",
+      { type: "button", "aria-label": title, title, onclick: () => onZoom(factor) },
+      text,
+    ),
+  );
 }
 
 function labelled(title, input) {

@@ -2,6 +2,7 @@
 
 import { short } from "./axes.js";
 import { decode, isDownward, titleOf, unitsOf, writerOf } from "./cf.js";
+import { isMonotonic } from "./marks.js";
 import { sample } from "./sample.js";
 
 const ACROSS = /^(x|lon|longitude|i|rlon|xc)$/i;
@@ -27,7 +28,11 @@ export function coordinatesOf(variables) {
   return new Map(own.map((variable) => [variable.name, variable]));
 }
 
-/** Read the coordinate of a dimension: `{title, at(index), write(value), isDown}`. */
+/**
+ * Read the coordinate of a dimension: `{title, at(index), write(value), isRound, isDown}`.
+ *
+ * `isRound` says that marks may stand between indices, at round numbers.
+ */
 export async function axisOf(name, length, coordinates) {
   const variable = coordinates.get(name);
   const isNumeric = variable && /^(u?int|float)/.test(variable.dtype);
@@ -46,6 +51,7 @@ export async function axisOf(name, length, coordinates) {
     title,
     at: (index) => known[index],
     write,
+    isRound: !isTime && isMonotonic(known),
     isDown: isDownward(variable.attributes) !== falls,
   };
 }

@@ -2,8 +2,9 @@
 
 import { colour, sized } from "../core/dom.js";
 import { drawMarks, short, ticks } from "./axes.js";
+import { marks } from "./marks.js";
 
-const [TOP, BOTTOM, LEFT, RIGHT, HEIGHT] = [10, 38, 64, 16, 300];
+const [TOP, BOTTOM, LEFT, RIGHT, HEIGHT] = [10, 38, 74, 16, 300];
 
 /** Draw values; gives the area that they take. */
 export function drawLine(canvas, { values, columns, low, high, units, width }) {
@@ -12,7 +13,7 @@ export function drawLine(canvas, { values, columns, low, high, units, width }) {
   const context = sized(canvas, width, TOP + HEIGHT + BOTTOM);
   const [from, to] = high > low ? [low, high] : [low - 1, high + 1];
   const y = (value) => area.bottom - ((value - from) / (to - from)) * HEIGHT;
-  const { first, last, at, write, indices } = columns;
+  const { first, last, indices } = columns;
   const x = (index) => area.left + ((index + 0.5 - first) / (last - first)) * inner;
   context.strokeStyle = colour("line");
   context.strokeRect(area.left - 0.5, area.top - 0.5, inner + 1, HEIGHT + 1);
@@ -33,16 +34,7 @@ export function drawLine(canvas, { values, columns, low, high, units, width }) {
   context.stroke();
   context.restore();
   const ink = colour("ink");
-  const across = ticks(first, last - 1, Math.max(2, Math.floor(inner / 80))).filter(
-    Number.isInteger,
-  );
-  drawMarks(
-    context,
-    "x",
-    area,
-    across.map((index) => [Math.round(x(index)), write(at(index))]),
-    ink,
-  );
+  drawMarks(context, "x", area, marks(columns, area.left, area.right, inner / 80), ink);
   drawMarks(
     context,
     "y",

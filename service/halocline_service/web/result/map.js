@@ -3,24 +3,24 @@
 import { colour, sized } from "../core/dom.js";
 import { drawMarks, short, ticks } from "./axes.js";
 import { placeOf } from "./colours.js";
+import { marks, widthOf } from "./marks.js";
 
 const TOP = 8;
 const BOTTOM = 38;
-const LEFT = 64;
+const TITLE = 30; // room for the name of an axis and its marks
 const BAR = 14;
 const RIGHT = 78;
 
 /** Draw a grid; gives the area that the cells take, to find what is under the pointer. */
 export function drawMap(canvas, { grid, rows, columns, scale, low, high, units, width }) {
-  const inner = Math.max(60, width - LEFT - RIGHT);
+  const left = TITLE + widthOf(canvas, rows);
+  const inner = Math.max(60, width - left - RIGHT);
   const ratio = (rows.last - rows.first) / Math.max(1, columns.last - columns.first);
   const height = Math.max(140, Math.min(560, Math.round(inner * ratio)));
-  const area = { left: LEFT, top: TOP, right: LEFT + inner, bottom: TOP + height, width };
+  const area = { left, top: TOP, right: left + inner, bottom: TOP + height, width };
   const context = sized(canvas, width, TOP + height + BOTTOM);
   const ink = colour("ink");
-  context.imageSmoothingEnabled = false;
-  const picture = painted(grid, { upward: rows.upward, scale, low, high });
-  context.drawImage(picture, area.left, area.top, inner, height);
+  place(context, painted(grid, { upward: rows.upward, scale, low, high }), area, rows, columns);
   context.strokeStyle = colour("line");
   context.strokeRect(area.left - 0.5, area.top - 0.5, inner + 1, height + 1);
   drawMarks(context, "x", area, marks(columns, area.left, area.right, Math.floor(inner / 80)), ink);
@@ -29,6 +29,24 @@ export function drawMap(canvas, { grid, rows, columns, scale, low, high, units, 
   names(context, area, rows, columns, ink);
   bar(context, area, { scale, low, high, units, ink });
   return area;
+}
+
+/** Put the cells where their indices are; the last ones may reach beyond the area. */
+function place(context, picture, { left, top, right, bottom }, rows, columns) {
+  const [width, height] = [(right - left) * covered(columns), (bottom - top) * covered(rows)];
+  context.save();
+  context.beginPath();
+  context.rect(left, top, right - left, bottom - top);
+  context.clip();
+  context.imageSmoothingEnabled = false;
+  context.drawImage(picture, left, rows.upward ? bottom - height : top, width, height);
+  context.restore();
+}
+
+/** Give how much of a side the cells take, of 1. */
+function covered({ first, last, indices }) {
+  const step = indices.length > 1 ? indices[1] - indices[0] : last - first;
+  return (indices.length * step) / (last - first);
 }
 
 /** Paint the cells, one pixel each. */
@@ -60,13 +78,6 @@ function pixel([red, green, blue]) {
 /** Give the parts of a colour that is written as '#rrggbb'. */
 function components(text) {
   return [1, 3, 5].map((place) => parseInt(text.slice(place, place + 2), 16));
-}
-
-/** Give the marks of an axis as `[position, label]`; coordinates stand where their indices are. */
-function marks({ first, last, at, write }, from, to, about) {
-  const position = (index) => from + ((index + 0.5 - first) / (last - first)) * (to - from);
-  const indices = ticks(first, last - 1, Math.max(2, about)).filter(Number.isInteger);
-  return indices.map((index) => [Math.round(position(index)), write(at(index))]);
 }
 
 function names(context, area, rows, columns, ink) {

@@ -73,7 +73,11 @@ export function pointing(canvas, { area, onPoint, onSelect, onZoom }) {
     else return;
     event.preventDefault();
   });
-  return { layer, forget: () => (cross.hidden = true) };
+  const forget = () => {
+    cross.hidden = true;
+    at = [0.5, 0.5];
+  };
+  return { layer, forget, at: () => at };
 }
 
 const pixels = ({ left, top, right, bottom }, [x, y]) => [

@@ -7,10 +7,11 @@ import { range, short } from "./axes.js";
 import { beside, readBeside } from "./beside.js";
 import { decode, titleOf, unitsOf } from "./cf.js";
 import { scaleOf } from "./colours.js";
-import { choice, colours, slider } from "./controls.js";
+import { choice, colours, slider, zoomButtons } from "./controls.js";
 import { axisOf, coordinatesOf, sides } from "./dims.js";
 import { drawLine } from "./line.js";
 import { drawMap } from "./map.js";
+import { noteOf } from "./note.js";
 import { pointing } from "./pointer.js";
 import { sample } from "./sample.js";
 import { openStore } from "./store.js";
@@ -53,7 +54,12 @@ export class ResultView {
       this.controls,
       this.sliders,
       this.pointer.layer,
-      this.none,
+      el(
+        "div",
+        { class: "zoom" },
+        zoomButtons((factor) => this.#zoom(factor, this.pointer.at())),
+        this.none,
+      ),
       this.readout,
       this.note,
     );
@@ -188,7 +194,7 @@ export class ResultView {
       this.grid = { ...read, values: decode(read.values, variable.attributes) };
       this.found = range(this.grid.values);
       this.beside = [];
-      this.#tell();
+      this.note.textContent = noteOf(variable, this.array.chunks, this.grid);
       this.#draw();
       if (rows >= 0) this.beside = await this.#beside(signal);
     } catch (error) {
@@ -207,23 +213,6 @@ export class ResultView {
     return Promise.all(found.map((each) => readBeside(each, map, signal)));
   }
 
-  #tell() {
-    const { grid, variable } = this;
-    const steps = grid.indices.map((each) => (each.length > 1 ? each[1] - each[0] : 1));
-    const isSampled = steps.some((step) => step > 1);
-    const points = grid.indices.map((each) => each.length).join(" × ");
-    const all = this.array.chunks.reduce(
-      (count, chunk, dim) => count * Math.ceil(variable.shape[dim] / chunk),
-      1,
-    );
-    const every = isSampled
-      ? `one of ${steps.join(" × ")} points is shown`
-      : "every point is shown";
-    this.note.textContent =
-      `${variable.shape.join(" × ")} (${variable.dims.join(", ")}), ${variable.dtype}: ${points || "1"} ` +
-      `read, ${every}; ${grid.chunks} of ${all} chunks. Drag or press + to look closer, 0 for all.`;
-  }
-
   /** Give what a side of the picture shows. */
   #side(dim, place) {
     const [first, last] = this.window[dim];
@@ -234,7 +223,7 @@ export class ResultView {
     if (!this.grid) return;
     const { grid, variable } = this;
     const units = unitsOf(variable.attributes);
-    this.none.hidden = !grid.values.some(Number.isNaN);
+    this.none.hidden = this.rows < 0 || !grid.values.some(Number.isNaN);
     const limits = { low: this.low ?? this.found[0], high: this.high ?? this.found[1] };
     const width = Math.max(260, Math.min(1000, this.element.clientWidth - 34));
     const columns = this.columns < 0 ? null : this.#side(this.columns, this.rows < 0 ? 0 : 1);
@@ -273,6 +262,8 @@ export class ResultView {
     place.replaceChildren(
       ...colours({ scale: this.scale, ...limits }, (change) => this.#recolour(change)),
     );
+    const { left, top, right, bottom } = this.area;
+    this.canvas.dataset.area = [left, top, right, bottom].join(" ");
     this.canvas.dataset.ready = `${variable.name} ${this.fixed.join(",")}`;
   }
 
