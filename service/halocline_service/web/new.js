@@ -8,6 +8,7 @@ import { ready } from "./core/page.js";
 import { Editor } from "./form/editor.js";
 import { factsView, placesOf, problemView } from "./form/findings.js";
 import { readInputs, writeInputs } from "./form/inputs.js";
+import { planButton } from "./form/plan.js";
 
 const PAUSE = 350;
 const PROCESS = "stencil";
@@ -115,4 +116,11 @@ main.querySelector("#copies").append(
     }
   }),
 );
+planButton(PROCESS, readInputs)
+  .then((found) => {
+    if (!found) return;
+    main.querySelector("#copies").before(found.button);
+    form.append(found.place);
+  })
+  .catch((error) => announce(told(error)));
 begin().catch((error) => announce(told(error)));

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from page_scripts import in_module
@@ -110,6 +112,59 @@ def test_a_job_is_begun_from_another_one(site: Site, page: Page) -> None:
     expect(page.get_by_label("Steps")).to_have_value("3")
     expect(page.locator("#status")).to_have_text("Not taken over: mode.")
     expect(page.locator("#checked")).to_contain_text("'f' is a valid program.")
+
+
+def test_a_job_is_planned_where_a_process_plans(site: Site, page: Page) -> None:
+    """The job that plans goes once its answer is there."""
+    plan = {
+        "mode": "streamed",
+        "reason": HOSTILE,
+        "target": "cpu",
+        "workers": 2,
+        "blocks": 6,
+        "passes": 1,
+        "steps": 4,
+        "steps_per_pass": 4,
+        "projected_bytes": 3 * 2**20,
+        "halo": {"x": [1, 2]},
+        "block": {"x": 12},
+        "input_bytes": 2**20,
+    }
+    told: list[str] = []
+
+    def answer(route: Route) -> None:
+        request = route.request
+        path = request.url.removeprefix(site.url)
+        told.append(f"{request.method} {path}")
+        if path.startswith("/processes?"):
+            given = route.fetch().json()
+            route.fulfill(json={**given, "processes": [*given["processes"], {"id": "plan"}]})
+        elif path == "/processes/plan/execution":
+            sent = json.loads(request.post_data or "")["inputs"]
+            assert (sent["process"], sent["inputs"]["dataset"]) == ("stencil", "sea.zarr")
+            route.fulfill(status=201, json={"id": "1"})
+        elif path == "/jobs/1/events":
+            route.fulfill(content_type="text/event-stream", body="")
+        elif path == "/jobs/1/results":
+            route.fulfill(json={"plan": plan})
+        else:
+            route.fulfill(json={"status": "successful"})
+
+    told_of = rf"{re.escape(site.url)}/(processes[?]|processes/plan/|jobs/1(/|$))"
+    page.route(re.compile(told_of), answer)
+    page.goto(f"{site.url}/ui/new?dataset=sea.zarr")
+    page.get_by_role("button", name="Plan").click()
+    expect(page.locator("#new dl")).to_contain_text("6 a pass")
+    expect(page.locator("#new dl")).to_contain_text("x: 1 before, 2 after")
+    expect(page.locator("#new dl")).to_contain_text(HOSTILE)
+    assert told[-1] == "DELETE /jobs/1"
+
+
+def test_a_service_that_plans_nothing_offers_no_plan(site: Site, page: Page) -> None:
+    with page.expect_response("**/processes?limit=100"):
+        page.goto(f"{site.url}/ui/new")
+    expect(page.get_by_role("button", name="Copy as JSON")).to_be_visible()
+    expect(page.get_by_role("button", name="Plan", exact=True)).to_have_count(0)
 
 
 def test_names_of_users_are_shown_as_text(site: Site, page: Page) -> None:

@@ -106,7 +106,7 @@ export class BlocksView {
   /** Say what the colours mean. */
   #explain() {
     const { waiting, finished, untold, slow } = this.#inks();
-    const usual = duration(this.history.blocks[0]?.seconds ?? NaN);
+    const usual = duration(this.#usual);
     const times = ["a quarter", "half", usual, "twice", "four times and more"];
     const meanings = {
       state: [[finished, "finished"]],
@@ -124,10 +124,17 @@ export class BlocksView {
     this.legend.replaceChildren(...items);
   }
 
-  /** From 0 to 4: how long a block took, in powers of two around the first one of the job. */
+  /** How long blocks take: as the second one that was told of, since the first one compiles. */
+  get #usual() {
+    const { blocks } = this.history;
+    return (blocks[1] ?? blocks[0])?.seconds ?? NaN;
+  }
+
+  /** From 0 to 4: how long a block took, in powers of two around the usual. */
   #slowness(taken) {
-    const usual = this.history.blocks[0]?.seconds || 1e-6;
-    return Math.min(4, Math.max(0, 2 + Math.round(Math.log2((taken || 1e-6) / usual))));
+    const least = 1e-6;
+    const times = Math.max(taken, least) / Math.max(this.#usual, least);
+    return Math.min(4, Math.max(0, 2 + Math.round(Math.log2(times))));
   }
 
   #draw() {

@@ -50,8 +50,13 @@ export class PlanView {
   }
 }
 
-function numbers(plan) {
-  return [
+/** Give the numbers of a plan as `[name, value]`; those of a later service among them. */
+export function numbers(plan) {
+  const sizes = Object.entries(plan.block ?? {}).map(([dim, points]) => `${dim}: ${points}`);
+  const halo = Object.entries(plan.halo ?? {}).map(
+    ([dim, [before, after]]) => `${dim}: ${before} before, ${after} after`,
+  );
+  const known = [
     ["Target", plan.target],
     ["Mode", `${plan.mode}: ${plan.reason}`],
     ["Workers", String(plan.workers)],
@@ -59,7 +64,12 @@ function numbers(plan) {
     ["Passes", `${plan.passes} of ${plan.steps_per_pass} steps; ${plan.steps} steps in all`],
     ["Order", plan.order || "row"],
     ["Memory", `${size(plan.projected_bytes)} projected for all workers`],
+    ["Halo", halo.join("; ")],
+    ["Block", sizes.join(", ")],
+    ["Reads", plan.input_bytes ? size(plan.input_bytes) : ""],
+    ["Writes", plan.result_bytes ? size(plan.result_bytes) : ""],
   ];
+  return known.filter(([, value]) => value !== "");
 }
 
 function measured(figures) {
