@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import structlog
 import xarray as xr
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from served import serving, settings_for
 
 from halocline import Client
@@ -38,6 +38,7 @@ INPUTS: dict[str, Any] = {
 }
 
 _xr: Any = xr
+expect.set_options(timeout=15_000)
 
 
 class Gate:
@@ -57,6 +58,10 @@ class Gate:
                     return
 
         return run(program, dataset, on_event=held, **given)
+
+    def shut(self) -> None:
+        self.turns = threading.Semaphore(0)
+        self.is_shut = True
 
     def open(self) -> None:
         self.is_shut = False
@@ -102,7 +107,7 @@ def write(dataset: Any, path: Path, **chunks: int) -> None:
     dataset.chunk(chunks).to_zarr(path, zarr_format=3, consolidated=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def quiet() -> Generator[None]:
     """Log nothing: rendering tracebacks for people takes seconds."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -110,7 +115,7 @@ def quiet() -> Generator[None]:
     structlog.reset_defaults()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory, quiet: None) -> Generator[Site]:
     """Start a service without keys."""
     settings = settings_for(tmp_path_factory.mktemp("site"), "none")
@@ -134,6 +139,13 @@ def browser() -> Generator[Browser]:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield started
         started.close()
+
+
+@pytest.fixture(autouse=True)
+def open_gate(site: Site) -> Generator[None]:
+    """Let jobs of a test that failed end, so that those of the next ones can run."""
+    yield
+    site.gate.open()
 
 
 @dataclass

@@ -23,12 +23,12 @@ BLOCKS, COLUMNS, CHUNKS = 18, 36, {"y": 12, "x": 12}
 
 def begun(site: Site) -> str:
     """Submit a job whose blocks wait for turns, one after the other."""
-    site.gate.is_shut = True
+    site.gate.shut()
     return site.submit(chunks={**CHUNKS, "time": 1})
 
 
 def test_a_job_that_is_submitted_by_keys_shows_progress_and_its_map(site: Site, page: Page) -> None:
-    site.gate.is_shut = True
+    site.gate.shut()
     page.goto(f"{site.url}/ui/new")
     page.locator("#dataset").press_sequentially("sea.zarr")
     page.keyboard.press("Tab")
