@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from halocline_service.api.routes.ui import POLICY
 
@@ -49,6 +49,26 @@ def test_the_jobs_can_be_read_without_a_script(site: Site, page: Page, done: str
     plain.locator(f"a[href='jobs/{done}']").click()
     expect(plain.locator("#facts")).to_contain_text(done)
     context.close()
+
+
+def test_a_proxy_may_put_it_under_any_path(site: Site, page: Page, done: str) -> None:
+    asked: list[str] = []
+
+    def forward(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(response=route.fetch(url=route.request.url.replace("/below/a/path", "")))
+
+    page.route(f"{site.url}/below/a/path/**", forward)
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{site.url}/below/a/path/ui/")
+    page.locator(f"a[href='jobs/{done}']").click()
+    expect(page.locator("canvas.result[data-ready]")).to_be_visible()
+    for title in VIEWS.values():
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name=title).click()
+        expect(page.locator("h1")).to_have_text(title)
+        expect(page.locator("#theme")).to_have_text("Theme: system")
+    own = f"{site.url}/below/a/path/"
+    assert not [url for url in asked if not url.startswith((own, "blob:"))]
 
 
 def test_a_theme_is_chosen_and_kept(site: Site, page: Page) -> None:
