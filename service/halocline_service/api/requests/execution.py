@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from halocline_service.store.base import IdempotencyConflict, QueueFull, UploadG
 
 __all__ = ["ExecutionRequest", "Preference", "check", "preference", "submit"]
 
+_LATER = "-"  # stands for a dataset that is not named yet
 _QUALIFIERS = {"value", "mediaType", "encoding", "schema", "format", "type"}
 
 
@@ -47,9 +48,14 @@ def preference(header: str | None) -> Preference:
     return Preference(run_async="respond-async" in wishes)
 
 
-def check(here: Context, process: Process, body: Execute, owner: str) -> ExecutionRequest:
-    """Check all that can be told without reading data. Raises a problem or an engine error."""
-    given = _unqualified(process, body.inputs)
+def check(
+    here: Context, process: Process, body: Execute, owner: str, *, without: Sequence[str] = ()
+) -> ExecutionRequest:
+    """Check all that can be told without reading data. Raises a problem or an engine error.
+
+    The inputs `without` which it is checked name datasets and are not there yet.
+    """
+    given = dict.fromkeys(without, _LATER) | _unqualified(process, body.inputs)
     try:
         inputs = process.inputs.model_validate(given)
     except ValidationError as error:
@@ -61,8 +67,9 @@ def check(here: Context, process: Process, body: Execute, owner: str) -> Executi
             raise _no_output(process, name)
     process.check(inputs)
     if isinstance(inputs, DatasetInputs):
-        for reference in inputs.references().values():
-            here.resolver.resolve(reference, owner=owner)
+        for name, reference in inputs.references().items():
+            if name not in without:
+                here.resolver.resolve(reference, owner=owner)
     return ExecutionRequest(process, inputs, wanted, body.response == "raw")
 
 
