@@ -35,7 +35,7 @@ export class BlocksView {
   /** Take what the history has now. */
   update() {
     const { plan, pass, done, blocks } = this.history;
-    if (!plan || plan.blocks < 2) return;
+    if (!plan || plan.blocks < 2 || this.history.resident) return;
     if (plan !== this.plan || pass !== this.pass) this.#begin(plan, pass);
     for (; this.taken < blocks.length; this.taken += 1) {
       const told = blocks[this.taken];

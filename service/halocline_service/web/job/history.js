@@ -12,6 +12,8 @@ export class History {
     this.planned = 0; // blocks that earlier attempts told of
     this.pass = 0;
     this.done = 0; // blocks of this pass
+    this.steps = 0; // steps that are complete
+    this.transport = ""; // how halos go from worker to worker
     this.blocks = []; // {at, seconds, worker, step, pass}: those that were told
     this.workers = []; // names, as they were first heard of
     this.figures = null;
@@ -33,6 +35,13 @@ export class History {
         this.plan = data;
         this.planned = this.blocks.length;
         [this.pass, this.done] = [0, 0];
+        break;
+      case "resumed":
+      case "checkpointed":
+        this.steps = data.steps_done;
+        break;
+      case "steps-finished":
+        [this.steps, this.transport] = [data.steps_done, data.transport];
         break;
       case "block-finished":
         if (data.pass_index !== this.pass) [this.pass, this.done] = [data.pass_index, 0];
@@ -65,6 +74,11 @@ export class History {
     this.progress = progress;
     this.points.push([at, progress]);
     while (this.points.length > 2 && at - this.points[1][0] > RECENT) this.points.shift();
+  }
+
+  /** Whether blocks stay in memory: then all of them make the same steps at the same time. */
+  get resident() {
+    return this.plan?.mode === "resident";
   }
 
   get status() {

@@ -60,9 +60,16 @@ export function numbers(plan) {
     ["Target", plan.target],
     ["Mode", `${plan.mode}: ${plan.reason}`],
     ["Workers", String(plan.workers)],
-    ["Blocks", `${plan.blocks} a pass`],
-    ["Passes", `${plan.passes} of ${plan.steps_per_pass} steps; ${plan.steps} steps in all`],
-    ["Order", plan.order || "row"],
+    ...(plan.mode === "resident"
+      ? [
+          ["Blocks", `${plan.blocks}, which stay in memory`],
+          ["Steps", `${plan.steps}`],
+        ]
+      : [
+          ["Blocks", `${plan.blocks} a pass`],
+          ["Passes", `${plan.passes} of ${plan.steps_per_pass} steps; ${plan.steps} steps in all`],
+          ["Order", plan.order || "row"],
+        ]),
     ["Memory", `${size(plan.projected_bytes)} projected for all workers`],
     ["Halo", halo.join("; ")],
     ["Block", sizes.join(", ")],

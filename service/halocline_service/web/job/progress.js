@@ -21,7 +21,11 @@ export class ProgressView {
     const left = history.left(now);
     const pass =
       history.plan?.passes > 1 ? `pass ${history.pass + 1} of ${history.plan.passes}` : "";
-    const blocks = history.plan ? `block ${history.done} of ${history.plan.blocks}` : "";
+    const blocks = history.resident
+      ? `step ${history.steps} of ${history.plan.steps}`
+      : history.plan
+        ? `block ${history.done} of ${history.plan.blocks}`
+        : "";
     const rest = left === null ? "" : `about ${duration(left)} left`;
     const words = [`${percent} %`, history.status, pass, blocks, rest];
     this.text.textContent = words.filter(Boolean).join(" · ");
