@@ -49,7 +49,7 @@ _ISSUED, _ALONE, _EACH, _DOUBLE, _WAIT = 0.9, 0.45, 0.035, 0.95, 45
 _BARRIER, _NEAR, _TAIL = 1.3, 2.2, 0.3
 #: Warps of a processor that threads with all registers leave room for, and how many more registers
 #: the compiler would take than it needs.
-_FEWEST, _SQUEEZED = 8, 1.08
+_FEWEST, _SQUEEZED = 8, 1.05
 #: Coefficients of a step that are loaded without many registers for them.
 _FEW = 2
 #: What a launch takes, in seconds; and how much faster fused steps must be.
@@ -134,7 +134,7 @@ def _candidates(levels: Levels) -> Iterator[Form]:
     else:
         shapes = ((3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
         tiles = [
-            FusedTile(width, 1, rows=rows, warps=warps, ahead=1, unroll=3)
+            FusedTile(width, 1, rows=rows, warps=warps, ahead=1)
             for width in dict.fromkeys((unit, max(1, unit // 2)))
             for rows, warps in shapes
         ]
@@ -191,16 +191,15 @@ def _registers(form: Form) -> int:
 
 def _resident(form: Form) -> int:
     """Return how many warps a processor has room for, as the compiler is asked to make it."""
-    warps = form.tile.warps
     if form.tile.resident:
         return form.tile.resident
-    if form.vertical:
-        blocks = _PROCESSOR // (min(_REGISTERS, _registers(form)) * form.tile.threads)
-        return (
-            max(1, min([blocks, *([_SHARED // shared_of(form)] if shared_of(form) else [])]))
-            * warps
-        )
-    return _FEWEST
+    if not form.vertical:
+        return _FEWEST
+    blocks = _PROCESSOR // (min(_REGISTERS, _registers(form)) * form.tile.threads)
+    shared = shared_of(form)
+    if shared:
+        blocks = min(blocks, _SHARED // shared)
+    return max(1, blocks) * form.tile.warps
 
 
 def _asked(form: Form) -> int:
