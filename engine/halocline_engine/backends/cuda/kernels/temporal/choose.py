@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from halocline_engine.backends.cuda.kernels.temporal.exchange import shared_of
 from halocline_engine.backends.cuda.kernels.temporal.form import (
     LANES,
     VECTOR,
     Form,
     arrays_of_steps,
 )
-from halocline_engine.backends.cuda.kernels.temporal.text import shared_of
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
@@ -28,7 +28,7 @@ from halocline_engine.ir.walk import children
 from halocline_engine.schedule.temporal.levels import Levels, Node, levels_at_once
 from halocline_engine.schedule.temporal.step import Step
 
-__all__ = ["Gains", "fits", "fused_tile", "gains_of"]
+__all__ = ["Gains", "fits", "fused_tile", "gains_of", "seconds_of_pass", "usual_form"]
 
 #: Steps that are looked at.
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
