@@ -44,9 +44,9 @@ _CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 150 << 10, 16 << 20
 #: The share of cycles in which instructions are issued: at most, with no warps, and more with each;
 #: that of the units for doubles; and cycles that a step waits where a warp is alone.
 _ISSUED, _ALONE, _EACH, _DOUBLE, _WAIT = 0.9, 0.45, 0.035, 0.95, 45
-#: How much longer a position takes with a barrier, and near a side; and the share of a block that
-#: others wait for at the end.
-_BARRIER, _NEAR, _TAIL = 1.3, 2.2, 0.3
+#: How much longer a position takes with a barrier, and near a side; the share of a block that the
+#: others wait for at the end; and how many blocks one after the other hide the longest one.
+_BARRIER, _NEAR, _TAIL, _LONGEST = 1.3, 2.2, 0.3, 4.0
 #: Warps of a processor that threads with all registers leave room for, and how many more registers
 #: the compiler would take than it needs.
 _FEWEST, _SQUEEZED = 8, 1.05
@@ -251,7 +251,7 @@ def seconds_of_pass(form: Form, domain: Domain, depth: int) -> float:
     resident = _resident(form)
     slots = _PROCESSORS * resident // form.tile.warps
     positions = depth + form.levels.start + form.levels.lag
-    turns = max(_NEAR, blocks / slots + _TAIL)
+    turns = max(_LONGEST, blocks / slots + _TAIL)
     alone = min(resident, -(-along * across * chunks * form.tile.warps // _PROCESSORS))
     issue, double = _position(form)
     busy = max(issue / min(_ISSUED, _ALONE + _EACH * alone), double / _DOUBLE)
