@@ -40,7 +40,7 @@ from halocline_engine.backends.cuda.kernels.temporal.launch import CLOSED
 from halocline_engine.backends.cuda.kernels.temporal.text import fused_text
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache, key_of
-from halocline_engine.device.cupy_types import cupy
+from halocline_engine.device.cupy_types import cupy as imported_cupy
 from halocline_engine.device.launch.stopwatch import seconds_of
 from halocline_engine.device.machine import CudaMachine, current_machine
 from halocline_engine.program import compile_program
@@ -160,6 +160,11 @@ CASES = (
 SCALARS = {"c": 0.1}
 
 
+def cupy() -> Any:
+    """Return CuPy, all of it."""
+    return imported_cupy()
+
+
 class Bench:
     """One case with one type: its arrays on the device, single steps, and several at once."""
 
@@ -179,15 +184,15 @@ class Bench:
         assert not isinstance(step, Refused), step
         self.step: Step = step
         self.scalars = {s.name: SCALARS[s.name] for s in compiled.program.scalars}
-        self.halo = tuple(max(map(abs, pair)) for pair in step.reach)
-        self.origins = dict.fromkeys(step.axes, (self.halo[0], self.halo[1], self.halo[2]))
+        i, j, k = (max(map(abs, pair)) for pair in step.reach)
+        self.halo = (i, j, k)
+        self.origins = dict.fromkeys(step.axes, self.halo)
 
-    def compile(self, several: tuple[int, ...]) -> None:
+    def compile(self, steps: int) -> None:
         """Compile what the model chooses for so many steps; the bytes stay in the cache."""
-        for steps in several:
-            levels = levels_at_once(self.step, steps)
-            if fits(levels):
-                self.code(fused_text(usual_form(levels, fused_tile(levels, self.domain))))
+        levels = levels_at_once(self.step, steps)
+        if fits(levels):
+            self.code(fused_text(usual_form(levels, fused_tile(levels, self.domain))))
 
     def code(self, source: str) -> bytes:
         key = key_of(source, self.machine.compiler)
@@ -195,7 +200,8 @@ class Bench:
 
     def allocate(self) -> None:
         """Fill all arrays at random, outputs with what their inputs have."""
-        shape = tuple(n + 2 * h for n, h in zip(self.domain, self.halo, strict=True))
+        i, j, k = (n + 2 * h for n, h in zip(self.domain, self.halo, strict=True))
+        shape = (i, j, k)
         fresh: dict[str, Array] = {}
         outputs = self.case.feedback
         random = cupy().random.RandomState(7)
@@ -281,7 +287,8 @@ def figures(bench: Bench) -> Iterator[dict[str, Any]]:
         "single_step": roofline / one,
         "chosen": chosen,
     }
-    for steps in sorted({*TIMES, *([chosen] if chosen > 1 else [])}):
+    several: list[int] = sorted({*TIMES, *([chosen] if chosen > 1 else [])})
+    for steps in several:
         executable = bench.single.fused(steps, bench.case.feedback, CLOSED)
         if executable is None:
             why = bench.single.fusing_reason(steps, bench.case.feedback, CLOSED)
@@ -326,8 +333,9 @@ def main() -> None:
             if not options.only or case.name in options.only
         ]
         with ThreadPoolExecutor(14) as pool:
-            jobs = [(bench, (steps,)) for bench in benches for steps in TIMES]
-            list(pool.map(lambda job: job[0].compile(job[1]), jobs))
+            jobs = [pool.submit(one.compile, steps) for one in benches for steps in TIMES]
+            for job in jobs:
+                job.result()
         for bench in benches:
             if perf_counter() > until:
                 found.append({"case": bench.case.name, "dtype": bench.dtype, "refused": "no time"})

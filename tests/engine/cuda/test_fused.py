@@ -386,7 +386,8 @@ def test_kernels_of_several_steps_compile_for_every_device() -> None:
         levels = levels_at_once(fed.step(), steps)
         assert fits(levels)
         tile = fused_tile(levels, (1001, 999, 301))
-        sources.append(fused_text(usual_form(levels, tile)))
+        form = usual_form(levels, tile)
+        sources.append(fused_text(replace(form, wide=fed is DIFFUSION, alternate=fed is FIVE)))
     needs = compiled_everywhere(sources)
     print(table(needs, [f"{steps} steps of {fed.text.split()[1]}" for fed, steps in cases]))
     for found in needs.values():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from emulation.machine import EmulatedMachine
 
-from halocline_engine.backends.base import Array, FusingInTurns
+from halocline_engine.backends.base import Array, FusingInTurns, Value
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
 from halocline_engine.backends.repetition import make_steps
@@ -43,9 +43,15 @@ class Eager:
     def memory(self) -> Any:
         return self.executable.memory
 
-    def __call__(self, *call: Any) -> None:
+    def __call__(
+        self,
+        fields: Mapping[str, Array],
+        scalars: Mapping[str, Value],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> None:
         self.singles += 1
-        self.executable(*call)
+        self.executable(fields, scalars, origins, domain)
 
     def repeat(self, work: Any, times: int, look: Any = None) -> None:
         for _ in range(times):

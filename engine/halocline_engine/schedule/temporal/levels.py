@@ -228,7 +228,7 @@ class _Lags:
         ]
 
     def _before(self, number: int, node: Node) -> Source | None:
-        """Return the field that a value becomes as it was a step earlier, if it is there by then."""
+        """Return the field that a value becomes as it was a step earlier, if that is there."""
         if node.halo is None:
             return None
         source = self._made.known.get((node.level, node.halo))

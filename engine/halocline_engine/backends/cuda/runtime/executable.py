@@ -265,9 +265,8 @@ class CudaExecutable(FusingExecutable):
         spans: list[tuple[int, int]] = []
         relative_views: list[tuple[Hashable, bool]] = []
         for name, dtype in self._own:
-            array, origin = fields[name], origins[name]
-            view = self._relative_view(name, array, dtype, origin)
-            address = self._machine.address(array)
+            view = self._relative_view(name, fields[name], dtype, origins[name])
+            address = self._machine.address(fields[name])
             start = starts[name] = address + view.start
             spans.append((address + view.first, address + view.last))
             relative_views.append((view, start % _ALIGNED == 0))

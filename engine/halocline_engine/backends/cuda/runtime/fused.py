@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from halocline_engine.backends.base import Array, Memory, OpenSides, Value
+from halocline_engine.backends.cuda.kernels.temporal.exchange import shared_of
 from halocline_engine.backends.cuda.kernels.temporal.form import (
     SIZE_NAMES,
     Form,
@@ -20,7 +21,7 @@ from halocline_engine.backends.cuda.kernels.temporal.launch import (
     launches_of,
     sizes_of,
 )
-from halocline_engine.backends.cuda.kernels.temporal.text import KERNEL, fused_text, shared_of
+from halocline_engine.backends.cuda.kernels.temporal.text import KERNEL, fused_text
 from halocline_engine.backends.cuda.kernels.temporal.tile import Chooser
 from halocline_engine.backends.cuda.model.entries import (
     Arg,
@@ -202,14 +203,14 @@ class FusedExecutable:
                     self._choose(self.levels, domain),
                     self._alternate,
                 )
-                found = self._known[key] = tuple(self._queued(form, views, domain))
+                found = self._known[key] = tuple(self._launches(form, views, domain))
         return found
 
-    def _queued(self, form: Form, views: Mapping[str, View], domain: Domain) -> Iterator[_Queued]:
+    def _launches(self, form: Form, views: Mapping[str, View], domain: Domain) -> Iterator[_Queued]:
         loaded = self._code(form)
         strides = {form.kinds[name][0]: view.strides for name, view in views.items()}
         for launch in launches_of(form, domain):
-            yield self._ready(loaded, strides, domain, launch)
+            yield _queued(loaded, strides, domain, launch, self._sides)
 
     def _code(self, form: Form) -> _Loaded:
         """Return the code of a form, which is loaded once."""
@@ -220,44 +221,6 @@ class FusedExecutable:
             code = self._cache.get(key, lambda: self._machine.compile(source))
             found = self._loaded[source] = _Loaded(form, self._machine.load(code))
         return replace(found, form=form)
-
-    def _ready(
-        self,
-        loaded: _Loaded,
-        strides: Mapping[int, tuple[int, int, int]],
-        domain: Domain,
-        launch: FusedLaunch,
-    ) -> _Queued:
-        form = loaded.form
-        index = np.int64 if form.wide else np.int32
-        sizes = dict(zip(SIZE_NAMES, sizes_of(form, domain, self._sides, launch), strict=True))
-
-        def value(arg: Arg) -> np.generic:
-            match arg:
-                case Size(name):
-                    return np.int32(sizes[name])
-                case StrideValue(number, axis):
-                    return index(strides[number][axis])
-                case Pointer():
-                    return np.uint64(0)
-                case ScalarValue(name):
-                    return self._scalars[name].type(0)
-                case BlockPointer():
-                    raise InternalError("Fused steps have no memory of blocks.")
-
-        parameters = parameters_of(form)
-        places = list(enumerate(parameters))
-        arrays = [(n, arg.array) for n, arg in places if isinstance(arg, Pointer)]
-        scalars = [(n, arg.name) for n, arg in places if isinstance(arg, ScalarValue)]
-        ready = loaded.kernels.ready(
-            KERNEL,
-            launch.grid,
-            launch.block,
-            tuple(map(value, parameters)),
-            shared_of(form),
-            [n for n, _ in (*arrays, *scalars)],
-        )
-        return _Queued(ready, tuple(name for _, name in arrays), tuple(name for _, name in scalars))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,3 +233,44 @@ class _Ready:
     def __call__(self) -> None:
         for launch, given in self.launches:
             launch(*given)
+
+
+def _queued(
+    loaded: _Loaded,
+    strides: Mapping[int, tuple[int, int, int]],
+    domain: Domain,
+    launch: FusedLaunch,
+    sides: OpenSides,
+) -> _Queued:
+    """Return a launch with the values of its parameters, in order and with their types."""
+    form = loaded.form
+    types = {one.name: np.dtype(one.dtype.value) for one in form.levels.step.program.scalars}
+    index = np.int64 if form.wide else np.int32
+    sizes = dict(zip(SIZE_NAMES, sizes_of(form, domain, sides, launch), strict=True))
+
+    def value(arg: Arg) -> np.generic:
+        match arg:
+            case Size(name):
+                return np.int32(sizes[name])
+            case StrideValue(number, axis):
+                return index(strides[number][axis])
+            case Pointer():
+                return np.uint64(0)
+            case ScalarValue(name):
+                return types[name].type(0)
+            case BlockPointer():
+                raise InternalError("Fused steps have no memory of blocks.")
+
+    parameters = parameters_of(form)
+    places = list(enumerate(parameters))
+    arrays = [(n, arg.array) for n, arg in places if isinstance(arg, Pointer)]
+    scalars = [(n, arg.name) for n, arg in places if isinstance(arg, ScalarValue)]
+    ready = loaded.kernels.ready(
+        KERNEL,
+        launch.grid,
+        launch.block,
+        tuple(map(value, parameters)),
+        shared_of(form),
+        [n for n, _ in (*arrays, *scalars)],
+    )
+    return _Queued(ready, tuple(name for _, name in arrays), tuple(name for _, name in scalars))

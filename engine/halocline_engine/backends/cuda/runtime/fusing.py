@@ -80,13 +80,14 @@ class StepFuser:
         """Return what making steps at once should gain, on arrays that lie as `fields` do."""
         pairs = tuple(feedback.items())
         step = self._step(pairs)
-        if isinstance(step, Refused) or 0 in domain or not self._may_fuse(step, fields or {}):
+        if isinstance(step, Refused) or 0 in domain:
             return Gains({})
         found = self._known_gains.get((pairs, domain))
         if found is None:
-            found = gains_of(step, domain)
-            self._known_gains[pairs, domain] = found
-        return found
+            found = self._known_gains[pairs, domain] = gains_of(step, domain)
+        if not found.by_steps or self._may_fuse(step, fields or {}):
+            return found
+        return Gains({})
 
     def _may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
         """Whether points of all arrays lie along I, and none that is written shares its memory."""

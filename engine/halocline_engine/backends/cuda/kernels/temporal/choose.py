@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from halocline_engine.backends.cuda.kernels.temporal.exchange import shared_of
 from halocline_engine.backends.cuda.kernels.temporal.form import (
     LANES,
     VECTOR,
     Form,
     arrays_of_steps,
 )
-from halocline_engine.backends.cuda.kernels.temporal.text import shared_of
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
@@ -28,7 +28,7 @@ from halocline_engine.ir.walk import children
 from halocline_engine.schedule.temporal.levels import Levels, Node, levels_at_once
 from halocline_engine.schedule.temporal.step import Step
 
-__all__ = ["Gains", "fits", "fused_tile", "gains_of"]
+__all__ = ["Gains", "fits", "fused_tile", "gains_of", "seconds_of_pass", "usual_form"]
 
 #: Steps that are looked at.
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
@@ -44,12 +44,12 @@ _CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 150 << 10, 16 << 20
 #: The share of cycles in which instructions are issued: at most, with no warps, and more with each;
 #: that of the units for doubles; and cycles that a step waits where a warp is alone.
 _ISSUED, _ALONE, _EACH, _DOUBLE, _WAIT = 0.9, 0.45, 0.035, 0.95, 45
-#: How much longer a position takes with a barrier, and near a side; and the share of a block that
-#: others wait for at the end.
-_BARRIER, _NEAR, _TAIL = 1.3, 2.2, 0.3
+#: How much longer a position takes with a barrier, and near a side; the share of a block that the
+#: others wait for at the end; and how many blocks one after the other hide the longest one.
+_BARRIER, _NEAR, _TAIL, _LONGEST = 1.3, 2.2, 0.3, 4.0
 #: Warps of a processor that threads with all registers leave room for, and how many more registers
 #: the compiler would take than it needs.
-_FEWEST, _SQUEEZED = 8, 1.08
+_FEWEST, _SQUEEZED = 8, 1.05
 #: Coefficients of a step that are loaded without many registers for them.
 _FEW = 2
 #: What a launch takes, in seconds; and how much faster fused steps must be.
@@ -134,7 +134,7 @@ def _candidates(levels: Levels) -> Iterator[Form]:
     else:
         shapes = ((3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
         tiles = [
-            FusedTile(width, 1, rows=rows, warps=warps, ahead=1, unroll=3)
+            FusedTile(width, 1, rows=rows, warps=warps, ahead=1)
             for width in dict.fromkeys((unit, max(1, unit // 2)))
             for rows, warps in shapes
         ]
@@ -191,16 +191,15 @@ def _registers(form: Form) -> int:
 
 def _resident(form: Form) -> int:
     """Return how many warps a processor has room for, as the compiler is asked to make it."""
-    warps = form.tile.warps
     if form.tile.resident:
         return form.tile.resident
-    if form.vertical:
-        blocks = _PROCESSOR // (min(_REGISTERS, _registers(form)) * form.tile.threads)
-        return (
-            max(1, min([blocks, *([_SHARED // shared_of(form)] if shared_of(form) else [])]))
-            * warps
-        )
-    return _FEWEST
+    if not form.vertical:
+        return _FEWEST
+    blocks = _PROCESSOR // (min(_REGISTERS, _registers(form)) * form.tile.threads)
+    shared = shared_of(form)
+    if shared:
+        blocks = min(blocks, _SHARED // shared)
+    return max(1, blocks) * form.tile.warps
 
 
 def _asked(form: Form) -> int:
@@ -252,7 +251,7 @@ def seconds_of_pass(form: Form, domain: Domain, depth: int) -> float:
     resident = _resident(form)
     slots = _PROCESSORS * resident // form.tile.warps
     positions = depth + form.levels.start + form.levels.lag
-    turns = max(_NEAR, blocks / slots + _TAIL)
+    turns = max(_LONGEST, blocks / slots + _TAIL)
     alone = min(resident, -(-along * across * chunks * form.tile.warps // _PROCESSORS))
     issue, double = _position(form)
     busy = max(issue / min(_ISSUED, _ALONE + _EACH * alone), double / _DOUBLE)

@@ -31,8 +31,8 @@ class Elements:
         """
         lines: list[str] = []
         for number, kind in sorted({self.form.kinds[name] for name in self.form.arrays}):
-            across = ("j", "") if self.form.vertical else ("", "k")
-            text = _offset(number, kind, ("x", *across))
+            indices = ("x", "j", "") if self.form.vertical else ("x", "", "k")
+            text = _offset(number, kind, indices)
             lines.append(f"const index_t o{number} = {text};")
         return lines
 
@@ -56,24 +56,17 @@ class Elements:
 
     def loaded_within(self, registers: Registers, name: str, target: str, row: str) -> list[str]:
         """Return the same loads, of the nearest elements where there are none."""
-        number, kind = self.form.kinds[name]
-        i, j, k = self.form.extent(name)
-        if self.form.vertical:
-            rest = (_clamped(self._across, j, "j"), _clamped(row, k, "k"))
-        else:
-            rest = (_clamped(row, j, "j"), "k")
-        array = self.form.names[name]
-        column = "e" if self.form.is_along(name) else "0"
-        along = _clamped(f"x + {column}" if column != "0" else "x", i, "i")
-        single = f"{array}[{_offset(number, kind, (along, *rest))}]"
+        along = self.form.is_along(name)
+        column = "e" if along else "0"
+        single = self._near(name, row, "x + e" if along else "x")
         body = [f"{self._element(registers, target, column)} = {single};"]
-        if not self.form.is_along(name):
+        if not along:
             return self._rows(name, body)
         body = loop(self.form.width, "e", body)
         if self.form.width == 1:
             return self._rows(name, body)
-        low, high = _bounds(i, "i")
-        place = f"{array}[{_offset(number, kind, ('x', *rest))}"
+        low, high = _bounds(self.form.extent(name)[0], "i")
+        place = self._near(name, row, "x", anyhow=True).removesuffix("]")
         return [
             f"if (x >= {low} && x + {self.form.width - 1} <= {high}) {{",
             *indent(self._rows(name, self._whole(registers, name, target, place))),
@@ -89,7 +82,7 @@ class Elements:
         """
         limits = ("0", "nk") if self.form.vertical else ("jlo", "jhi")
         stream = f"{row} < {limits[0]} || {row} >= {limits[1]}"
-        value = before or self._near(name, row)
+        value = before or self._near(name, row, "x + e")
         place = registers.place(0)
         body = [f"if (out || (beyond >> {self._bit} & 1u)) {place} = {value};"]
         test = [f"const bool out = {stream};"]
@@ -143,16 +136,19 @@ class Elements:
             for n, size in self._pieces(name)
         ]
 
-    def _near(self, name: str, row: str) -> str:
-        """Return the nearest element that an array is sure to have."""
+    def _near(self, name: str, row: str, column: str, *, anyhow: bool = False) -> str:
+        """Return the nearest element that an array is sure to have.
+
+        With `anyhow`, the column is one that it has.
+        """
         number, kind = self.form.kinds[name]
         i, j, k = self.form.extent(name)
-        along = _clamped("x + e", i, "i")
+        along = column if anyhow else _clamped(column, i, "i")
         if self.form.vertical:
-            rest = (_clamped(self._across, j, "j"), _clamped(row, k, "k"))
+            indices = (along, _clamped(self._across, j, "j"), _clamped(row, k, "k"))
         else:
-            rest = (_clamped(row, j, "j"), "k")
-        return f"{self.form.names[name]}[{_offset(number, kind, (along, *rest))}]"
+            indices = (along, _clamped(row, j, "j"), "k")
+        return f"{self.form.names[name]}[{_offset(number, kind, indices)}]"
 
     def _rows(self, name: str, body: list[str]) -> list[str]:
         """Return code for each row that an array has of a thread."""

@@ -1,8 +1,7 @@
-"""What a thread has of the values of fused steps: registers by age, and how they get there.
+"""What a thread has of the values of fused steps: registers, by the age of a row.
 
 A value n has an array `v{n}_{age}` for each age that is read. At the end of a position all become
-one older. Columns of other lanes come by shuffles; rows of other warps through shared memory, where
-each warp puts those that others read, so that one barrier a position is enough.
+one older.
 """
 
 from __future__ import annotations
@@ -10,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from halocline_engine.backends.cuda.kernels.temporal.form import LANES, VECTOR, Form, Kept
+from halocline_engine.backends.cuda.kernels.temporal.form import Form, Kept
 from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import signed
 from halocline_engine.ir.types import DType
 
 __all__ = ["Registers", "loop"]
-
-_ALL = "0xffffffffu"
 
 
 def loop(count: int, variable: str, body: list[str]) -> list[str]:
@@ -109,102 +106,6 @@ class Registers:
         )
         lines = loop(columns, "e", body)
         return lines if self.form.rows == 1 else loop(rows, "q", lines)
-
-    def fetched(self, ages: range) -> list[str]:
-        """Return what gets elements of other threads whose first age is one of these."""
-        lines: list[str] = []
-        for age in ages:
-            beside = list(self._beside(age))
-            if beside:
-                lines += beside if self.form.rows == 1 else loop(self.form.rows, "q", beside)
-            lines += self._across(age)
-        return lines
-
-    def _beside(self, age: int) -> Iterator[str]:
-        width = self.form.width
-        for verb, ages, sign in (("up", self.kept.left, -1), ("down", self.kept.right, 1)):
-            for distance, (first, _) in enumerate(ages, 1):
-                if first != age:
-                    continue
-                lanes = -(-distance // width)
-                to = -distance if sign < 0 else width - 1 + distance
-                source = self.place(age, column="", i=to - sign * lanes * width)
-                if self.dtype.itemsize < 4:
-                    source = f"(int){source}"
-                value = f"__shfl_{verb}_sync({_ALL}, {source}, {lanes})"
-                yield f"{self.place(age, column='', i=to)} = ({TYPES[self.dtype]}){value};"
-
-    def _across(self, age: int) -> list[str]:
-        """Return what reads rows of the warps below and above, at the first age that needs them."""
-        lines: list[str] = []
-        wide = self.kept.across
-        for sign, ages in ((-1, self.kept.below), (1, self.kept.above)):
-            for distance, (first, _) in enumerate(ages, 1):
-                if first != age:
-                    continue
-                j = -distance if sign < 0 else self.form.rows - 1 + distance
-                q = j - sign * self.form.rows
-                place = self._shared(f"warp{signed(sign)}", self._published().index(q), age)
-                lines += self._exchanged(age, j, place)
-                beside = [*range(wide[0], 0), *range(self.form.width, self.form.width + wide[1])]
-                for column in beside:
-                    target = self.place(age, row="", column="", j=j, i=column)
-                    lines.append(f"{target} = {place}[{column}];")
-        return lines
-
-    def _exchanged(self, age: int, row: int, place: str) -> list[str]:
-        """Return what moves the own columns of a row to shared memory, or from it if it has an age.
-
-        All of a thread's columns move together, so that no two threads wait for the same bank.
-        """
-        verb = "load" if age else "store"
-        size = max(1, min(self.form.width, VECTOR // self.dtype.itemsize))
-        lines: list[str] = []
-        for first in range(0, self.form.width, size):
-            here = self.place(age, row="", column="", j=row, i=first)
-            there = f"{place}[{first}]"
-            to, source = (here, there) if verb == "load" else (there, here)
-            lines.append(f"{verb}<{size}>(&{to}, &{source});" if size > 1 else f"{to} = {source};")
-        return lines
-
-    def published(self) -> list[str]:
-        """Return what puts new rows where other warps read them."""
-        lines: list[str] = []
-        for number, q in enumerate(self._published()):
-            lines += self._exchanged(0, q, self._shared("warp", number, 0))
-        return lines
-
-    def _published(self) -> list[int]:
-        """Return the rows that other warps read."""
-        rows = self.form.rows
-        low, high = len(self.kept.above), len(self.kept.below)
-        return sorted({*range(min(low, rows)), *range(max(0, rows - high), rows)})
-
-    @property
-    def pitch(self) -> int:
-        """Elements of a row in shared memory; those beside the first and the last count."""
-        unit = VECTOR // self.dtype.itemsize if self.dtype.itemsize else 1
-        wide = self.kept.across
-        return LANES * self.form.width + -(-max(-wide[0], wide[1], 0) // unit) * 2 * unit
-
-    @property
-    def shared(self) -> int:
-        """Bytes of shared memory."""
-        if not self.kept.first:
-            return 0
-        warps = self.form.tile.block[1] + 2
-        size = (self.kept.first + 1) * warps * len(self._published()) * self.pitch
-        return -(-size * self.dtype.itemsize // VECTOR) * VECTOR
-
-    def _shared(self, warp: str, number: int, age: int) -> str:
-        """Return the first own column of a row that a warp has put in place at an age."""
-        count, deep = len(self._published()), self.kept.first + 1
-        past = f"y{signed(-age)}"
-        turn = f"({past}) & 1" if deep == 2 else f"(unsigned)({past} + {deep << 16}) % {deep}u"
-        warps = self.form.tile.block[1] + 2
-        row = f"(({turn}) * {warps} + {warp} + 1) * {count} + {number}"
-        side = (self.pitch - LANES * self.form.width) // 2
-        return f"(m{self.number} + ({row}) * {self.pitch} + {side} + lane * {self.form.width})"
 
     def aged(self) -> list[str]:
         """Return what makes every row one older."""
