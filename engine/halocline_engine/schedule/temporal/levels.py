@@ -134,6 +134,7 @@ class _Nodes:
     known: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 
     def make(self) -> None:
+        """Find all nodes."""
         last = self.steps - 1
         for level in range(last):
             # From the first step on, so that what calls itself does not go deep.
@@ -203,6 +204,7 @@ class _Lags:
                 self._readers[made.sources[n][read.name]].append((n, read))
 
     def placed(self) -> list[Node]:
+        """Return the nodes with their lags, and how old the rows are that they read."""
         nodes, numbers = self._made.nodes, self._made.sources
         for n, node in enumerate(nodes):
             if node.value is not None and n not in self._late:
@@ -210,7 +212,7 @@ class _Lags:
                     (
                         self._lags[numbers[n][r.name]] + self._ahead(r)
                         for r in reads_of(node.value)
-                        if numbers[n][r.name] not in self._late or self._loaded_first(n, r)
+                        if numbers[n][r.name] not in self._late or self._is_fed(numbers[n][r.name])
                     ),
                     default=0,
                 )
@@ -236,21 +238,16 @@ class _Lags:
             return None
         return Source(source, self._lags[number] - self._lags[source], 0, 0)
 
-    def _loaded_first(self, number: int, read: Read) -> bool:
-        """Whether a read is of what the first step is fed, which sets the pace."""
-        source = self._made.nodes[self._made.sources[number][read.name]]
-        return source.value is None and source.name in self._made.step.feedback
-
     def _free(self) -> set[int]:
-        """Return the nodes that can be made at any time: loads, and what is made of them alone."""
+        """Return the nodes that can be made at any time: loads, and what is made of them alone.
+
+        What the first step is fed sets the pace, and so does what is made of it.
+        """
         found: set[int] = set()
         for n, node in enumerate(self._made.nodes):
-            fed = node.value is None and node.name in self._made.step.feedback
             inner = self._made.sources[n].values()
             pure = all(m in found and not self._is_fed(m) for m in inner)
-            if (node.value is None or pure) and not (node.outputs and node.value is not None):
-                found.add(n)
-            if fed:
+            if node.value is None or (pure and not node.outputs):
                 found.add(n)
         return found
 

@@ -79,6 +79,8 @@ def _parameter(arg: Arg, form: Form) -> str:
 
 @dataclass(frozen=True)
 class _Writer:
+    """Writes the body of the kernel: where a thread is, what it begins with, and its loops."""
+
     form: Form
 
     def lines(self) -> list[str]:
