@@ -14,7 +14,8 @@ PAGE = (Path(__file__).parents[2] / "docs/many-steps.md").read_text("utf-8")
 def test_the_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.M | re.S)
+    pattern = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    found = pattern.search(PAGE)
     assert found is not None
     text, shown = found.groups()
     monkeypatch.chdir(tmp_path)

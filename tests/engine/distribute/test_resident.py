@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from halocline_engine.distribute.communicators import local
+from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.executors.dask import start
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.jobs.checkpoint import newest_pass
@@ -289,8 +292,6 @@ def test_a_lost_worker_costs_the_steps_since_the_last_checkpoint(
 
 
 def test_ranks_that_are_lost_again_and_again_end_the_job(water: xr.Dataset, ranks: None) -> None:
-    from halocline_engine.distribute.communicators.base import RankLostError
-
     def lost(*_: Any) -> Iterator[Event]:
         raise RankLostError("Rank 1 is gone.")
         yield
@@ -325,3 +326,28 @@ def test_events_of_ranks_travel() -> None:
     for event in (StepsFinished(3, 9, 0.5), Checkpointed(3, 9, 0.25)):
         assert event_of_rank(event.to_json()) == event
         assert event.progress == pytest.approx(1 / 3)
+
+
+def test_a_rank_that_falls_silent_is_lost_but_one_that_never_spoke_may_not_have_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter(float(second) for second in range(10**6))
+    made_up = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr("halocline_engine.distribute.communicators.local.time", made_up)
+    monkeypatch.setattr(local, "_LOOK", 0.0)
+    mailbox = local.Mailbox()
+    mailbox.put(0, 1, ("halo", 1), np.ones(3))
+    assert mailbox.take(0, 1, ("halo", 1)).sum() == 3.0
+    with pytest.raises(RankLostError) as caught:
+        mailbox.take(0, 1, ("halo", 2))
+    assert str(caught.value) == "Rank 1 sent nothing for 1200 s."
+    waited: list[float] = []
+
+    def late() -> bool:
+        waited.append(next(clock))
+        if len(waited) == 3000:
+            mailbox.put(0, 2, ("halo", 1), np.zeros(1))
+        return False
+
+    monkeypatch.setattr(mailbox, "check", late)
+    assert mailbox.take(0, 2, ("halo", 1)).size == 1

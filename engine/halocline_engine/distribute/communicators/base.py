@@ -22,8 +22,9 @@ __all__ = ["SILENCE", "Communicator", "RankLostError", "RankWork", "Tag", "Tell"
 Tag: TypeAlias = tuple[str, int]
 #: Takes the events of rank 0.
 Tell: TypeAlias = Callable[[Event], None]
-#: Seconds that a rank waits for a message before it takes its sender for lost.
-SILENCE = 120.0
+#: Seconds that a rank waits for a message of one that it has heard of before it takes it for lost.
+#: Whoever started the ranks knows much sooner of one that is gone; this is for who is left alone.
+SILENCE = 1200.0
 
 
 class RankLostError(Exception):
@@ -54,7 +55,8 @@ class Communicator(Protocol):
         """Return the array that a rank sends under a tag; waits for it.
 
         Raises `CancelledError` where the job was cancelled, and `RankLostError` where a rank is
-        lost or nothing came for `SILENCE` seconds.
+        lost or nothing came for `SILENCE` seconds. A rank that was never heard of may not have
+        begun, as its worker has other work: it is waited for.
         """
         ...
 

@@ -29,12 +29,14 @@ class Mailbox:
         self._cancelled = cancelled
         self._changed = threading.Condition()
         self._messages: dict[tuple[int, int, Tag], NDArray[Any]] = {}
+        self._heard: set[tuple[int, int]] = set()
         self._lost = ""
 
     def put(self, to: int, source: int, tag: Tag, values: NDArray[Any]) -> None:
         """Leave a message for a rank."""
         with self._changed:
             self._messages[to, source, tag] = values
+            self._heard.add((to, source))
             self._changed.notify_all()
 
     def take(self, to: int, source: int, tag: Tag) -> NDArray[Any]:
@@ -42,9 +44,9 @@ class Mailbox:
         until = time.monotonic() + SILENCE
         with self._changed:
             while (to, source, tag) not in self._messages:
-                self.check()
-                if time.monotonic() > until:
+                if time.monotonic() > until and (to, source) in self._heard:
                     raise RankLostError(f"Rank {source} sent nothing for {SILENCE:.0f} s.")
+                self.check()
                 self._changed.wait(_LOOK)
             return self._messages.pop((to, source, tag))
 

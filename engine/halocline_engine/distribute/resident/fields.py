@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.analysis.boundaries import Kind
-from halocline_engine.backends.base import Array
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.grids.match import FieldUse, Role
-from halocline_engine.datasets.stores.shared import SharedArrays
-from halocline_engine.datasets.stores.sink import ArraySink, Sink
-from halocline_engine.distribute.blocks.ghosts import fill_ghosts
+from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
 from halocline_engine.distribute.blocks.work import executable_of
 from halocline_engine.distribute.communicators.base import Communicator, agree
 from halocline_engine.distribute.grid.exchange import exchange, wrapped_lines
 from halocline_engine.distribute.grid.geometry import geometry
-from halocline_engine.distribute.grid.partition import Block, Box, Span, shares
-from halocline_engine.distribute.grid.regions import read_box
+from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.resident.fusing import Group, groups_of
 from halocline_engine.distribute.resident.halos import Exchange, Halos, ResidentBlock
 from halocline_engine.distribute.resident.model import RankJob
+from halocline_engine.distribute.resident.values import load_field, save_field
 from halocline_engine.distribute.tasks.model import COMPUTE
-from halocline_engine.ir.types import Axis
 
 __all__ = ["RankFields"]
 
 #: Bundles that are made one by one before others are repeated: each field has had each of its
 #: arrays, and code for all of them is there.
 _EAGER = 2
-#: Bytes that are fetched at once from a target, to be copied to where results are.
-_PART = 16 << 20
 
 
 class RankFields:
@@ -84,35 +74,13 @@ class RankFields:
 
     def load(self) -> int:
         """Read all blocks; return how many bytes."""
-        uses = {use.name: use for use in self._job.layout.uses}
         count = 0
         for index, block in self._blocks.items():
             fields = self._resident[index].fields
             for name, source, variable in self._job.sources:
                 self._communicator.check()
-                grid, box = self._job.layout.grid, fields.cells.inner[name]
-                if any(span.size == 0 for span in box):
-                    continue  # no step of this block computes anything
-                inside = self._unwrapped(box)
-                values = read_box(source, variable, uses[name], grid, block, inside)
-                count += values.nbytes
-                self._upload(fields, name, inside, _single(values))
+                count += load_field(self._job, fields, block, self._wraps, name, source, variable)
         return count
-
-    def _unwrapped(self, box: Box) -> Box:
-        """Return a box without the halos that a block fills from its own cells."""
-        i, j, k = (
-            span.meet(line.data) if line.low.kind is Kind.WRAP else span
-            for span, line in zip(box, self._wraps, strict=True)
-        )
-        return i, j, k
-
-    def _upload(self, fields: BlockFields, name: str, box: Box, values: NDArray[Any]) -> None:
-        """Copy cells of a field to the target, and fill the halos that follow from them."""
-        use = next(use for use in fields.layout.uses if use.name == name)
-        self._executable.memory.upload(values, fields.part(name, box))
-        for lines in (self._wraps, *((fields.layout.lines,) if use.role is Role.INPUT else ())):
-            fill_ghosts(fields.arrays[name], lines, fields.cells.frames[name])
 
     def advance(self, count: int) -> None:
         """Make so many steps, on all blocks."""
@@ -138,38 +106,15 @@ class RankFields:
             found.append((self._blocks[index], values))
         return found
 
-    def save(self, sink: Sink, saved: Sequence[tuple[str, str]]) -> int:
-        """Write the blocks' own cells of some fields; return how many bytes."""
-        uses = {use.name: use for use in self._job.layout.uses}
+    def save(self) -> int:
+        """Write the blocks' own cells of the results; return how many bytes."""
         count = 0
         for index, resident in self._resident.items():
             arrays = resident.steps.arrays
-            for name, source in saved:
+            for name, source in self._job.saved:
                 self._communicator.check()
-                count += self._save(sink, name, uses[source], index, arrays[source])
-        return count
-
-    def _save(self, sink: Sink, name: str, use: FieldUse, index: int, array: Array) -> int:
-        """Write a block's own cells of a field, some rows after the others where that may be.
-
-        Small arrays of the host are used again, and large ones are new pages each time.
-        """
-        block, fields = self._blocks[index], self._resident[index].fields
-        own = fields.cells.own[use.name]
-        size = math.prod(span.size for span in own) * np.dtype(use.dtype).itemsize
-        parts = (
-            -(-size // _PART)
-            if isinstance(sink, (ArraySink, SharedArrays)) and Axis.J in use.axes
-            else 1
-        )
-        count = 0
-        for rows in shares(range(own[1].start, own[1].stop), min(parts, max(1, own[1].size))):
-            box = (own[0], Span(rows[0], rows[-1] + 1) if len(rows) else own[1], own[2])
-            frame = fields.cells.frames[use.name]
-            view = array[tuple(s.within(whole) for s, whole in zip(box, frame, strict=True))]
-            values = self._executable.memory.download(view)
-            part = replace(block, box=box) if parts > 1 else block
-            count += self._job.write(sink, name, use, part, values)
+                found = (resident.fields, self._blocks[index])
+                count += save_field(self._job, *found, name, source, arrays[source])
         return count
 
     def _bundle(self, steps: int) -> None:
@@ -241,8 +186,3 @@ class RankFields:
         else:
             with COMPUTE:
                 yield
-
-
-def _single(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values of the only point of the dimensions that are looped over."""
-    return values[(0,) * (values.ndim - 3)]

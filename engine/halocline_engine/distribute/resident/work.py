@@ -10,7 +10,7 @@ from pathlib import Path
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.device.launch.streams import own_stream
 from halocline_engine.distribute.blocks.work import executable_of
-from halocline_engine.distribute.communicators.base import Communicator, Tell, shared
+from halocline_engine.distribute.communicators.base import Communicator, Tell, agree, shared
 from halocline_engine.distribute.resident.checkpoints import CheckpointWriter
 from halocline_engine.distribute.resident.fields import RankFields
 from halocline_engine.distribute.resident.fusing import best_bundle
@@ -62,6 +62,8 @@ def _run(
 ) -> tuple[int, int]:
     """Load, make all steps, and save; return the bytes that were read and written."""
     read = fields.load()
+    # Kernels that wait for halos begin when there is nothing else that ranks wait for.
+    agree(communicator, ("loaded", 0), here=True)
     began_steps = time.perf_counter()
     with CheckpointWriter(job, fields, communicator, tell) as writer:
         stretches = Stretches(job.steps, job.done, job.bundle, job.checkpoints, writer)
@@ -78,5 +80,5 @@ def _run(
                 seconds = time.perf_counter() - began_steps
                 tell(StepsFinished(stretches.done, job.steps, seconds, fields.transport))
             number += 1
-        written = fields.save(job.sink, job.saved)
+        written = fields.save()
     return read, written

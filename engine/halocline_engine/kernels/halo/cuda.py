@@ -16,8 +16,9 @@ _FILE = Path(__file__).with_name("exchange.cu")
 _THREADS = 256
 #: Blocks of threads that share a box at most: those that wait must leave room for others.
 _MOST = 16
-#: Looks at a counter, of about a microsecond each, until the other rank is taken for lost.
-_LIMIT = 60_000_000
+#: Looks at a counter, of about a microsecond each, until the other rank is taken for lost: it may
+#: have to wait for a slow disk. Where one is known to be gone, waits end at once.
+_LIMIT = 1_200_000_000
 #: Halves of a buffer.
 _LAG = 2
 
