@@ -26,6 +26,7 @@ from halocline_engine.backends.cuda.model.intervals import level_range
 from halocline_engine.backends.cuda.model.launch import Launch, inverse_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import View, variant_of
+from halocline_engine.backends.cuda.runtime.buffers import Layout
 from halocline_engine.backends.cuda.runtime.machine import Kernels
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.types import Order
@@ -44,12 +45,13 @@ _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
 class CallKind:
     """What calls have in common: how arrays lie, their strides, and the size of the domain.
 
-    `backward` where the blocks of kernels may run from the last to the first.
+    `layout` is the order of axes of buffers; `backward` where the blocks of kernels may run from the last to the first.
     """
 
     variant: Variant
     strides: _Strides
     domain: Domain
+    layout: Layout
     backward: bool = False
 
 
@@ -66,11 +68,12 @@ class Queued:
 class Prepared:
     """The launches of a kind of call, in order; `buffers` and `block_memory` are allocated.
 
-    `tiling` says in words how its kernels are cut, and why so.
+    `layout` is the order of axes of buffers; `tiling` says in words how kernels are cut, and why so.
     """
 
     queue: tuple[Queued, ...]
     buffers: tuple[Buffer, ...]
+    layout: Layout
     block_memory: tuple[BlockMemory, ...]
     tiling: tuple[str, ...]
 
@@ -106,11 +109,14 @@ def _at(
     return queued.launch, [addresses[name] for name in queued.addresses], queued.scalars
 
 
-def kind_of(views: Sequence[View], written: Sequence[bool], domain: Domain, cache: int) -> CallKind:
+def kind_of(
+    views: Sequence[View], written: Sequence[bool], domain: Domain, layout: Layout, cache: int
+) -> CallKind:
     """Return the kind of a call on arrays, of which `written` says which ones are written."""
     variant = variant_of(views, written, cache)
     strides = dict(zip(variant.arrays, (view.strides for view in views), strict=True))
-    return CallKind(variant, tuple(strides[number] for number in range(len(strides))), domain)
+    several = tuple(strides[number] for number in range(len(strides)))
+    return CallKind(variant, several, domain, layout)
 
 
 def queue_of(

@@ -34,7 +34,7 @@ from halocline_engine.backends.cuda.model.views import (
     relative_view,
 )
 from halocline_engine.backends.cuda.runtime.block_memory import reserve as reserve_blocks
-from halocline_engine.backends.cuda.runtime.buffers import Buffers
+from halocline_engine.backends.cuda.runtime.buffers import Buffers, layout_like
 from halocline_engine.backends.cuda.runtime.calls import (
     CallKind,
     Located,
@@ -284,7 +284,7 @@ class CudaExecutable:
             return None
         # Buffers that need no memory are parameters all the same.
         absent = dict.fromkeys((buffer.name for buffer in self._buffers.buffers), 0)
-        places = self._buffers.places(prepared.buffers, domain)
+        places = self._buffers.places(prepared.buffers, domain, prepared.layout)
 
         def reserve() -> tuple[Mapping[str, int], Sequence[Array]]:
             made = reserve_blocks(prepared.block_memory, self._machine)
@@ -304,8 +304,11 @@ class CudaExecutable:
         }
 
     def _kind(self, views: Mapping[str, View], domain: Domain) -> CallKind:
-        every = (*views.values(), *self._buffers.views(domain, self._around).values())
-        return kind_of(every, self._written, domain, self._machine.cache)
+        sizes = (dtype.itemsize for _, dtype in self._own)
+        layout = layout_like(zip(views.values(), sizes, strict=True))
+        own = self._buffers.views(domain, self._around, layout)
+        every = (*views.values(), *own.values())
+        return kind_of(every, self._written, domain, layout, self._machine.cache)
 
     def _relative_view(self, look: _Look, dtype: DType) -> RelativeView:
         """Return how an array lies; a stride along an axis it does not have counts as 0."""
@@ -358,7 +361,7 @@ class CudaExecutable:
         )
         words = (f"  {name}: {tile_words(tile)}" for name, tile in tiles.items())
         tiling = (f"tiles of {' x '.join(map(str, kind.domain))} points {reason}", *words)
-        return Prepared(queue, code.buffers, tuple(block_memory), tiling)
+        return Prepared(queue, code.buffers, kind.layout, tuple(block_memory), tiling)
 
     def _chosen_for(self, kind: CallKind, choose: TileFor) -> Mapping[str, Tile]:
         """Return the tiles of a kind of call; those of a domain that is near are as good."""

@@ -46,11 +46,15 @@ class PitchedMemory:
         return i * dtype.itemsize, j * dtype.itemsize, k * dtype.itemsize
 
     def info(
-        self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
+        self,
+        shape: tuple[int, int, int],
+        dtype: np.dtype[Any],
+        halo: tuple[int, int, int],
+        layout: tuple[int, int, int] = DEVICE_LAYOUT,
     ) -> StorageInfo:
-        """Return how such an array lies."""
+        """Return how such an array lies, with its axes in some order (see `model.layout`)."""
         unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
-        return StorageInfo(shape, DEVICE_LAYOUT, unit, halo)
+        return StorageInfo(shape, layout, unit, halo)
 
     def upload(self, host: HostArray, into: Array) -> None:
         """Copy a host array into a device array of the same shape and type."""

@@ -2,7 +2,8 @@
 
 A column takes as long as its memory traffic where about 26 kilobytes are under way on each
 processor of a large device. Temporaries on chip save their traffic, and leave room for few columns,
-each of which must then have many loads under way.
+each of which must then have many loads under way, and few that compute while others wait for what
+they computed a level before.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.columns.early_loads import NODES, loaded_bytes, nodes_of
+from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
 from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
 from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
@@ -25,6 +27,8 @@ SHARED_LIMIT = 227 * 1024
 _RESERVED = 1024
 _BUSY = 26 * 1024
 _PROCESSORS = 132
+#: Bytes that a processor of a large device moves in a cycle.
+_RATE = 18.0
 _THREADS = 2048
 _REGISTERS = 65536
 #: Registers of 4 bytes of a thread, for queues and for the rest.
@@ -46,7 +50,8 @@ class _Work:
 
     `loaded` are those of all streams of the pass with most, `moved` those of fields that are read
     or written, `own` those of temporaries that could be on chip, `size` those of the smallest
-    element; `nodes` are those of the largest body.
+    element; `nodes` are those of the largest body. `cycles` are those that a level of all passes
+    waits for itself.
     """
 
     loaded: int
@@ -54,6 +59,7 @@ class _Work:
     own: int
     size: int
     nodes: int
+    cycles: int
 
 
 def columns_tile(
@@ -104,7 +110,8 @@ def _work(entry: Entry, schedule: Schedule, variant: Variant) -> _Work:
     nodes = max(nodes_of(section) for section in entry.kernel.sections)
     moved = sum(sizes[name] for name in arrays)
     size = min((sizes[name] for name in arrays), default=1)
-    return _Work(loaded, moved, column_bytes(entry.kernel, schedule), size, nodes)
+    cycles = sum(level_cycles(one) for one in passes)
+    return _Work(loaded, moved, column_bytes(entry.kernel, schedule), size, nodes, cycles)
 
 
 def _ahead(work: _Work) -> int:
@@ -137,10 +144,11 @@ def _resident(tile: Tile, work: _Work, levels: int) -> int:
 def _time(moved: int, resident: int, work: _Work, ahead: int) -> float:
     """Return the time of a level: of its bytes, longer where too few of them are under way.
 
-    Between equals, more are better.
+    It is that of its operations where these take longer. Between equals, more are better.
     """
     under_way = resident * max(1, min(ahead, _UNDER_WAY)) * work.loaded
-    return moved * max(1.0, _BUSY / max(under_way, 1)) * (1 - 1e-6 * resident)
+    moving = moved * max(1.0, _BUSY / max(under_way, 1))
+    return max(moving, work.cycles * _RATE / max(resident, 1)) * (1 - 1e-6 * resident)
 
 
 def _columns(entry: Entry, domain: Domain) -> int:

@@ -1,0 +1,311 @@
+"""The body of FORWARD and BACKWARD kernels whose warps move their columns in chunks of levels.
+
+A block is a warp. It brings the next chunk of each array to shared memory while its threads compute
+the levels of one, a column each, and then brings what they wrote to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
+    COLUMNS,
+    PassWindows,
+    Window,
+    windows_of,
+)
+from halocline_engine.backends.cuda.kernels.columns.passes import Carry, always_assigned
+from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
+from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.fragments import (
+    bound,
+    indent,
+    offsets,
+    section_body,
+    signed,
+    touched,
+)
+from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
+from halocline_engine.errors import InternalError
+from halocline_engine.ir.nodes import Interval, Offset
+from halocline_engine.ir.types import Order
+from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.schedule.nodes import Schedule, Section
+from halocline_engine.schedule.storage.coverage import exposed
+
+__all__ = ["chunks_text"]
+
+
+def chunks_text(
+    entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
+) -> list[str]:
+    """Return the body of a kernel, one pass after the other."""
+    passes = windows_of(entry, schedule, variant, tile)
+    if passes is None:
+        raise InternalError(f"Kernel '{entry.name}' has no windows: expected a tile that fits.")
+    variables = placement_of(entry.kernel, schedule, tile).variables
+    kinds = {
+        number: kind
+        for one in passes
+        for window in one.windows
+        for number, kind in (scope.kinds[window.name],)
+    }
+    places = {number: n * COLUMNS * 8 for n, number in enumerate(sorted(kinds))}
+    start = len(variant.kinds) * COLUMNS * 8
+    lines = [
+        *_columns(entry, variant),
+        "extern __shared__ __align__(16) unsigned char chip[];",
+    ]
+    for number, kind in sorted(kinds.items()):
+        terms = [
+            f"(index_t){axis}" if stride is Stride.ONE else f"(index_t){axis} * s{number}{axis}"
+            for axis, stride in zip("ij", kind, strict=False)
+            if stride is not Stride.NONE
+        ]
+        lines += [
+            f"index_t* const columns{number} = reinterpret_cast<index_t*>(chip + {places[number]});",
+            f"columns{number}[lane] = {' + '.join(terms) or '0'};",
+        ]
+    lines.append("__syncwarp();")
+    for one in passes:
+        writer = _PassText(entry, one, scope, tile.chunk, variables, start)
+        lines += ["{", *indent(writer.lines()), "}"]
+    return lines
+
+
+def _columns(entry: Entry, variant: Variant) -> list[str]:
+    """Return the point along I and J of the column of each thread; the last ones compute none."""
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    size = {"i": f"ni{signed(i_high - i_low)}", "j": f"nj{signed(j_high - j_low)}"}
+    low = {"i": signed(i_low), "j": signed(j_low)}
+    near, far = "ji" if variant.near else "ij"
+    return [
+        "const int lane = (int)threadIdx.x;",
+        f"const int row_size = {size[near]}, total = row_size * ({size[far]});",
+        f"const int first = (int)blockIdx.x * {COLUMNS}, own = min({COLUMNS}, total - first);",
+        "const int column = first + min(lane, own - 1);",
+        f"[[maybe_unused]] const int {near} = column % row_size{low[near]};",
+        f"[[maybe_unused]] const int {far} = column / row_size{low[far]};",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _PassText:
+    """Writes one pass; windows begin `start` bytes behind the begin of shared memory."""
+
+    entry: Entry
+    one: PassWindows
+    scope: Scope
+    chunk: int
+    variables: frozenset[str]
+    start: int
+
+    def lines(self) -> list[str]:
+        """Return the pass: the first chunks, then chunk after chunk."""
+        ends = [section.interval for section in self.one.sweep.one.sections]
+        first, last = f"begin / {self.chunk}", f"(end - 1) / {self.chunk}"
+        if self._forward:
+            loop = f"for (int m = {first}; m <= {last}; ++m) {{"
+        else:
+            first, loop = last, f"for (int m = {last}; m >= {first}; --m) {{"
+        return [
+            f"const int begin = {_least(ends)}, end = {_most(ends)};",
+            *(
+                line
+                for n, window in enumerate(self.one.windows)
+                for line in self._window(n, window)
+            ),
+            *(f"{self._type(name)} {self._before(name)} = 0;" for name in self._carried()),
+            f"const int initial = {first};",
+            *self._prologue(),
+            loop,
+            *indent(self._loads(f"m{signed(self._sign * self.one.early)}")),
+            "  copy_async_commit();",
+            "  copy_async_wait<1>();",
+            "  __syncwarp();",
+            "  if (lane < own) {",
+            *indent(indent(self._levels())),
+            "  }",
+            "  __syncwarp();",
+            *indent(self._stores()),
+            "  __syncwarp();",
+            "}",
+            "copy_async_wait_all();",
+            "__syncwarp();",
+        ]
+
+    @property
+    def _forward(self) -> bool:
+        return self.one.sweep.one.order is Order.FORWARD
+
+    @property
+    def _sign(self) -> int:
+        return -self.one.sweep.one.step
+
+    def _carried(self) -> list[str]:
+        found = {name for carry in self.one.sweep.carried for name in carry.before}
+        return [name for name in self.entry.arrays if name in found]
+
+    def _window(self, number: int, window: Window) -> list[str]:
+        """Return the places of a window, and the levels that it loads."""
+        kind, pitch = self._type(window.name), window.pitch(self.chunk)
+        lines = [
+            f"{kind}* const w{number} = reinterpret_cast<{kind}*>(chip + {self.start + window.start});",
+            f"{kind}* const l{number} = w{number} + lane * {pitch};",
+        ]
+        if window.loaded:
+            low, high = _least(window.loaded), _most(window.loaded)
+            if window.name not in self.scope.fields:
+                # A buffer has the levels of the domain; a branch that is not taken may name others.
+                low, high = f"max({low}, 0)", f"min({high}, nk)"
+            lines.append(f"const int low{number} = {low}, high{number} = {high};")
+        return lines
+
+    def _prologue(self) -> list[str]:
+        lines: list[str] = []
+        for number in range(-1, self.one.early):
+            behind = number < 0
+            lines += self._loads(f"initial{signed(self._sign * number)}", behind=behind)
+        return [*lines, "copy_async_commit();"]
+
+    def _loads(self, chunk: str, *, behind: bool = False) -> list[str]:
+        return [
+            f"load_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self._mask(window)}>(w{n},"
+            f" {self._base(window)}, columns{self.scope.kinds[window.name][0]},"
+            f" ({chunk}) * {self.chunk}, low{n}, high{n});"
+            for n, window in enumerate(self.one.windows)
+            if window.loaded and (window.behind or not behind)
+        ]
+
+    def _stores(self) -> list[str]:
+        return [
+            f"store_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self._mask(window)}>("
+            f"{self._base(window)}, w{n}, columns{self.scope.kinds[window.name][0]},"
+            f" m * {self.chunk}, {bound(levels.start)}, {bound(levels.end)}, own);"
+            for n, window in enumerate(self.one.windows)
+            for levels in window.stored
+        ]
+
+    def _base(self, window: Window) -> str:
+        """Return the address that offsets of columns and levels are counted from."""
+        number, kind = self.scope.kinds[window.name]
+        text = self.scope.arrays[window.name]
+        for axis, stride, steps in zip("ij", kind, window.across, strict=False):
+            if steps and stride is Stride.ONE:
+                text += signed(steps)
+            elif steps and stride is not Stride.NONE:
+                text += f" {'+' if steps > 0 else '-'} {abs(steps)} * s{number}{axis}"
+        return text
+
+    def _mask(self, window: Window) -> int:
+        return window.chunks * self.chunk - 1
+
+    def _levels(self) -> list[str]:
+        """Return the levels of a chunk, section after section."""
+        lines: list[str] = []
+        for section, carry in zip(self.one.sweep.one.sections, self.one.sweep.carried, strict=True):
+            start, end = bound(section.interval.start), bound(section.interval.end)
+            low, high = (
+                f"max(m * {self.chunk}, {start})",
+                f"min(m * {self.chunk} + {self.chunk}, {end})",
+            )
+            loop = f"for (int k = {low}; k < {high}; ++k) {{"
+            first = start
+            if not self._forward:
+                loop = f"for (int k = {high} - 1; k >= {low}; --k) {{"
+                first = f"{end} - 1"
+            lines += [loop, *indent(self._level(section, carry, first)), "}"]
+        return lines
+
+    def _level(self, section: Section, carry: Carry, first: str) -> list[str]:
+        """Return one level: statements, what it stores and what it hands on."""
+        always = always_assigned(section)
+        kept = [name for name in self.entry.arrays if name in always]
+        values = {
+            (read.name, read.offset): place
+            for read in reads(section.body)
+            if (place := self._place(read.name, read.offset)) is not None
+        }
+        for name in carry.before:
+            values[name, (0, 0, self.one.sweep.one.step)] = self._before(name)
+        written = {assign.target for assign in assignments(section.body)}
+        outputs = {n: place for n in written if (place := self._place(n, HERE)) is not None}
+        outputs |= {name: self._here(name) for name in kept}
+        scope = replace(self.scope, values=values, outputs=outputs)
+        return [
+            *offsets([n for n in self.entry.arrays if n in self._direct(section)], self.scope),
+            *self._first_of(carry, first),
+            *(self._declared(name, section) for name in kept),
+            *section_body(section, scope),
+            *(
+                f"{self._element(n, HERE)} = {self._here(n)};"
+                for n in kept
+                if n not in self.variables
+            ),
+            *(
+                f"{self._before(n)} = {self._here(n)};"
+                for n in self._carried()
+                if n in carry.handed
+            ),
+        ]
+
+    def _direct(self, section: Section) -> set[str]:
+        """Return the arrays of a section that are looked up in memory."""
+        windows = {window.name for window in self.one.windows}
+        return touched(section) & set(self.entry.arrays) - windows - self.variables
+
+    def _first_of(self, carry: Carry, first: str) -> Iterator[str]:
+        """Yield the loads of what the first level of a section needs of the level before."""
+        step = self.one.sweep.one.step
+        test = "k > 0" if step < 0 else "k + 1 < nk"
+        for name in self.entry.arrays:
+            if name in carry.loaded:
+                within = "" if name in self.scope.fields else f" && {test}"
+                place = self._element(name, (0, 0, step))
+                yield f"if (k == {first}{within}) {self._before(name)} = {place};"
+
+    def _declared(self, name: str, section: Section) -> str:
+        kind, here = self._type(name), self._here(name)
+        if name not in self.variables and HERE in exposed(section.body, name):
+            return f"{kind} {here} = {self._element(name, HERE)};"
+        return f"[[maybe_unused]] {kind} {here};"
+
+    def _place(self, name: str, offset: Offset) -> str | None:
+        """Return an element in a window, or None where there is none for it."""
+        for number, window in enumerate(self.one.windows):
+            if window.name == name and window.across == offset[:2]:
+                level = f"k{signed(offset[2])}"
+                return f"l{number}[({level}) & {self._mask(window)}]"
+        return None
+
+    def _element(self, name: str, offset: Offset) -> str:
+        return self._place(name, offset) or element(self.scope, name, offset)
+
+    def _type(self, name: str) -> str:
+        return TYPES[self.scope.dtypes[name]]
+
+    def _before(self, name: str) -> str:
+        return f"before_{self.scope.arrays[name]}"
+
+    def _here(self, name: str) -> str:
+        return f"here_{self.scope.arrays[name]}"
+
+
+def _least(intervals: Sequence[Interval]) -> str:
+    """Return the first level of intervals."""
+    return _nested("min", [bound(interval.start) for interval in intervals])
+
+
+def _most(intervals: Sequence[Interval]) -> str:
+    """Return the level behind the last one of intervals."""
+    return _nested("max", [bound(interval.end) for interval in intervals])
+
+
+def _nested(function: str, values: Sequence[str]) -> str:
+    first, *rest = dict.fromkeys(values)
+    for value in rest:
+        first = f"{function}({first}, {value})"
+    return first
