@@ -124,8 +124,11 @@ def test_every_chunk_gives_the_bits_of_the_reference(load: Any, number: int) -> 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_threads_may_run_in_any_order(load: Any, emulation_folder: Path, name: str) -> None:
-    for order in ({"descending": True}, {"shuffled": 3}):
-        machine = EmulatedMachine(emulation_folder / "loaded", **order)
+    folder = emulation_folder / "loaded"
+    for machine in (
+        EmulatedMachine(folder, descending=True),
+        EmulatedMachine(folder, shuffled=3),
+    ):
         agree(load, TEXTS[name].format("float64"), (5, 13, 21), 8, on=machine)
 
 
@@ -210,7 +213,6 @@ def source(case: CorpusCase, dtype: str) -> str:
 
 
 def test_nvidias_compiler_takes_them_for_each_device() -> None:
-    """Nothing goes to local memory."""
     found = compiled_everywhere(source(case, "float64") for case in COLUMN_CASES[::4])
     for needs in found.values():
         assert {number for number, _ in needs} == set(range(len(COLUMN_CASES[::4])))

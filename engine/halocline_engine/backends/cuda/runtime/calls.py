@@ -45,7 +45,8 @@ _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
 class CallKind:
     """What calls have in common: how arrays lie, their strides, and the size of the domain.
 
-    `layout` is the order of axes of buffers; `backward` where the blocks of kernels may run from the last to the first.
+    `layout` is the order of axes of buffers; `backward` where the blocks of kernels may run from
+    the last to the first.
     """
 
     variant: Variant
@@ -68,7 +69,8 @@ class Queued:
 class Prepared:
     """The launches of a kind of call, in order; `buffers` and `block_memory` are allocated.
 
-    `layout` is the order of axes of buffers; `tiling` says in words how kernels are cut, and why so.
+    `layout` is the order of axes of buffers; `tiling` says in words how its kernels are cut, and
+    why so.
     """
 
     queue: tuple[Queued, ...]

@@ -66,7 +66,8 @@ def chunks_text(
             if stride is not Stride.NONE
         ]
         lines += [
-            f"index_t* const columns{number} = reinterpret_cast<index_t*>(chip + {places[number]});",
+            f"index_t* const columns{number} ="
+            f" reinterpret_cast<index_t*>(chip + {places[number]});",
             f"columns{number}[lane] = {' + '.join(terms) or '0'};",
         ]
     lines.append("__syncwarp();")
@@ -153,7 +154,8 @@ class _PassText:
         """Return the places of a window, and the levels that it loads."""
         kind, pitch = self._type(window.name), window.pitch(self.chunk)
         lines = [
-            f"{kind}* const w{number} = reinterpret_cast<{kind}*>(chip + {self.start + window.start});",
+            f"{kind}* const w{number} ="
+            f" reinterpret_cast<{kind}*>(chip + {self.start + window.start});",
             f"{kind}* const l{number} = w{number} + lane * {pitch};",
         ]
         if window.loaded:
