@@ -12,7 +12,12 @@ from dataclasses import replace
 
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.kernels.points.text import point_lines
-from halocline_engine.backends.cuda.model.entries import Entry, Variant, lies_along_k
+from halocline_engine.backends.cuda.model.entries import (
+    Entry,
+    Variant,
+    columns_read,
+    lies_along_k,
+)
 from halocline_engine.backends.cuda.model.launch import MAX_BLOCKS, Launch
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.text.fragments import indent, signed
@@ -23,9 +28,12 @@ from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["LEVELWISE"]
 
-#: The threads of a block and the columns of a thread; the most threads that there can be.
-_THREADS, _ROWS = 256, 1
+#: The threads of a block, twice as many for columns with more levels than `_LONG`, and the most.
+_THREADS, _LONG = 256, 128
 _MOST_THREADS = 1024
+#: The columns of a thread where each point reads so many columns of an array or more: neighbours
+#: then find in the L1 cache what others loaded.
+_ROWS, _COLUMNS = 8, 1.65
 #: Threads along a row of columns that a number of 32 bits counts.
 _MOST = 2**32 - _MOST_THREADS
 #: Blocks that keep a large device busy.
@@ -33,7 +41,9 @@ _BUSY = 132 * 8
 
 
 def _tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
-    tile = Tile((_THREADS, 1), rows=_ROWS, levelwise=variant.near + 1)
+    threads = 2 * _THREADS if domain[2] > _LONG else _THREADS
+    rows = _ROWS if columns_read(entry) > _COLUMNS else 1
+    tile = Tile((threads, 1), rows=rows, levelwise=variant.near + 1)
     while tile.rows > 1 and _blocks(entry, domain, tile) < _BUSY:
         tile = replace(tile, rows=tile.rows // 2)
     return _fit(tile, entry, schedule, variant, domain)
