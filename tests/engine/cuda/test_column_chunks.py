@@ -150,7 +150,7 @@ def columns(a: Field[int16], m: Field[bool], x: Field[int16], y: Field[bool]):
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
 
 
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=QUIET)
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=QUIET)
 @given(
     st.integers(0, 2**48),
     st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(4, 20)),

@@ -106,7 +106,7 @@ class _PassText:
 
     def lines(self) -> list[str]:
         """Return the pass: the first chunks, then chunk after chunk."""
-        ends = [section.interval for section in self.one.sweep.one.sections]
+        ends = [section.interval for section in self.one.one.sections]
         first, last = f"begin / {self.chunk}", f"(end - 1) / {self.chunk}"
         if self._forward:
             loop = f"for (int m = {first}; m <= {last}; ++m) {{"
@@ -140,14 +140,14 @@ class _PassText:
 
     @property
     def _forward(self) -> bool:
-        return self.one.sweep.one.order is Order.FORWARD
+        return self.one.one.order is Order.FORWARD
 
     @property
     def _sign(self) -> int:
-        return -self.one.sweep.one.step
+        return -self.one.one.step
 
     def _carried(self) -> list[str]:
-        found = {name for carry in self.one.sweep.carried for name in carry.before}
+        found = {name for carry in self.one.carried for name in carry.before}
         return [name for name in self.entry.arrays if name in found]
 
     def _window(self, number: int, window: Window) -> list[str]:
@@ -208,7 +208,7 @@ class _PassText:
     def _levels(self) -> list[str]:
         """Return the levels of a chunk, section after section."""
         lines: list[str] = []
-        for section, carry in zip(self.one.sweep.one.sections, self.one.sweep.carried, strict=True):
+        for section, carry in zip(self.one.one.sections, self.one.carried, strict=True):
             start, end = bound(section.interval.start), bound(section.interval.end)
             low, high = (
                 f"max(m * {self.chunk}, {start})",
@@ -232,7 +232,7 @@ class _PassText:
             if (place := self._place(read.name, read.offset)) is not None
         }
         for name in carry.before:
-            values[name, (0, 0, self.one.sweep.one.step)] = self._before(name)
+            values[name, (0, 0, self.one.one.step)] = self._before(name)
         written = {assign.target for assign in assignments(section.body)}
         outputs = {n: place for n in written if (place := self._place(n, HERE)) is not None}
         outputs |= {name: self._here(name) for name in kept}
@@ -261,7 +261,7 @@ class _PassText:
 
     def _first_of(self, carry: Carry, first: str) -> Iterator[str]:
         """Yield the loads of what the first level of a section needs of the level before."""
-        step = self.one.sweep.one.step
+        step = self.one.one.step
         test = "k > 0" if step < 0 else "k + 1 < nk"
         for name in self.entry.arrays:
             if name in carry.loaded:

@@ -22,13 +22,14 @@ from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["chunks_bytes", "chunks_fitted", "chunks_tile"]
+__all__ = ["CHUNKS", "chunks_bytes", "chunks_fitted", "chunks_tile"]
 
 #: Bytes of shared memory of all blocks of a processor, and what each of them takes besides.
 _CHIP, _RESERVED = 228 * 1024, 1024
 #: The most that a block can have, and the most blocks of a processor.
 _MOST, _BLOCKS = 227 * 1024, 32
-_CHUNKS = (8, 16, 32)
+#: Levels of a chunk.
+CHUNKS = (8, 16, 32)
 #: Bytes that a processor of a large device moves in a cycle. Pieces of this many bytes each take
 #: twice as long as long ones, as measured (decision 0076).
 _RATE, _PIECE = 18.0, 51
@@ -39,10 +40,11 @@ _LARGEST = 2**31 - COLUMNS
 def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
     """Return the tile whose levels take the least time, or None for another kind of kernel."""
     found: list[tuple[float, Tile]] = []
-    for chunk in _CHUNKS:
+    for chunk in CHUNKS:
         tile = Tile((COLUMNS, 1), chunk=chunk)
-        if chunks_fitted(tile, entry, schedule, variant, domain) is not None:
-            found.append((_time(entry, schedule, variant, tile), tile))
+        fitted = chunks_fitted(tile, entry, schedule, variant, domain)
+        if fitted is not None:
+            found.append((_time(entry, schedule, variant, fitted), fitted))
     return min(found, key=lambda one: one[0])[1] if found else None
 
 
@@ -51,7 +53,7 @@ def chunks_fitted(
 ) -> Tile | None:
     """Return the tile, or None where the kernel, its arrays or its domain do not suit it."""
     kernel = entry.kernel
-    if tile.chunk not in _CHUNKS or kernel.order is Order.PARALLEL or not variant.disjoint:
+    if tile.chunk not in CHUNKS or kernel.order is Order.PARALLEL or not variant.disjoint:
         return None
     fields = {field.name for field in schedule.program.fields}
     if kernel.irregular or entry.level_at_hand or is_guarded(entry, fields):
@@ -60,7 +62,7 @@ def chunks_fitted(
     columns = (domain[0] + i_high - i_low) * (domain[1] + j_high - j_low)
     if columns > _LARGEST or not lies_along_k(entry, schedule, variant):
         return None
-    made = Tile((COLUMNS, 1), chunk=tile.chunk)
+    made = Tile((COLUMNS, 1), levels=domain[2], chunk=tile.chunk)
     if windows_of(entry, schedule, variant, made) is None:
         return None
     return made if chunks_bytes(entry, schedule, variant, made) <= _MOST else None
@@ -86,5 +88,5 @@ def _time(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> flo
             (bool(window.loaded) + bool(window.stored)) * (window.size + _PIECE / tile.chunk)
             for window in one.windows
         )
-        total += moved + level_cycles(one.sweep.one) * _RATE / (blocks * COLUMNS)
+        total += moved + level_cycles(one.one) * _RATE / (blocks * COLUMNS)
     return total

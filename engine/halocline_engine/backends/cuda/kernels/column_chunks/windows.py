@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from halocline_engine.backends.cuda.kernels.column_chunks.sweeps import Sweep, sweeps_of
-from halocline_engine.backends.cuda.kernels.columns.passes import Carry, Pass, always_assigned
+from halocline_engine.backends.cuda.kernels.columns.passes import (
+    Carry,
+    Pass,
+    always_assigned,
+    carries,
+    passes_of,
+)
 from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
+from halocline_engine.backends.cuda.kernels.columns.united import sweeps
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.ir.nodes import Interval
@@ -55,9 +61,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PassWindows:
-    """The windows of a sweep; chunks are loaded so many `early` before they are computed."""
+    """The windows of a sweep, whose sections lie behind each other, and what each carries.
 
-    sweep: Sweep
+    Chunks are loaded so many `early` before they are computed.
+    """
+
+    one: Pass
+    carried: tuple[Carry, ...]
     windows: tuple[Window, ...]
     early: int
     bytes: int
@@ -79,15 +89,15 @@ def windows_of(
     }
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     found: list[PassWindows] = []
-    least = schedule.facts.min_levels
-    for sweep in sweeps_of(entry, least):
-        made = list(_windows(sweep, along, sizes, least))
+    for one in _sweeps(entry, tile.levels):
+        carried = carries(one, frozenset(entry.arrays))
+        made = list(_windows(one, carried, along, sizes, tile.levels))
         written = {window.name for window in made if window.stored}
         if any(window.across != (0, 0) and window.name in written for window in made):
             return None
         if any(max(window.behind, window.ahead) > tile.chunk for window in made):
             return None
-        found.append(_placed(sweep, made, tile.chunk))
+        found.append(_placed(one, carried, made, tile.chunk))
     return tuple(found)
 
 
@@ -100,7 +110,9 @@ def shared_bytes(passes: Iterable[PassWindows], kinds: int) -> int:
     return kinds * COLUMNS * _OFFSET + max((one.bytes for one in passes), default=0)
 
 
-def _placed(sweep: Sweep, made: list[Window], chunk: int) -> PassWindows:
+def _placed(
+    one: Pass, carried: tuple[Carry, ...], made: list[Window], chunk: int
+) -> PassWindows:
     early = 1 + any(window.ahead and window.loaded for window in made)
     placed: list[Window] = []
     start = 0
@@ -120,14 +132,25 @@ def _placed(sweep: Sweep, made: list[Window], chunk: int) -> PassWindows:
         )
         placed.append(new)
         start += COLUMNS * new.pitch(chunk) * new.size
-    return PassWindows(sweep, tuple(placed), early, start)
+    return PassWindows(one, carried, tuple(placed), early, start)
 
 
-def _windows(sweep: Sweep, along: set[str], sizes: dict[str, int], least: int) -> Iterator[Window]:
+def _sweeps(entry: Entry, levels: int) -> Iterator[Pass]:
+    """Yield the parts of passes whose sections lie behind each other."""
+    for one in passes_of(entry.kernel, levels):
+        yield from (Pass(one.order, part) for part in sweeps(one.order, one.sections, levels))
+
+
+def _windows(
+    one: Pass,
+    carried: tuple[Carry, ...],
+    along: set[str],
+    sizes: dict[str, int],
+    least: int,
+) -> Iterator[Window]:
     """Yield the windows of a sweep, in the order of its text; `least` levels a domain has."""
-    one = sweep.one
     seen: dict[tuple[str, tuple[int, int]], list[tuple[Interval, int]]] = {}
-    for section, carry in zip(one.sections, sweep.carried, strict=True):
+    for section, carry in zip(one.sections, carried, strict=True):
         for name, (i, j, k) in _looked_up(section, carry, one):
             if name in along:
                 seen.setdefault((name, (i, j)), []).append((section.interval, k))

@@ -81,7 +81,7 @@ def columns_tile(
 
     `shared` is the shared memory that a block can have.
     """
-    work = _work(entry, schedule, variant)
+    work = _work(entry, schedule, variant, domain[2] if variant.disjoint else 0)
     ahead = _ahead(work) if variant.disjoint else 0
     best = Tile((_IN_MEMORY, 1), ahead=_enough(work) if variant.disjoint else 0)
     least = _time(work.moved + 2 * work.own, _resident(best, work, 0), work, best.ahead)
@@ -99,11 +99,12 @@ def columns_fitted(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile:
     """Return the tile, with temporaries in memory where they do not fit on chip."""
-    if shared_bytes(entry, schedule, tile, domain) > SHARED_LIMIT:
-        tile = replace(tile, on_chip=False)
     ahead = tile.ahead if variant.disjoint else 0
     levels = domain[2] if ahead and tile.levels else 0
-    return replace(tile, width=1, rows=1, depth=1, ahead=ahead, levels=levels)
+    made = replace(tile, width=1, rows=1, depth=1, ahead=ahead, levels=levels)
+    if shared_bytes(entry, schedule, made, domain) > SHARED_LIMIT:
+        return replace(made, on_chip=False)
+    return made
 
 
 def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -> int:
@@ -112,19 +113,21 @@ def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -
     return domain[2] * tile.threads * sum(buffer.dtype.itemsize for buffer in shared)
 
 
-def _work(entry: Entry, schedule: Schedule, variant: Variant) -> _Work:
+def _work(entry: Entry, schedule: Schedule, variant: Variant, levels: int) -> _Work:
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     kinds = dict(zip(sizes, (variant.kinds[n] for n in variant.arrays), strict=True))
-    own = placement_of(entry.kernel, schedule, Tile((1, 1), on_chip=True)).names
+    alone = Tile((1, 1), on_chip=True, levels=levels)
+    own = placement_of(entry.kernel, schedule, alone).names
     arrays = frozenset(n for n in entry.arrays if n not in own and kinds[n][2] is not Stride.NONE)
-    passes = passes_of(entry.kernel)
-    loaded = max((loaded_bytes(one, entry, arrays, sizes) for one in passes), default=0)
-    nodes = max(nodes_of(section) for section in entry.kernel.sections)
+    passes = passes_of(entry.kernel, levels)
+    loaded = max((loaded_bytes(one, passes, arrays, sizes) for one in passes), default=0)
+    nodes = max(nodes_of(section) for one in passes for section in one.sections)
     moved = sum(sizes[name] for name in arrays)
     size = min((sizes[name] for name in arrays), default=1)
     cycles = sum(level_cycles(one) for one in passes)
     late = sum(_loads_late(one, arrays) for one in passes)
-    return _Work(loaded, moved, column_bytes(entry.kernel, schedule), size, nodes, cycles, late)
+    own_bytes = column_bytes(entry.kernel, schedule, levels)
+    return _Work(loaded, moved, own_bytes, size, nodes, cycles, late)
 
 
 def _loads_late(one: Pass, arrays: frozenset[str]) -> bool:
