@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from corpus.calls import CorpusCall
-from corpus.whole_arrays import whole_arrays
+from corpus.whole_arrays import in_memory_order, whole_arrays
 
 __all__ = ["PeerTimes", "peer_times"]
 
@@ -72,8 +72,11 @@ def peer_times(
 
 def _torch(call: CorpusCall, arrays: Mapping[str, Any]) -> Callable[[], None]:
     torch: Any = importlib.import_module("torch")
-    tensors = {name: torch.as_tensor(array, device="cuda") for name, array in arrays.items()}
-    work = torch.compile(whole_arrays(call, torch), dynamic=False)
+    ordered = in_memory_order(call, arrays)
+    tensors = {name: torch.as_tensor(array, device="cuda") for name, array in ordered.items()}
+    torch.compiler.reset()
+    # One graph, or an error that is listed: parts that are not compiled would say nothing.
+    work = torch.compile(whole_arrays(call, torch), dynamic=False, fullgraph=True)
     return lambda: work(tensors)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from differential import front
-from programs import reference
+from programs import Box, reference
 
 from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
 from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
@@ -74,10 +74,10 @@ def test_what_levels_hand_on_is_in_variables() -> None:
 @pytest.mark.parametrize("levels", [2, 3, LEVELS])
 def test_values_are_those_of_the_reference(load: Any, text: str, order: Any, levels: int) -> None:
     schedule = plan(*front(text))
-    domain = (5, 3, levels)
+    domain: Box = (5, 3, levels)
     draw = np.random.default_rng(1)
     fields = {n: np.asarray(draw.normal(size=domain), order=order) for n in ("a", "b", "x")}
-    origins = dict.fromkeys(fields, (0, 0, 0))
+    origins: dict[str, Box] = dict.fromkeys(fields, (0, 0, 0))
     expected = reference(schedule, fields, {}, origins, domain)
     load(schedule)(fields, {}, origins, domain)
     for name, array in expected.items():

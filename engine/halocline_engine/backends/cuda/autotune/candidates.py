@@ -17,8 +17,8 @@ from halocline_engine.backends.cuda.kernels.choose import (
     shared_bytes,
     tiles_of,
 )
-from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
 from halocline_engine.backends.cuda.kernels.column_chunks.tile import CHUNKS
+from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
 from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
 from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.kernels.points.section import loaded_offsets

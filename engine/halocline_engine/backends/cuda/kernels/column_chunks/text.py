@@ -6,13 +6,17 @@ the levels of one, a column each, and then brings what they wrote to memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from halocline_engine.backends.cuda.kernels.column_chunks.moves import (
+    ChunkMoves,
+    first_level,
+    last_level,
+)
 from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
     COLUMNS,
     PassWindows,
-    Window,
     windows_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.passes import Carry, always_assigned
@@ -30,7 +34,7 @@ from halocline_engine.backends.cuda.text.fragments import (
 )
 from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
 from halocline_engine.errors import InternalError
-from halocline_engine.ir.nodes import Interval, Offset
+from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import assignments, reads
 from halocline_engine.schedule.nodes import Schedule, Section
@@ -72,7 +76,8 @@ def chunks_text(
         ]
     lines.append("__syncwarp();")
     for one in passes:
-        writer = _PassText(entry, one, scope, tile.chunk, variables, start)
+        moves = ChunkMoves(one, scope, tile.chunk, start)
+        writer = _PassText(entry, one, scope, tile.chunk, variables, moves)
         lines += ["{", *indent(writer.lines()), "}"]
     return lines
 
@@ -95,14 +100,14 @@ def _columns(entry: Entry, variant: Variant) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _PassText:
-    """Writes one pass; windows begin `start` bytes behind the begin of shared memory."""
+    """Writes one pass, between the moves of its chunks."""
 
     entry: Entry
     one: PassWindows
     scope: Scope
     chunk: int
     variables: frozenset[str]
-    start: int
+    moves: ChunkMoves
 
     def lines(self) -> list[str]:
         """Return the pass: the first chunks, then chunk after chunk."""
@@ -113,17 +118,13 @@ class _PassText:
         else:
             first, loop = last, f"for (int m = {last}; m >= {first}; --m) {{"
         return [
-            f"const int begin = {_least(ends)}, end = {_most(ends)};",
-            *(
-                line
-                for n, window in enumerate(self.one.windows)
-                for line in self._window(n, window)
-            ),
+            f"const int begin = {first_level(ends)}, end = {last_level(ends)};",
+            *self.moves.declarations(),
             *(f"{self._type(name)} {self._before(name)} = 0;" for name in self._carried()),
             f"const int initial = {first};",
-            *self._prologue(),
+            *self.moves.prologue(),
             loop,
-            *indent(self._loads(f"m{signed(self._sign * self.one.early)}")),
+            *indent(self.moves.loads(f"m{signed(self.moves.sign * self.one.early)}")),
             "  copy_async_commit();",
             "  copy_async_wait<1>();",
             "  __syncwarp();",
@@ -131,7 +132,7 @@ class _PassText:
             *indent(indent(self._levels())),
             "  }",
             "  __syncwarp();",
-            *indent(self._stores()),
+            *indent(self.moves.stores()),
             "  __syncwarp();",
             "}",
             "copy_async_wait_all();",
@@ -142,68 +143,9 @@ class _PassText:
     def _forward(self) -> bool:
         return self.one.one.order is Order.FORWARD
 
-    @property
-    def _sign(self) -> int:
-        return -self.one.one.step
-
     def _carried(self) -> list[str]:
         found = {name for carry in self.one.carried for name in carry.before}
         return [name for name in self.entry.arrays if name in found]
-
-    def _window(self, number: int, window: Window) -> list[str]:
-        """Return the places of a window, and the levels that it loads."""
-        kind, pitch = self._type(window.name), window.pitch(self.chunk)
-        lines = [
-            f"{kind}* const w{number} ="
-            f" reinterpret_cast<{kind}*>(chip + {self.start + window.start});",
-            f"{kind}* const l{number} = w{number} + lane * {pitch};",
-        ]
-        if window.loaded:
-            low, high = _least(window.loaded), _most(window.loaded)
-            if window.name not in self.scope.fields:
-                # A buffer has the levels of the domain; a branch that is not taken may name others.
-                low, high = f"max({low}, 0)", f"min({high}, nk)"
-            lines.append(f"const int low{number} = {low}, high{number} = {high};")
-        return lines
-
-    def _prologue(self) -> list[str]:
-        lines: list[str] = []
-        for number in range(-1, self.one.early):
-            behind = number < 0
-            lines += self._loads(f"initial{signed(self._sign * number)}", behind=behind)
-        return [*lines, "copy_async_commit();"]
-
-    def _loads(self, chunk: str, *, behind: bool = False) -> list[str]:
-        return [
-            f"load_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self._mask(window)}>(w{n},"
-            f" {self._base(window)}, columns{self.scope.kinds[window.name][0]},"
-            f" ({chunk}) * {self.chunk}, low{n}, high{n});"
-            for n, window in enumerate(self.one.windows)
-            if window.loaded and (window.behind or not behind)
-        ]
-
-    def _stores(self) -> list[str]:
-        return [
-            f"store_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self._mask(window)}>("
-            f"{self._base(window)}, w{n}, columns{self.scope.kinds[window.name][0]},"
-            f" m * {self.chunk}, {bound(levels.start)}, {bound(levels.end)}, own);"
-            for n, window in enumerate(self.one.windows)
-            for levels in window.stored
-        ]
-
-    def _base(self, window: Window) -> str:
-        """Return the address that offsets of columns and levels are counted from."""
-        number, kind = self.scope.kinds[window.name]
-        text = self.scope.arrays[window.name]
-        for axis, stride, steps in zip("ij", kind, window.across, strict=False):
-            if steps and stride is Stride.ONE:
-                text += signed(steps)
-            elif steps and stride is not Stride.NONE:
-                text += f" {'+' if steps > 0 else '-'} {abs(steps)} * s{number}{axis}"
-        return text
-
-    def _mask(self, window: Window) -> int:
-        return window.chunks * self.chunk - 1
 
     def _levels(self) -> list[str]:
         """Return the levels of a chunk, section after section."""
@@ -280,7 +222,7 @@ class _PassText:
         for number, window in enumerate(self.one.windows):
             if window.name == name and window.across == offset[:2]:
                 level = f"k{signed(offset[2])}"
-                return f"l{number}[({level}) & {self._mask(window)}]"
+                return f"l{number}[({level}) & {self.moves.mask(window)}]"
         return None
 
     def _element(self, name: str, offset: Offset) -> str:
@@ -294,20 +236,3 @@ class _PassText:
 
     def _here(self, name: str) -> str:
         return f"here_{self.scope.arrays[name]}"
-
-
-def _least(intervals: Sequence[Interval]) -> str:
-    """Return the first level of intervals."""
-    return _nested("min", [bound(interval.start) for interval in intervals])
-
-
-def _most(intervals: Sequence[Interval]) -> str:
-    """Return the level behind the last one of intervals."""
-    return _nested("max", [bound(interval.end) for interval in intervals])
-
-
-def _nested(function: str, values: Sequence[str]) -> str:
-    first, *rest = dict.fromkeys(values)
-    for value in rest:
-        first = f"{function}({first}, {value})"
-    return first

@@ -110,9 +110,7 @@ def shared_bytes(passes: Iterable[PassWindows], kinds: int) -> int:
     return kinds * COLUMNS * _OFFSET + max((one.bytes for one in passes), default=0)
 
 
-def _placed(
-    one: Pass, carried: tuple[Carry, ...], made: list[Window], chunk: int
-) -> PassWindows:
+def _placed(one: Pass, carried: tuple[Carry, ...], made: list[Window], chunk: int) -> PassWindows:
     early = 1 + any(window.ahead and window.loaded for window in made)
     placed: list[Window] = []
     start = 0

@@ -1,12 +1,13 @@
 """Union of sections that visit the same levels of a column one after the other.
 
-A column that goes through its levels once, and does at each what several sections do there, hands on
-in variables what it would otherwise keep for all levels.
+A column that goes through its levels once, and does at each what several sections do there, hands
+on in variables what it would otherwise keep for all levels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from halocline_engine.backends.cuda.model.intervals import level_range
 from halocline_engine.ir.nodes import Interval
@@ -91,7 +92,7 @@ def _united(
         for bound in (section.interval.end, section.interval.start)
     }
     places = sorted(bounds)
-    pairs = list(zip(places, places[1:], strict=False))
+    pairs = list(pairwise(places))
     for low, high in pairs if order is Order.FORWARD else reversed(pairs):
         bodies = [
             section.body

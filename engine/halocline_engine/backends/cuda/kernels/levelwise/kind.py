@@ -84,16 +84,25 @@ def _text(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     (i_low, i_high), (j_low, j_high) = entry.kernel.extent
     low = {"i": signed(i_low), "j": signed(j_low)}
     near, far = "ij" if tile.levelwise == 1 else "ji"
+    body = indent(point_lines(entry, scope))
+    loop = (
+        f"for (int {far} = (int)blockIdx.y{low[far]}; {far} < {far}1; {far} += (int)gridDim.y) {{"
+    )
+    if tile.rows > 1:
+        # A loop that is left out where a thread has one column: it cost up to a tenth.
+        inner = f"for (int {far} = row0; {far} < min(row0 + {tile.rows}, {far}1); ++{far}) {{"
+        body = indent([inner, *body, "}"])
+        loop = (
+            f"for (int row0 = (int)blockIdx.y * {tile.rows}{low[far]}; row0 < {far}1;"
+            f" row0 += (int)gridDim.y * {tile.rows}) {{"
+        )
     return [
         f"const int i1 = ni{signed(i_high)}, j1 = nj{signed(j_high)};",
         "const unsigned t = blockIdx.x * blockDim.x + threadIdx.x, height = top - level;",
         f"const int {near} = (int)(t / height){low[near]}, k = level + (int)(t % height);",
         f"if ({near} >= {near}1) return;",
-        f"for (int row0 = (int)blockIdx.y * {tile.rows}{low[far]}; row0 < {far}1;"
-        f" row0 += (int)gridDim.y * {tile.rows}) {{",
-        f"  for (int {far} = row0; {far} < min(row0 + {tile.rows}, {far}1); ++{far}) {{",
-        *indent(indent(point_lines(entry, scope))),
-        "  }",
+        loop,
+        *body,
         "}",
     ]
 
