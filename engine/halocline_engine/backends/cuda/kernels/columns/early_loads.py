@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-from halocline_engine.backends.cuda.kernels.columns.passes import Pass
+from halocline_engine.backends.cuda.kernels.columns.passes import Pass, passes_of
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.intervals import is_single
+from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.statements import Scope, element
 from halocline_engine.ir.nodes import Expr, Offset, Read
 from halocline_engine.ir.types import DType
@@ -134,9 +135,9 @@ def streams_of(
     )
 
 
-def hint_of(entry: Entry, passes: Sequence[Pass], one: Pass, name: str) -> Hint:
+def hint_of(entry: Entry, one: Pass, name: str, tile: Tile) -> Hint:
     """Return how a pass loads what more than one pass reads and none writes; else NONE."""
-    reading = _reading(passes, name)
+    reading = _reading(passes_of(entry.kernel, tile.levels), name)
     if len(reading) < 2 or name in entry.written or one not in reading:
         return Hint.NONE
     return Hint.DROP if one == reading[-1] else Hint.KEEP

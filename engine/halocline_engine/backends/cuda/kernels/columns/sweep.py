@@ -90,13 +90,12 @@ class ColumnSweep:
         """
         tile = replace(tile, ahead=_ahead(entry, one, scope, placement, tile))
         carriers = frozenset(entry.arrays) - scope.guarded - entry.kernel.irregular
-        carried = carries(one, carriers)
         arrays = frozenset(entry.arrays) - placement.names
         flat = {name for name in arrays if scope.kinds[name][1][2] is Stride.NONE}
         passes = passes_of(entry.kernel, tile.levels)
         parts: list[_Part] = []
         streams = early = 0
-        for section, carry in zip(one.sections, carried, strict=True):
+        for section, carry in zip(one.sections, carries(one, carriers), strict=True):
             own: tuple[Stream, ...] = ()
             single: dict[tuple[str, Offset], str] = {}
             if tile.ahead:
@@ -380,8 +379,7 @@ class ColumnSweep:
 
     def _hint(self, name: str) -> Hint:
         """Return how the pass loads an array, at all levels."""
-        passes = passes_of(self.entry.kernel, self.tile.levels)
-        hint = hint_of(self.entry, passes, self.one, name) if self.tile.on_chip else Hint.NONE
+        hint = hint_of(self.entry, self.one, name, self.tile) if self.tile.on_chip else Hint.NONE
         if hint is not Hint.NONE:
             return hint
         streams = (stream for part in self.parts for stream in part.streams)
