@@ -22,6 +22,9 @@ __all__ = [
     "Fusing",
     "FusingInTurns",
     "HostArray",
+    "Launch",
+    "Launcher",
+    "Launching",
     "Memory",
     "OpenSides",
     "Placed",
@@ -41,6 +44,11 @@ Value: TypeAlias = bool | int | float
 OpenSides: TypeAlias = tuple[tuple[bool, bool], tuple[bool, bool], tuple[bool, bool]]
 #: Whether a target looks for the fastest code: never, as it was measured before, or by measuring.
 TuneMode: TypeAlias = Literal["off", "cached", "measure"]
+
+#: Makes a call with values of its scalars.
+Launch: TypeAlias = Callable[[Mapping[str, Value]], None]
+#: Returns a call on fields whose elements of index zero have some addresses.
+Launcher: TypeAlias = Callable[[Mapping[str, int]], Launch]
 
 
 class Memory(Protocol):
@@ -115,6 +123,23 @@ class Preparable(Protocol):
         domain: tuple[int, int, int],
     ) -> Callable[[], None]:
         """Return a call on these arrays, for what they hold when it is made, by one thread."""
+        ...
+
+
+@runtime_checkable
+class Launching(Protocol):
+    """An executable that is told by numbers alone where the arrays of a call are."""
+
+    def launcher(
+        self,
+        fields: Mapping[str, Array],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> Launcher | None:
+        """Return calls on arrays with these shapes, strides and origins, or None if it cannot.
+
+        It keeps none of the arrays: whoever calls has them, with whatever they hold then.
+        """
         ...
 
 

@@ -18,7 +18,8 @@ from halocline_engine.backends.base import (
 )
 from halocline_engine.backends.repetition import make_steps
 from halocline_engine.errors import ArgumentError
-from halocline_engine.functions.binding import Origin, bind
+from halocline_engine.functions.calls.binding import Call, Origin, bind
+from halocline_engine.functions.calls.known_calls import KnownCalls
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
 from halocline_engine.language.limits import Limits
@@ -147,6 +148,7 @@ class Stencil:
         self.compiled = compiled
         self._signature = signature_of(compiled.program, compiled.facts)
         self._executable: Executable | None = None
+        self._known = KnownCalls(self._signature)
 
     def __call__(
         self,
@@ -179,17 +181,15 @@ class Stencil:
         See `stencil`.
 
         """
-        compiled = self.compiled
-        call = bind(
-            self._signature,
-            compiled.target,
-            args,
-            kwargs,
-            origin=origin,
-            domain=domain,
-        )
-        if 0 not in call.domain:
-            self._load()(call.fields, call.scalars, call.origins, call.domain)
+        known = self._known
+        given = known.given(args, kwargs, origin, domain)
+        if given is not None and known.make(given):
+            return
+        call = self._checked(args, kwargs, origin, domain)
+        executable = None if 0 in call.domain else self._load()
+        if executable is not None:
+            executable(call.fields, call.scalars, call.origins, call.domain)
+        known.keep(args, kwargs, origin, domain, call, executable)
 
     def repeat(
         self,
@@ -256,14 +256,7 @@ class Stencil:
         other = {**feedback, **{old: new for new, old in feedback.items()}}
         swapped = {name: named.get(other.get(name, name)) for name in named}
         bound = [
-            bind(
-                self._signature,
-                self.compiled.target,
-                given,
-                by_name,
-                origin=origin,
-                domain=domain,
-            )
+            self._checked(given, by_name, origin, domain)
             for given, by_name in ((args, kwargs), ((), swapped))
         ]
         executable = self._load()
@@ -314,15 +307,10 @@ class Stencil:
             raise ArgumentError(
                 f"The target '{self.target}' is not tuned.", hint="Only 'cuda' is; leave it out."
             )
-        call = bind(
-            self._signature,
-            self.compiled.target,
-            args,
-            kwargs,
-            origin=origin,
-            domain=domain,
-        )
-        return executable.tune(call.fields, call.scalars, call.origins, call.domain, seconds)
+        call = self._checked(args, kwargs, origin, domain)
+        found = executable.tune(call.fields, call.scalars, call.origins, call.domain, seconds)
+        self._known.forget()
+        return found
 
     @property
     def name(self) -> str:
@@ -398,12 +386,24 @@ class Stencil:
         self.compiled = state
         self._signature = signature_of(state.program, state.facts)
         self._executable = None
+        self._known = KnownCalls(self._signature)
 
     def _tilings(self) -> tuple[str, ...]:
         """Return how kernels were cut in calls so far, or will be."""
         found = self._executable.tilings() if isinstance(self._executable, Tunable) else ()
         artifact = self.compiled.artifact
         return found or (artifact.tilings() if isinstance(artifact, Adjustable) else ())
+
+    def _checked(
+        self,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        origin: Origin | None,
+        domain: Sequence[int] | None,
+    ) -> Call:
+        """Return a call whose arguments passed all checks; raises what `bind` raises."""
+        target = self.compiled.target
+        return bind(self._signature, target, args, kwargs, origin=origin, domain=domain)
 
     def _load(self) -> Executable:
         if self._executable is None:

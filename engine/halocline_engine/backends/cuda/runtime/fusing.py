@@ -14,9 +14,9 @@ from halocline_engine.backends.cuda.kernels.temporal.tile import (
     Chooser,
 )
 from halocline_engine.backends.cuda.model.tile import Domain
-from halocline_engine.backends.cuda.model.views import disjoint
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
 from halocline_engine.backends.cuda.runtime.machine import Machine
+from halocline_engine.backends.span import disjoint
 from halocline_engine.cache import Cache
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.nodes import Schedule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from halocline_engine.backends.cuda.text.async_copies import COPIES, NAMED_BARRIERS
 from halocline_engine.backends.cuda.text.cache_hints import FETCH, POLICIES
+from halocline_engine.backends.cuda.text.chunks import CHUNKS
 
 __all__ = ["prelude"]
 
@@ -197,6 +198,7 @@ template <class T> __device__ __forceinline__ T whole_power(T x, long long n) {
 #: The stem of the names of a group of functions, and its text.
 _GROUPS = (
     ("copy_async", COPIES),
+    ("_chunk<", CHUNKS),
     ("named_sync", NAMED_BARRIERS),
     ("policy_load", POLICIES),
     ("fetch(", FETCH),
