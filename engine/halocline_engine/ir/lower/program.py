@@ -169,7 +169,7 @@ def _computation(
     faults: Unread,
 ) -> Computation:
     order = _order(sweep)
-    own = (*symbols.fields, *symbols.scalars)
+    own = (*symbols.fields, *symbols.scalars, *symbols.components)
     found = [read_interval(section.interval, inliner, scope, own) for section in sweep.sections]
     fixed = [
         (interval, section.place)

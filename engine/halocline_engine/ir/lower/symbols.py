@@ -10,7 +10,8 @@ import numpy as np
 from halocline_engine.errors import LimitError, TypeRuleError
 from halocline_engine.ir.lower.annotations import FieldType, LookupType, TableType, read_type
 from halocline_engine.ir.lower.inline import Inliner
-from halocline_engine.ir.lower.naming.names import Level, Names
+from halocline_engine.ir.lower.naming.members import Level
+from halocline_engine.ir.lower.naming.names import Names
 from halocline_engine.ir.lower.naming.scope import Scope
 from halocline_engine.ir.lower.types import number
 from halocline_engine.ir.nodes import (

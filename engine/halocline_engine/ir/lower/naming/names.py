@@ -19,6 +19,7 @@ from halocline_engine.errors import (
 )
 from halocline_engine.ir.lower.naming.aliases import ndsl_numbers
 from halocline_engine.ir.lower.naming.fold import CASTS, Value, dtype_name, fold
+from halocline_engine.ir.lower.naming.members import Level, axis_of, level_of, member_of
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.gtscript import read_type_text
 from halocline_engine.language.python.collect import type_text
@@ -30,26 +31,22 @@ from halocline_engine.language.syntax import (
     Function,
     Literal,
     Name,
+    Pack,
     Stencil,
     Syntax,
     Term,
     Text,
 )
 
-__all__ = ["Level", "Names", "literal", "make_names", "nearest"]
+__all__ = ["Names", "literal", "make_names", "nearest"]
 
 #: Names longer than this are not compared: the time grows with the product of their lengths.
 _LONGEST = 64
-_KNOWN: Mapping[str, float] = {"np.pi": math.pi, "np.e": math.e, "math.pi": math.pi}
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """An external that is a place on an axis: `K[index] + offset`."""
-
-    axis: Axis
-    index: int
-    offset: int = 0
+_KNOWN: Mapping[str, float] = {
+    f"{module}.{name}": value
+    for module in ("np", "math")
+    for name, value in (("pi", math.pi), ("e", math.e))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +144,14 @@ class Names:
                 raise ArgumentError(f"The external '{name}' must be finite, but it is {value}.")
             return value
         match self.definitions.get(name):
-            case Binding(term=Text()) | Broken() as found:
+            case Binding(term=Text() | Pack()) | Broken() as found:
                 message = f"The constant '{name}' cannot be used: it is not a number."
                 hint = f"It is defined on line {found.place.line}; constants are numbers and bools."
-                if isinstance(found, Broken) and found.callable:
+                if isinstance(found, Broken) and (found.callable or found.error.rule == "names"):
                     raise copy(found.error)
                 raise fault(SyntaxRuleError, place, "constants", message, hint)
+            case Binding(term=term) if (level := level_of(term)) is not None:
+                return level
             case Binding(term=term):
                 if name in trail:
                     message = f"The constant '{name}' is defined by itself."
@@ -164,7 +163,14 @@ class Names:
                 hint = f"Call it: '{name}(...)'." if isinstance(found, Function) else "Remove it."
                 raise fault(SyntaxRuleError, place, "names", message, hint)
             case None:
-                return _KNOWN.get(name)
+                member = member_of(self.definitions, name, place)
+                if member is None or name in trail:
+                    return _KNOWN.get(name)
+                return fold(member, lambda inner: self._value(inner, (*trail, name)), self.casts)
+
+    def axis(self, name: str, imports: frozenset[str]) -> Axis | None:
+        """Return the axis that an external is, as in `q[AXIS - 1]`, or None."""
+        return axis_of(self._external(name)) if self._is_external(name, imports) else None
 
     def _value(self, name: Name, trail: tuple[str, ...]) -> Value:
         value = self._constant(name.name, frozenset(), name.place, trail)
@@ -222,7 +228,7 @@ def make_names(
 def _casts(syntax: Syntax, numbers: Mapping[str, DType]) -> Mapping[str, str]:
     """Return the calls that convert by what they convert to: names of types of numbers are some."""
     casts = {**ndsl_numbers(syntax.foreign), **CASTS}
-    casts |= {name: dtype.value for name, dtype in numbers.items()}
+    casts |= {name: dtype.value for name, dtype in numbers.items() if name not in CASTS}
     for definition in syntax.definitions:
         if isinstance(definition, Binding) and isinstance(definition.term, Name):
             known = casts.get(definition.term.name)
