@@ -131,11 +131,7 @@ class Inliner:
 
     def _inlined(self, step: Branch, call: Apply, scope: Scope, out: list[Step]) -> None:
         """Keep one branch; the other one is looked through for unknown names only."""
-        if len(call.arguments) != 1 or call.keywords:
-            message = f"'__INLINED' takes one condition, but got {len(call.arguments)} arguments."
-            hint = "Write 'if __INLINED(condition):'."
-            raise fault(SyntaxRuleError, call.place, "calls", message, hint)
-        chosen = bool(self._fold(call.arguments[0], scope))
+        chosen = bool(self._fold(_condition(call), scope))
         for branch, kept in ((step.then, chosen), (step.otherwise, not chosen)):
             was_dead, self._dead = self._dead, self._dead or not kept
             body = self.body(branch, scope)
@@ -246,9 +242,7 @@ class Inliner:
             return Name(AXES[axis.value], place)
         found = self._names.constant(name, scope.imports, place)
         if isinstance(found, Level):
-            message = f"The external '{name}' is an axis index, which has no value here."
-            hint = "An axis index can stand in 'interval(...)' only."
-            raise fault(SyntaxRuleError, place, "externals", message, hint)
+            raise _is_place(name, place)
         if found is not None:
             return literal(found, place)
         if name in AXES:
@@ -390,6 +384,21 @@ def _unknown_function(call: Apply, names: Names, scope: Scope) -> NameRuleError:
     return fault(
         NameRuleError, place, "names", message, hint or "Put its definition into the text."
     )
+
+
+def _is_place(name: str, place: Place) -> SyntaxRuleError:
+    message = f"The external '{name}' is an axis index, which has no value here."
+    hint = "An axis index can stand in 'interval(...)' only."
+    return fault(SyntaxRuleError, place, "externals", message, hint)
+
+
+def _condition(call: Apply) -> Term:
+    """Return the condition that `__INLINED` is called with."""
+    if len(call.arguments) != 1 or call.keywords:
+        message = f"'__INLINED' takes one condition, but got {len(call.arguments)} arguments."
+        hint = "Write 'if __INLINED(condition):'."
+        raise fault(SyntaxRuleError, call.place, "calls", message, hint)
+    return call.arguments[0]
 
 
 def _no_constant(name: Name) -> Value:
