@@ -109,7 +109,7 @@ class Reader:
         """Return what an expression says."""
         match node:
             case ast.Constant():
-                return self._constant(node)
+                return _constant(node, self.place(node))
             case ast.Name() | ast.Attribute():
                 return Name(self.dotted(node), self.place(node))
             case ast.UnaryOp():
@@ -191,26 +191,6 @@ class Reader:
             raise fault(SyntaxRuleError, place, "operators", message, hint)
         return known
 
-    def _constant(self, node: ast.Constant) -> Term:
-        value, place = node.value, self.place(node)
-        if value is None:
-            return Name("None", place)
-        if value is ...:
-            return Name("...", place)
-        if isinstance(value, str):
-            return Text(value, place)
-        if isinstance(value, bool | int | float):
-            if isinstance(value, int) and not -(2**63) <= value < 2**63:
-                message = "An integer must fit into 64 bits."
-                raise fault(LimitError, place, "numbers", message, "Write a float.")
-            if isinstance(value, float) and value in (float("inf"), float("-inf")):
-                message = "A number must be finite, but this one is larger than a float64 can be."
-                raise fault(LimitError, place, "numbers", message, "Write a smaller number.")
-            return Literal(value, place)
-        kind = "Bytes are" if isinstance(value, bytes) else "A complex number is"
-        message = f"{kind} not a value of the language."
-        raise fault(SyntaxRuleError, place, "expressions", message, "Write a number.")
-
     def _prefix(self, node: ast.UnaryOp) -> Term:
         place = self.place(node)
         match node.op:
@@ -235,12 +215,7 @@ class Reader:
     def _comparison(self, node: ast.Compare) -> Term:
         place = self.place(node)
         if len(node.ops) > 1 and self.is_static:
-            operands = (node.left, *node.comparators)
-            pairs = [
-                ast.copy_location(ast.Compare(left, [op], [right]), left)
-                for (left, right), op in zip(pairwise(operands), node.ops, strict=True)
-            ]
-            return self.term(ast.copy_location(ast.BoolOp(ast.And(), [*pairs]), node))
+            return self.term(_pairs(node))
         if len(node.ops) > 1:
             raise fault(
                 SyntaxRuleError,
@@ -284,6 +259,37 @@ class Reader:
         message = f"{thing} is not an expression of the language."
         hint = "Write numbers, names, operators and calls."
         return fault(SyntaxRuleError, self.place(node), "expressions", message, hint)
+
+
+def _constant(node: ast.Constant, place: Place) -> Term:
+    value = node.value
+    if value is None:
+        return Name("None", place)
+    if value is ...:
+        return Name("...", place)
+    if isinstance(value, str):
+        return Text(value, place)
+    if isinstance(value, bool | int | float):
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            message = "An integer must fit into 64 bits."
+            raise fault(LimitError, place, "numbers", message, "Write a float.")
+        if isinstance(value, float) and value in (float("inf"), float("-inf")):
+            message = "A number must be finite, but this one is larger than a float64 can be."
+            raise fault(LimitError, place, "numbers", message, "Write a smaller number.")
+        return Literal(value, place)
+    kind = "Bytes are" if isinstance(value, bytes) else "A complex number is"
+    message = f"{kind} not a value of the language."
+    raise fault(SyntaxRuleError, place, "expressions", message, "Write a number.")
+
+
+def _pairs(node: ast.Compare) -> ast.BoolOp:
+    """Return a chain of comparisons as what it means: each of them."""
+    operands = pairwise((node.left, *node.comparators))
+    pairs = [
+        ast.copy_location(ast.Compare(left, [op], [right]), left)
+        for (left, right), op in zip(operands, node.ops, strict=True)
+    ]
+    return ast.copy_location(ast.BoolOp(ast.And(), [*pairs]), node)
 
 
 def _at(node: ast.Call, base: ast.expr, reader: Reader) -> At:
