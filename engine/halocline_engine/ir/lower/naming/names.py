@@ -60,6 +60,7 @@ class Names:
     floating: DType
     foreign: frozenset[str] = frozenset()
     casts: Mapping[str, str] = field(default_factory=lambda: CASTS)
+    known: dict[str, Value] = field(default_factory=dict[str, "Value"])
 
     def unknown(
         self, name: str, place: Place, known: Iterable[str], otherwise: str
@@ -156,7 +157,7 @@ class Names:
                 if name in trail:
                     message = f"The constant '{name}' is defined by itself."
                     raise fault(NameRuleError, place, "constants", message, "Give it a number.")
-                return fold(term, lambda inner: self._value(inner, (*trail, name)), self.casts)
+                return self._folded_as(name, term, trail)
             case Function() | Stencil() as found:
                 kind = "function" if isinstance(found, Function) else "stencil"
                 message = f"'{name}' is a {kind} and has no value."
@@ -166,7 +167,14 @@ class Names:
                 member = member_of(self.definitions, name, place)
                 if member is None or name in trail:
                     return _KNOWN.get(name)
-                return fold(member, lambda inner: self._value(inner, (*trail, name)), self.casts)
+                return self._folded_as(name, member, trail)
+
+    def _folded_as(self, name: str, term: Term, trail: tuple[str, ...]) -> Value:
+        """Return the value of a constant, which is computed once."""
+        if name not in self.known:
+            value = fold(term, lambda inner: self._value(inner, (*trail, name)), self.casts)
+            self.known[name] = value
+        return self.known[name]
 
     def axis(self, name: str, imports: frozenset[str]) -> Axis | None:
         """Return the axis that an external is, as in `q[AXIS - 1]`, or None."""
