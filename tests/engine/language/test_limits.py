@@ -210,6 +210,14 @@ def test_conditions_that_nest_through_functions() -> None:
     assert "The program has more than 64 nested conditions after its functions" in said
 
 
+def test_many_names_are_not_compared_for_many_errors() -> None:
+    known = "".join(f"NAME{i} = {i}\n" for i in range(3000))
+    text = known + BODY + "".join(f"a = NAME_{i}\n        " for i in range(300))
+    said = message(text, ProgramError)
+    assert said.count("is unknown.") == 10
+    assert "Did you mean" not in said
+
+
 def test_long_names_are_not_compared() -> None:
     names = " + ".join(f"{letter * 12_000}" for letter in "ab")
     assert "is unknown." in message(f"{'ab' * 6000} = 1.0\n" + BODY + f"a = {names}", ProgramError)

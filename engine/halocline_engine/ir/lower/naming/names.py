@@ -42,6 +42,8 @@ __all__ = ["Names", "literal", "make_names", "nearest"]
 
 #: Names longer than this are not compared: the time grows with the product of their lengths.
 _LONGEST = 64
+#: Where there are more names than this, none is suggested.
+_MOST = 2_000
 _KNOWN: Mapping[str, float] = {
     f"{module}.{name}": value
     for module in ("np", "math")
@@ -254,7 +256,9 @@ def literal(value: Value, place: Place) -> Literal:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint with the name that was probably meant, or ""; long names are not compared."""
     short = sorted({each for each in known if len(each) <= _LONGEST})
-    close = difflib.get_close_matches(name, short, 1) if len(name) <= _LONGEST else []
+    if len(name) > _LONGEST or len(short) > _MOST:
+        return ""
+    close = difflib.get_close_matches(name, short, 1)
     return f"Did you mean '{close[0]}'?" if close else ""
 
 
