@@ -84,3 +84,44 @@ def test_a_wrong_type_of_a_python_type_is_refused() -> None:
     wrong: Any = {3: "float64"}
     with pytest.raises(he.ArgumentError, match="must have names as keys"):
         he.stencil(TYPES, dtypes=wrong)
+
+
+COMPUTED = """
+class Constants:
+    def __init__(self):
+        self.G = 9.81
+
+
+def compute(x):
+    return x + 1.0
+
+
+P = compute(3)
+C = Constants()
+HALF = P / 2
+
+
+def scale(a: Field[float], b: Field[float]):
+    with computation(PARALLEL), interval(...):
+        b = a * P + C.G + HALF
+"""
+
+
+def test_what_a_module_computes_is_given() -> None:
+    a, b = np.ones((1, 1, 1)), np.zeros((1, 1, 1))
+    given = {"P": 2.0, "C": {"G": 3.0}}
+    he.stencil(COMPUTED, externals=given, target="reference")(a, b)
+    assert b[0, 0, 0] == 1.0 * 2.0 + 3.0 + 1.0
+    with pytest.raises(he.SyntaxRuleError, match="This is not a compile-time constant"):
+        he.stencil(COMPUTED, externals={"C": {"G": 3.0}})
+    with pytest.raises(he.ArgumentError, match="The external 'C' has no 'G'"):
+        he.stencil(COMPUTED, externals={"P": 2.0, "C": {}})
+
+
+def test_an_external_is_imported_unless_the_module_has_its_name() -> None:
+    text = COMPUTED.replace("C.G", "UNKNOWN").replace("P = compute(3)", "P = 4.0")
+    with pytest.raises(he.NameRuleError, match="The name 'UNKNOWN' is unknown"):
+        he.stencil(text, externals={"UNKNOWN": 1.0})
+    a, b = np.ones((1, 1, 1)), np.zeros((1, 1, 1))
+    he.stencil(text.replace("UNKNOWN", "0.0"), externals={"P": 1.0}, target="reference")(a, b)
+    assert b[0, 0, 0] == 4.0 + 2.0

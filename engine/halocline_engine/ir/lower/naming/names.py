@@ -135,17 +135,19 @@ class Names:
         self, name: str, imports: frozenset[str], place: Place, trail: tuple[str, ...]
     ) -> Value | Level | None:
         if self._is_external(name, imports):
-            given = self._external(name)
-            value = _as_constant(given)
-            if value is None:
-                kind = (
-                    "a function" if _function_name(given) else f"of type '{type(given).__name__}'"
-                )
-                message = f"The external '{name}' is used as a number, but it is {kind}."
-                raise ArgumentError(message, hint="Give a number, a bool or an axis index.")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ArgumentError(f"The external '{name}' must be finite, but it is {value}.")
-            return value
+            return _constant_of(name, self._external(name))
+        head = name.partition(".")[0]
+        is_given = head in self.externals and head in self.definitions
+        try:
+            found = self._of_text(name, place, trail)
+        except ProgramError:
+            if not is_given:
+                raise
+            found = None
+        # What the text does not say is given, like what a function of its own would compute.
+        return _constant_of(name, self._external(name)) if found is None and is_given else found
+
+    def _of_text(self, name: str, place: Place, trail: tuple[str, ...]) -> Value | Level | None:
         match self.definitions.get(name):
             case Binding(term=Text() | Pack()) | Broken() as found:
                 message = f"The constant '{name}' cannot be used: it is not a number."
@@ -294,6 +296,18 @@ def _function_name(value: object) -> str | None:
         found = getattr(value, "__name__", None)
         return found if isinstance(found, str) else None
     return None
+
+
+def _constant_of(name: str, given: object) -> Value | Level:
+    """Return what an external is worth that is used as a number."""
+    value = _as_constant(given)
+    if value is None:
+        kind = "a function" if _function_name(given) else f"of type '{type(given).__name__}'"
+        message = f"The external '{name}' is used as a number, but it is {kind}."
+        raise ArgumentError(message, hint="Give a number, a bool or an axis index.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ArgumentError(f"The external '{name}' must be finite, but it is {value}.")
+    return value
 
 
 def _as_constant(value: object) -> Value | Level | None:
