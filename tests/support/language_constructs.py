@@ -182,7 +182,7 @@ TEXT = (
         Example(
             "out = grid.DX * a + grid.DY * b + edge.low.X",
             lambda e: 0.5 * e("a") + 2.0 * e("b") + 3.0,
-            "class Grid:\n    DX = 0.25\n    DY = 2.0\n\n\ngrid = Grid(DX=0.5)\n"
+            "class Square:\n    DX = 0.25\n    DY = 2.0\n\n\ngrid = Square(DX=0.5)\n"
             "edge = SimpleNamespace(low=SimpleNamespace(X=3.0))",
         ),
         Example(
