@@ -36,6 +36,7 @@ __all__ = [
     "sizes_by_name",
     "source_of",
     "text",
+    "types_by_name",
     "whole",
 ]
 
@@ -61,6 +62,37 @@ def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
                 hint=f"Write for example {argument}={example}.",
             )
     return found
+
+
+def types_by_name(
+    argument: str, given: object, example: str, bits: tuple[int, int]
+) -> tuple[Mapping[str, Any], tuple[int, int]]:
+    """Return types by name, and the bits of whole numbers and of others in a text.
+
+    As in GT4Py, `float` itself may be a key: it means annotations `float`, which become `<float>`
+    here, and the numbers of the text, but not the string "float".
+    """
+    if not isinstance(given, Mapping):
+        return by_name(argument, given, example), bits
+    named: dict[Any, Any] = {}
+    integer, floating = bits
+    for key, value in cast("Mapping[Any, Any]", given).items():
+        if key is int or key is float or key is bool:
+            named[f"<{key.__name__}>"] = value
+            width = 32 if _is_narrow(value) else 64
+            integer = width if key is int else integer
+            floating = width if key is float else floating
+        else:
+            named[key] = value
+    return by_name(argument, named, example), (integer, floating)
+
+
+def _is_narrow(value: Any) -> bool:
+    """Say whether a type has 32 bits; a wrong one is refused where types are read."""
+    try:
+        return np.dtype(value).itemsize == 4
+    except TypeError:
+        return False
 
 
 def names_by_name(

@@ -53,7 +53,7 @@ def run(
     fields: Mapping[str, str] | None = None,
     scalars: Mapping[str, Any] | None = None,
     externals: Mapping[str, Any] | None = None,
-    dtypes: Mapping[str, Any] | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
     name: str | None = None,
     literal_precision: int | Mapping[str, int] = 64,
     limits: Limits | None = None,
@@ -89,7 +89,7 @@ def run(
         Values of the scalar parameters.
     externals : mapping of str to number, optional
         Values of the names that the program imports from `__externals__`.
-    dtypes : mapping of str to dtype or str, optional
+    dtypes : mapping of str or type to dtype or str, optional
         Types that the annotations of the program give as names: of numbers, or of fields as text.
     name : str, optional
         Name of the stencil, if the text has several.

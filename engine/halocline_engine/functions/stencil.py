@@ -40,7 +40,7 @@ def stencil(
     *,
     name: str | None = None,
     externals: Mapping[str, Any] | None = None,
-    dtypes: Mapping[str, Any] | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
     literal_precision: int | Mapping[str, int] = 64,
     limits: Limits | None = None,
     target: str = "auto",
@@ -59,9 +59,10 @@ def stencil(
     externals : mapping of str to number, optional
         Values of the names that the program imports from `__externals__`, or from a module that is
         not read, such as `{"constants": {"GRAVITY": 9.81}}`.
-    dtypes : mapping of str to dtype or str, optional
+    dtypes : mapping of str or type to dtype or str, optional
         Types that the annotations of the program give as names: of numbers, or of fields as text,
-        such as `{"FloatFieldIJ": "Field[IJ, np.float64]"}`.
+        such as `{"FloatFieldIJ": "Field[IJ, np.float64]"}`. The key `float` itself means
+        annotations `float`, and the numbers of the text.
     literal_precision : int or mapping of str to int, default: 64
         Bits of the numbers in the text, and of `int` and `float` there, 32 or 64; as
         ``{'int': 64, 'float': 32}`` for whole numbers and others.

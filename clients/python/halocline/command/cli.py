@@ -19,7 +19,7 @@ import typer
 
 from halocline.client import Client
 from halocline.command.inputs import read_inputs
-from halocline.command.options import boundaries, join, numbers, pairs
+from halocline.command.options import boundaries, join, numbers, pairs, precision
 from halocline.command.render import render_error, render_job, render_jobs, render_uploads
 from halocline.errors import (
     BusyError,
@@ -78,6 +78,10 @@ _Fields = Annotated[list[str] | None, typer.Option("--field", help="PARAMETER=VA
 _Scalars = Annotated[list[str] | None, typer.Option("--scalar", help="PARAMETER=NUMBER")]
 _Externals = Annotated[list[str] | None, typer.Option("--external", help="NAME=NUMBER")]
 _Dtypes = Annotated[list[str] | None, typer.Option("--dtype", help="NAME=TYPE")]
+_Precision = Annotated[
+    list[str] | None,
+    typer.Option("--literal-precision", help="32 or 64 bits of the program's numbers, or int=64."),
+]
 _Axes = Annotated[list[str] | None, typer.Option("--axes", help="I=x,J=y,K=z")]
 _Boundaries = Annotated[
     list[str] | None,
@@ -106,6 +110,7 @@ def submit(
     scalar: _Scalars = None,
     external: _Externals = None,
     dtype: _Dtypes = None,
+    literal_precision: _Precision = None,
     axes: _Axes = None,
     boundary: _Boundaries = None,
     steps: _Steps = 1,
@@ -126,6 +131,7 @@ def submit(
     With --process it is one of any process, and all its inputs are in a file of JSON.
     """
     options = _options(name, field, scalar, external, dtype, axes, boundary, feedback, chunk)
+    options |= {"literal_precision": precision("--literal-precision", literal_precision)}
     given = bool([value for value in options.values() if value])
     plain = not given and (steps, target, mode) == (1, "auto", "auto")
     options |= {"steps": steps, "target": target, "mode": mode}
@@ -155,6 +161,7 @@ def run(
     scalar: _Scalars = None,
     external: _Externals = None,
     dtype: _Dtypes = None,
+    literal_precision: _Precision = None,
     axes: _Axes = None,
     boundary: _Boundaries = None,
     steps: _Steps = 1,
@@ -168,6 +175,7 @@ def run(
 ) -> None:
     """Submit a job, wait for it, and copy its result to a local Zarr store."""
     options = _options(name, field, scalar, external, dtype, axes, boundary, feedback, chunk)
+    options |= {"literal_precision": precision("--literal-precision", literal_precision)}
     options |= {"steps": steps, "target": target, "mode": mode}
     _refuse_existing(output)
     with Client(url) as client:

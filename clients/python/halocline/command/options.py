@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-__all__ = ["boundaries", "join", "numbers", "pairs"]
+__all__ = ["boundaries", "join", "numbers", "pairs", "precision"]
 
 
 def join(words: Sequence[str] | None) -> list[str]:
@@ -43,6 +43,24 @@ def numbers(option: str, words: Sequence[str] | None) -> dict[str, bool | int | 
     {'alpha': 0.5, 'n': 3, 'flag': True}
     """
     return {name: _number(option, text) for name, text in pairs(option, words).items()}
+
+
+def precision(option: str, words: Sequence[str] | None) -> int | dict[str, int] | None:
+    """Read bits of the numbers in a program: `32`, or `int=64` and `float=32`.
+
+    >>> precision("--literal-precision", ["32"])
+    32
+    >>> precision("--literal-precision", ["float=32"])
+    {'float': 32}
+    """
+    if not words:
+        return None
+    if len(words) == 1 and words[0].isdecimal():
+        return int(words[0])
+    found = pairs(option, words)
+    if not found.keys() <= {"int", "float"} or not set(found.values()) <= {"32", "64"}:
+        raise typer.BadParameter("Write 32, or int=64 and float=32.", param_hint=option)
+    return {name: int(bits) for name, bits in found.items()}
 
 
 def boundaries(option: str, words: Sequence[str] | None) -> dict[str, Any]:
