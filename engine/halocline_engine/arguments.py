@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
 from os import PathLike, fspath
@@ -20,6 +20,8 @@ import numpy as np
 from halocline_engine.errors import ArgumentError
 
 __all__ = [
+    "MODES",
+    "RESIDENT_MODES",
     "by_name",
     "check_flags",
     "check_functions",
@@ -34,10 +36,13 @@ __all__ = [
     "sizes_by_name",
     "source_of",
     "text",
+    "types_by_name",
     "whole",
 ]
 
-_MODES = ("auto", "streamed")
+#: Modes of all functions on datasets, and those of programs whose blocks may stay in memory.
+MODES = ("auto", "streamed")
+RESIDENT_MODES = (*MODES, "resident")
 
 
 def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
@@ -57,6 +62,37 @@ def by_name(argument: str, given: object, example: str) -> Mapping[str, Any]:
                 hint=f"Write for example {argument}={example}.",
             )
     return found
+
+
+def types_by_name(
+    argument: str, given: object, example: str, bits: tuple[int, int]
+) -> tuple[Mapping[str, Any], tuple[int, int]]:
+    """Return types by name, and the bits of whole numbers and of others in a text.
+
+    As in GT4Py, `float` itself may be a key: it means annotations `float`, which become `<float>`
+    here, and the numbers of the text, but not the string "float".
+    """
+    if not isinstance(given, Mapping):
+        return by_name(argument, given, example), bits
+    named: dict[Any, Any] = {}
+    integer, floating = bits
+    for key, value in cast("Mapping[Any, Any]", given).items():
+        if key is int or key is float or key is bool:
+            named[f"<{key.__name__}>"] = value
+            width = 32 if _is_narrow(value) else 64
+            integer = width if key is int else integer
+            floating = width if key is float else floating
+        else:
+            named[key] = value
+    return by_name(argument, named, example), (integer, floating)
+
+
+def _is_narrow(value: Any) -> bool:
+    """Say whether a type has 32 bits; a wrong one is refused where types are read."""
+    try:
+        return np.dtype(value).itemsize == 4
+    except TypeError:
+        return False
 
 
 def names_by_name(
@@ -177,11 +213,13 @@ def check_functions(on_event: object, cancelled: object) -> None:
             )
 
 
-def check_mode(mode: object) -> None:
-    """Raise unless it is a mode of a run."""
-    if not isinstance(mode, str) or mode not in _MODES:
+def check_mode(mode: object, modes: Sequence[str] = MODES) -> None:
+    """Raise unless it is one of the modes of a function."""
+    if not isinstance(mode, str) or mode not in modes:
+        *names, last = (f"'{name}'" for name in modes)
         raise ArgumentError(
-            f"Argument 'mode' must be 'auto' or 'streamed', got {_kind(mode)} {_shown(mode)}.",
+            f"Argument 'mode' must be {', '.join(names)} or {last}, got {_kind(mode)}"
+            f" {_shown(mode)}.",
             hint="Leave it out.",
         )
 

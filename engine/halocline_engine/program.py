@@ -64,7 +64,7 @@ def compile_program(
     *,
     name: str | None = None,
     externals: Mapping[str, Any] | None = None,
-    dtypes: Mapping[str, Any] | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
     literal_precision: int | Mapping[str, int] = 64,
     limits: Limits | None = None,
     target: str = "auto",
@@ -79,8 +79,9 @@ def compile_program(
     if name is not None:
         arguments.text("name", name, "the name of a function of the text")
     arguments.by_name("externals", externals, "{'ORDER': 2}")
-    arguments.by_name("dtypes", dtypes, "{'real': 'float32'}")
-    integer, floating = arguments.literal_bits(literal_precision)
+    bits = arguments.literal_bits(literal_precision)
+    example = "{'real': 'float32'}"
+    types, (integer, floating) = arguments.types_by_name("dtypes", dtypes, example, bits)
     chosen = resolve(target)
     try:
         syntax = parse(source.text, limits=_limits(limits))
@@ -88,7 +89,7 @@ def compile_program(
             syntax,
             name=name or source.name,
             externals=externals,
-            dtypes=dtypes,
+            dtypes=types,
             literal_int=integer,
             literal_float=floating,
         )

@@ -27,6 +27,7 @@ from halocline_service.api.requests.writers import Writers
 from halocline_service.api.responses.files import Digests
 from halocline_service.api.responses.metrics import Metrics
 from halocline_service.api.routes import (
+    checks,
     datasets,
     events,
     health,
@@ -35,8 +36,10 @@ from halocline_service.api.routes import (
     objects,
     processes,
     results,
+    ui,
     uploads,
 )
+from halocline_service.api.ui.assets import read_assets
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
 from halocline_service.store.sql.store import open_store
@@ -119,6 +122,7 @@ def create_app(
     app.public_url = app.state.public_url = settings.public_url
     app.state.metrics = Metrics()
     app.state.digests = Digests()
+    app.state.assets = read_assets()
     app.state.meter = objects.Meter()
     app.state.room = Room(context.layout.root, settings.disk_headroom_bytes, settings.upload_bytes)
     app.state.streams = Counter[str]()
@@ -154,7 +158,7 @@ def _own_names(settings: Settings) -> list[str]:
 
 
 def _add_routes(app: Service, settings: Settings) -> None:
-    plain = (landing, processes, jobs, events, results, uploads, datasets, health)
+    plain = (landing, processes, checks, jobs, events, results, uploads, datasets, health, ui)
     for module in plain:
         app.include_router(module.router)
     app.include_router(objects.router, max_body_size=settings.upload_key_bytes)

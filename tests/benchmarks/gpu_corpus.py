@@ -6,7 +6,8 @@ A share of copy is that of copying 1 GiB in the same process. The attainable tim
 the compulsory bytes at the rate of the copy and the counted operations at the measured rates of
 their kinds: multiplications and additions, divisions, and functions by the example of `exp`.
 Outputs are NaN before the first call, which is compared with the reference, in the first columns
-where the program has no regions and otherwise in whole at a small size.
+where the program has no regions and otherwise in whole at a small size. A sample of the programs is
+timed with other compilers that are installed, for `--peers` seconds at most.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from typing import Any
 
 from corpus.calls import LAYOUTS, CorpusCall, wrong
 from corpus.cases import corpus
+from corpus.whole_arrays import sample
 from corpus.work import Operation
+from corpus_peers import PeerTimes, peer_times
 
 from halocline_engine.device.cupy_types import cupy
 from halocline_engine.errors import HaloclineError
@@ -34,6 +37,8 @@ __all__ = ["CorpusFigure", "main"]
 
 _COLUMNS = 9
 _ROUNDS, _CALLS = 5, 3
+#: Programs that are timed with other compilers.
+_SAMPLE = 10
 _RATES = r"""
 template <typename T> __device__ T plain(T x) {{ return x * T(0.9999) + T(0.0001); }}
 extern "C" __global__ void rate({type}* out, {type} x) {{
@@ -78,6 +83,7 @@ def main() -> None:
     parser.add_argument("result", type=Path)
     parser.add_argument("--commit", default="")
     parser.add_argument("--seconds", type=float, default=240.0)
+    parser.add_argument("--peers", type=float, default=60.0)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     begun = perf_counter()
@@ -100,6 +106,10 @@ def main() -> None:
             break
         figures.append(_figure(device, call, peaks, seconds, problem))
     figures.sort(key=lambda figure: figure.attainable)
+    chosen = {case.name for case in sample(corpus(), _SAMPLE)}
+    usual = [c for c in calls if (c.dtype, c.layout) == ("float64", "KJI")]
+    beside = [call for call in usual if call.case.name in chosen]
+    peers = peer_times(device, beside, _timed, given.peers) if given.peers > 0 else []
     properties = device.cuda.runtime.getDeviceProperties(0)
     found = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -111,9 +121,10 @@ def main() -> None:
             for (dtype, kind), rate in peaks.operations.items()
         },
         "figures": [asdict(figure) for figure in figures],
+        "peers": [asdict(one) for one in peers],
     }
     given.result.write_text(json.dumps(found, indent=1) + "\n")
-    for line in _table(figures):
+    for line in (*_table(figures), *_beside(peers)):
         print(line)
 
 
@@ -218,6 +229,13 @@ def _table(figures: list[CorpusFigure]) -> Iterator[str]:
                     f"{layout} {dtype}: {len(found)} programs, of the attainable: median"
                     f" {median(shares):.3f}, mean {mean:.3f}, least {least:.3f}"
                 )
+
+
+def _beside(peers: list[PeerTimes]) -> Iterator[str]:
+    for one in peers:
+        ratio = one.peer_milliseconds / one.milliseconds
+        times = f"{one.milliseconds:8.3f} {one.peer_milliseconds:8.3f} {ratio:6.2f}"
+        yield f"{one.name:26} {one.dtype} {one.layout} {one.peer:14} {times} {one.problem[:60]}"
 
 
 if __name__ == "__main__":

@@ -13,10 +13,12 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import typer
 import xarray as xr
 
 from halocline.client import Client
 from halocline.command.cli import main
+from halocline.command.options import precision
 from halocline.connection import Connection
 from halocline.errors import (
     AuthenticationError,
@@ -333,6 +335,25 @@ def test_run_writes_a_store(
         "error: There is already something at 'half.zarr'.\n"
         "hint: Name a folder that does not exist.\n"
     )
+
+
+@pytest.mark.parametrize("word", ["32", "float=32"])
+def test_the_precision_of_numbers_is_an_option(
+    service: str, capsys: pytest.CaptureFixture[str], files: Path, sea: xr.Dataset, word: str
+) -> None:
+    (files / "halve.py").write_text(HALVE.replace("* gain", "* 0.1"))
+    words = (*GOOD, "--output", "tenth.zarr", "--literal-precision", word)
+    code, _, err = command(service, capsys, "run", *words)
+    assert (code, "error" in err) == (0, False)
+    with cast("Any", xr).open_zarr(files / "tenth.zarr", chunks=None) as result:
+        tenth = result["half"].transpose("time", "y", "x").to_numpy()
+    np.testing.assert_array_equal(tenth, sea["sst"].to_numpy() * float(np.float32(0.1)))
+
+
+@pytest.mark.parametrize("words", [["real=32"], ["float=16"], ["32", "int=64"]])
+def test_a_wrong_precision_is_no_option(words: list[str]) -> None:
+    with pytest.raises(typer.BadParameter):
+        precision("--literal-precision", words)
 
 
 def test_submit_then_look_at_it(

@@ -10,7 +10,7 @@ import pytest
 import halocline_engine as he
 from halocline_engine.analysis.scalars import scalar_value
 from halocline_engine.analysis.signature import signature_of
-from halocline_engine.functions.binding import bind
+from halocline_engine.functions.calls.binding import bind
 from halocline_engine.ir.nodes import Scalar
 from halocline_engine.ir.types import DType
 
@@ -28,7 +28,10 @@ SHAPE = (10, 6, 5)
 
 @pytest.fixture(scope="module")
 def blend() -> he.Stencil:
-    return he.stencil(TEXT, target="reference")
+    """Return a stencil that knows a call, from which every wrong one differs."""
+    made = he.stencil(TEXT, target="reference")
+    made(**arguments())
+    return made
 
 
 def arguments(**changes: Any) -> dict[str, Any]:

@@ -287,7 +287,8 @@ CASES = {
     ),
     "unknown mode": Bad(
         ArgumentError,
-        "Argument 'mode' must be 'auto' or 'streamed', got the str 'fast'. Leave it out.",
+        "Argument 'mode' must be 'auto', 'streamed' or 'resident', got the str 'fast'. "
+        "Leave it out.",
         arguments={"mode": "fast"},
     ),
     "empty dimension": Bad(

@@ -172,10 +172,19 @@ def _downwards(e: Sample) -> Array:
 TEXT = (
     _row(
         "NAME = number; grid.NAME",
-        "constants of the module, with arithmetic (`HALF = 1.0 / 2.0`), also as "
-        "attributes of classes; an `IntEnum` or `@gtscript.enum` is a class of them",
+        "constants of the module, with arithmetic and functions of `math` and `numpy` "
+        "(`HALF = np.sqrt(0.25)`), also as attributes of classes, of what is made of them "
+        "(`grid = Grid(DX=0.5)`), and of `SimpleNamespace(DX=0.5)`; an `IntEnum` or "
+        "`@gtscript.enum` is a class of them",
         Example("out = HALF * a", lambda e: 0.5 * e("a"), "HALF = 1.0 / 2.0"),
         Example("out = Grid.DX * a", lambda e: 0.25 * e("a"), "class Grid:\n    DX = 0.25"),
+        Example("out = ROOT * a", lambda e: 0.5 * e("a"), "ROOT = np.sqrt(0.25)"),
+        Example(
+            "out = grid.DX * a + grid.DY * b + edge.low.X",
+            lambda e: 0.5 * e("a") + 2.0 * e("b") + 3.0,
+            "class Square:\n    DX = 0.25\n    DY = 2.0\n\n\ngrid = Square(DX=0.5)\n"
+            "edge = SimpleNamespace(low=SimpleNamespace(X=3.0))",
+        ),
         Example(
             "if m == Phase.ICE:\n    out = a\nelse:\n    out = b",
             lambda e: e("a"),
@@ -213,13 +222,14 @@ TEXT = (
     _row(
         "from __externals__ import NAME",
         'anywhere in a definition: what the caller sets with `externals={"NAME": 3}`. A'
-        " number, an index of an axis (`gtscript.I[0]`), a function of the text, or a "
+        " number, an axis or an index of one (`gtscript.I[0]`), a function of the text, or a "
         "class or mapping of such values",
         Example("from __externals__ import FACTOR\nout = FACTOR * a", lambda e: 4.0 * e("a")),
     ),
     _row(
         "if __INLINED(N > 1):; compile_assert(N > 0)",
-        "decided when the program is compiled; the branch that is left out is not checked",
+        "decided when the program is compiled, as Python would: numbers may be conditions, and "
+        "comparisons chains; the branch that is left out is not checked",
         Example(
             "from __externals__ import FACTOR\n"
             "compile_assert(FACTOR > 0)\n"
@@ -228,6 +238,13 @@ TEXT = (
             "else:\n"
             "    compile_assert(FACTOR > 9)\n"
             "    out = b",
+            lambda e: e("a"),
+        ),
+        Example(
+            "from __externals__ import FACTOR\n"
+            "compile_assert(0 < FACTOR <= 4)\n"
+            "if __INLINED(FACTOR):\n"
+            "    out = a",
             lambda e: e("a"),
         ),
     ),

@@ -16,7 +16,7 @@ from halocline_service.app import create_app
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import claim
 from halocline_service.datasets.references import Resolver
-from halocline_service.dispatcher.attempts.attempt import InProcess, Tools
+from halocline_service.dispatcher.attempts.attempt import InProcess, Runner, Tools
 from halocline_service.dispatcher.attempts.scan import scan_file
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.serving.server import configure
@@ -36,13 +36,13 @@ def thread(work: Callable[[], object]) -> Generator[None]:
     assert not running.is_alive()
 
 
-def dispatcher(settings: Settings, store: Store) -> Dispatcher:
+def dispatcher(settings: Settings, store: Store, runner: Runner = run) -> Dispatcher:
     layout = Layout(settings.data_dir)
     resolver = Resolver(store, layout, tuple(settings.data_roots))
     tools = Tools(
         layout=layout,
         resolver=resolver,
-        runner=run,
+        runner=runner,
         scan=scan_file,
         cluster=None,
         largest_chunk=settings.chunk_bytes,
@@ -51,15 +51,15 @@ def dispatcher(settings: Settings, store: Store) -> Dispatcher:
 
 
 @contextmanager
-def serving(settings: Settings) -> Generator[Store]:
-    """Answer HTTP and run jobs."""
+def serving(settings: Settings, runner: Runner = run) -> Generator[Store]:
+    """Answer HTTP and run jobs; `runner` runs stencils."""
     upgrade(settings.database)
     store = open_store(settings.database)
     claim(Layout(settings.data_dir.resolve()), store, database="the database")
     app = create_app(settings, store=store)
     server = uvicorn.Server(configure(app, settings, log_level="error", lifespan="off"))
     stop = threading.Event()
-    jobs = dispatcher(settings, store)
+    jobs = dispatcher(settings, store, runner)
     with thread(server.run), thread(lambda: jobs.run(stop)):
         until(lambda: server.started)
         try:

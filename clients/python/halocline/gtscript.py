@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
 
 __all__ = [
     "BACKWARD",
@@ -48,6 +48,7 @@ __all__ = [
     "computation",
     "cos",
     "cosh",
+    "enum",
     "erf",
     "erfc",
     "exp",
@@ -63,6 +64,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "lazy_function",
     "log",
     "log10",
     "max",
@@ -84,6 +86,7 @@ __all__ = [
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_C = TypeVar("_C")
 
 
 @dataclass(frozen=True)
@@ -163,9 +166,38 @@ def stencil(definition: Any = None, **_options: Any) -> Any:
     return function if definition is None else definition
 
 
-Field: Any = _FieldWord()
-GlobalTable: Any = _GlobalTableWord()
-Table: Any = _TableWord()
+def lazy_function(
+    before_annotation: Callable[..., Any] | None = None,
+    after_annotation: Callable[..., Any] | None = None,
+) -> Callable[[_F], _F]:
+    """Mark a function as `function` does; in GT4Py its types are read when it is called first."""
+    del before_annotation, after_annotation  # what they would change is not executed
+    return function
+
+
+def enum(definition: _C) -> _C:
+    """Mark a class of whole numbers, which are constants in programs."""
+    return definition
+
+
+if TYPE_CHECKING:
+    # Annotations of a program, as tools see them: its names are assigned anything.
+    Field: TypeAlias = Any
+    GlobalTable: TypeAlias = Any
+    Table: TypeAlias = Any
+    float32 = float
+    float64 = float
+    int32 = int
+    int64 = int
+else:
+    Field = _FieldWord()
+    GlobalTable = _GlobalTableWord()
+    Table = _TableWord()
+    float32 = _Word("float32")
+    float64 = _Word("float64")
+    int32 = _Word("int32")
+    int64 = _Word("int64")
+
 I: Any = _Word("I")  # noqa: E741 - the language's own name
 J: Any = _Word("J")
 K: Any = _Word("K")
@@ -216,10 +248,6 @@ gamma: Any = _Word("gamma")
 isnan: Any = _Word("isnan")
 isinf: Any = _Word("isinf")
 isfinite: Any = _Word("isfinite")
-int32: Any = _Word("int32")
-int64: Any = _Word("int64")
-float32: Any = _Word("float32")
-float64: Any = _Word("float64")
 neighbor_sum: Any = _Word("neighbor_sum")
 max_over: Any = _Word("max_over")
 min_over: Any = _Word("min_over")

@@ -56,8 +56,10 @@ def advance(view: View, event: Event) -> View:
     match event.kind:
         case "planned":
             names = ("target", "mode", "passes", "steps", "steps_per_pass")
-            return replace(view, **_members(data, names), blocks=f"0/{data.get('blocks', 1)}")
-        case "resumed":
+            # Blocks that stay in memory all make the same steps: there is no first and last one.
+            blocks = "" if data.get("mode") == "resident" else f"0/{data.get('blocks', 1)}"
+            return replace(view, **_members(data, names), blocks=blocks)
+        case "resumed" | "steps-finished" | "checkpointed":
             return replace(view, **_members(data, ("steps_done",)))
         case "block-finished":
             blocks = f"{data.get('done')}/{data.get('total')}"

@@ -45,6 +45,8 @@ def scalar_value(scalar: Scalar, value: object) -> _Value:
 
     A Python bool, int or float fits any dtype of its kind; a NumPy scalar must have the dtype.
     """
+    if type(value) is float and scalar.dtype.is_float:
+        return value if scalar.dtype is DType.FLOAT64 else float(np.float32(value))
     dtype = np.dtype(scalar.dtype.value)
     own: object = getattr(value, "dtype", None)
     if own is not None:

@@ -19,8 +19,14 @@ __all__ = [
     "Backend",
     "Drawable",
     "Executable",
+    "Fusing",
+    "FusingInTurns",
     "HostArray",
+    "Launch",
+    "Launcher",
+    "Launching",
     "Memory",
+    "OpenSides",
     "Placed",
     "Preparable",
     "Tunable",
@@ -34,8 +40,15 @@ __all__ = [
 Array: TypeAlias = Any
 HostArray: TypeAlias = NDArray[Any]
 Value: TypeAlias = bool | int | float
+#: For I, J and K, whether the low and the high side of a domain are open.
+OpenSides: TypeAlias = tuple[tuple[bool, bool], tuple[bool, bool], tuple[bool, bool]]
 #: Whether a target looks for the fastest code: never, as it was measured before, or by measuring.
 TuneMode: TypeAlias = Literal["off", "cached", "measure"]
+
+#: Makes a call with values of its scalars.
+Launch: TypeAlias = Callable[[Mapping[str, Value]], None]
+#: Returns a call on fields whose elements of index zero have some addresses.
+Launcher: TypeAlias = Callable[[Mapping[str, int]], Launch]
 
 
 class Memory(Protocol):
@@ -114,6 +127,23 @@ class Preparable(Protocol):
 
 
 @runtime_checkable
+class Launching(Protocol):
+    """An executable that is told by numbers alone where the arrays of a call are."""
+
+    def launcher(
+        self,
+        fields: Mapping[str, Array],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> Launcher | None:
+        """Return calls on arrays with these shapes, strides and origins, or None if it cannot.
+
+        It keeps none of the arrays: whoever calls has them, with whatever they hold then.
+        """
+        ...
+
+
+@runtime_checkable
 class Turning(Protocol):
     """An executable whose steps need not all go through the domain in the same order."""
 
@@ -139,6 +169,73 @@ class Placed(Protocol):
 
         Along an axis that is periodic, indices are taken modulo its size.
         """
+        ...
+
+
+@runtime_checkable
+class Fusing(Protocol):
+    """An executable that can make several steps of a feedback in one pass through memory.
+
+    `feedback` gives the input that each output becomes in the next step. Steps are fused where
+    every statement runs on all levels, and none needs what the same field held a step before.
+    """
+
+    def fused(
+        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
+    ) -> Executable | None:
+        """Return an executable whose calls make so many steps, or None where it has none.
+
+        A call gives the domain of the last step, and reads the inputs around it: no array that is
+        read may be written. The last step's outputs are written on the domain, and nothing else.
+
+        On an open side, earlier steps compute as much more as later ones read: inputs must be
+        there for (steps - 1) times the reach of the feedback, the largest extent of an input that
+        is fed, and for what a step reads beyond that. On another side all steps compute the same
+        points; beyond them, each step reads what the arrays of the inputs hold. K is never open.
+
+        The bits are those of as many calls of one step.
+        """
+        ...
+
+    def fusing_reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
+        """Return why `fused` returns None, as a clause, or an empty text where it does not."""
+        ...
+
+    def fused_steps(
+        self,
+        feedback: Mapping[str, str],
+        domain: tuple[int, int, int],
+        fields: Mapping[str, Array] | None = None,
+    ) -> int:
+        """Return how many steps at once a model takes for the fastest, 1 where fusing gains little.
+
+        It assumes arrays as `memory` makes them, unless `fields` are given.
+        """
+        ...
+
+
+@runtime_checkable
+class FusingInTurns(Protocol):
+    """An executable that can fuse steps whose arrays change places, as `Fusing` says it.
+
+    After each step an output and the input that it becomes exchange arrays, and what is beyond the
+    domain stays in each array: steps find there what one and the other hold, in turns.
+    """
+
+    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> Executable | None:
+        """Return an executable whose calls make so many steps, an odd number, or None.
+
+        It writes the outputs' arrays, which hold then what they hold after as many single steps.
+        """
+        ...
+
+    def fused_steps_in_turns(
+        self,
+        feedback: Mapping[str, str],
+        domain: tuple[int, int, int],
+        fields: Mapping[str, Array],
+    ) -> int:
+        """Return how many steps at once a model takes for the fastest; 1 where that is none."""
         ...
 
 

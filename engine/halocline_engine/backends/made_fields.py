@@ -22,6 +22,9 @@ from halocline_engine.backends.base import (
     Artifact,
     Drawable,
     Executable,
+    Launch,
+    Launcher,
+    Launching,
     Memory,
     Tunable,
     TuneMode,
@@ -40,6 +43,7 @@ from halocline_engine.backends.made_arrays import (
     table_array,
     widened,
 )
+from halocline_engine.backends.span import Span
 from halocline_engine.ir.extent import Facts, Range
 from halocline_engine.ir.nodes import Field, Limit, Position, Program, Scratch
 from halocline_engine.ir.types import Axis
@@ -157,6 +161,34 @@ class MadeFieldsExecutable:
             check_loops(self.plan.loops, call[0])
 
         return run
+
+    def launcher(self, fields: _Fields, origins: _Origins, domain: _Point) -> Launcher | None:
+        """Return calls on arrays that lie like these; see `backends.base.Launching`."""
+        if self.plan.wide or self.plan.loops is not None or not isinstance(self.kernels, Launching):
+            return None
+        arrays, levels, places, _ = self._call(fields, {}, origins, domain)
+        kernels = self.kernels.launcher(arrays, places, domain)
+        if kernels is None:
+            return None
+        planes = {name for name, _ in self.plan.planes}
+        kept = {n: a for n, a in arrays.items() if n not in fields and n not in planes}
+        made = {name: Span.of(array).address for name, array in kept.items()}
+
+        def at(addresses: Mapping[str, int]) -> Launch:
+            known = {**addresses, **made}
+            if not planes:
+                launch = kernels(known)
+                return lambda scalars: launch({**scalars, **levels})
+
+            def call(scalars: Mapping[str, Value]) -> None:
+                own = self._planes(domain)
+                self._clear(own)
+                there = {name: Span.of(array).address for name, array in own.items()}
+                kernels({**known, **there})({**scalars, **levels})
+
+            return call
+
+        return at
 
     def turned(self) -> Executable:
         """Return what makes every other step; see `backends.base.Turning`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from halocline_engine.backends.base import Array, HostArray
 
-__all__ = ["Span"]
+__all__ = ["Span", "disjoint"]
 
 #: How long to look for a shared element before it is taken for granted.
 _MAX_WORK = 100_000
@@ -74,3 +74,25 @@ class _Ghost:
             "strides": span.strides,
             "typestr": f"|V{span.itemsize}",
         }
+
+
+def disjoint(spans: Sequence[tuple[int, int]], written: Sequence[bool]) -> bool:
+    """Whether no written array has memory between the first and last byte of another one.
+
+    `spans` are the addresses of the first byte of each array and of the one past its last.
+
+    >>> disjoint([(0, 8), (4, 12)], [False, False]), disjoint([(0, 8), (4, 12)], [True, False])
+    (True, False)
+    """
+    ordered = sorted((*span, is_written) for span, is_written in zip(spans, written, strict=True))
+    return not any(_overlap(ordered))
+
+
+def _overlap(spans: Iterable[tuple[int, int, bool]]) -> Iterable[bool]:
+    """Yield, for each span and those that begin inside it, whether one of them is written."""
+    ordered = list(spans)
+    for position, (_, last, is_written) in enumerate(ordered):
+        for first, _, other_is_written in ordered[position + 1 :]:
+            if first >= last:
+                break
+            yield is_written or other_is_written

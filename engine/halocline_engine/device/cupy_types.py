@@ -30,6 +30,7 @@ __all__ = [
     "MemoryPool",
     "Module",
     "Pinned",
+    "RawMemory",
     "Stream",
     "cublas",
     "cupy",
@@ -43,6 +44,13 @@ class MemoryPointer(Protocol):
     def ptr(self) -> int: ...
 
     def __add__(self, offset: int) -> MemoryPointer: ...
+
+
+class RawMemory(Protocol):
+    """A `cupy.cuda.Memory`: an allocation of the driver, freed when nothing refers to it."""
+
+    @property
+    def ptr(self) -> int: ...
 
 
 class Pinned(Protocol):
@@ -158,6 +166,16 @@ class _Runtime(Protocol):
 
     def memGetInfo(self) -> tuple[int, int]: ...
 
+    def memset(self, ptr: int, value: int, size: int) -> None: ...
+
+    def memcpy(self, dst: int, src: int, size: int, kind: int) -> None: ...
+
+    def ipcGetMemHandle(self, devPtr: int) -> bytes: ...
+
+    def ipcOpenMemHandle(self, handle: bytes) -> int: ...
+
+    def ipcCloseMemHandle(self, devPtr: int) -> None: ...
+
     def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None: ...
 
     def deviceGetAttribute(self, attrib: int, device: int) -> int: ...
@@ -197,6 +215,10 @@ class _EventKind(Protocol):
     def __call__(self, *, disable_timing: bool, block: bool = False) -> Event: ...
 
 
+class _MemoryKind(Protocol):
+    def __call__(self, size: int) -> RawMemory: ...
+
+
 class _PinnedKind(Protocol):
     def __call__(self, size: int) -> object: ...
 
@@ -213,6 +235,7 @@ class _Cuda(Protocol):
     Stream: _StreamKind
     Event: _EventKind
     MemoryPool: type[MemoryPool]
+    Memory: _MemoryKind
     PinnedMemory: _PinnedKind
     PinnedMemoryPointer: _PinnedPointerKind
 

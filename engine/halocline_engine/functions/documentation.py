@@ -20,7 +20,8 @@ target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
     there is a GPU, otherwise 'cpu'.
 mode : {'auto', 'streamed'}, default: 'auto'
     How blocks pass through memory. 'streamed' reads, computes and writes them pass by pass; 'auto'
-    chooses it.
+    chooses it. `run` has 'resident' besides: blocks stay in memory and exchange halos; its 'auto'
+    chooses that for several steps on blocks that fit.
 chunks : mapping of str to int, optional
     Block sizes by dimension. By default they follow from the memory that is free.
 cluster : int, str or distributed.Client, optional

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from warnings import warn
 
 import xarray as xr
 
-from halocline_engine.arguments import check_functions, check_mode
+from halocline_engine.arguments import MODES, check_functions, check_mode
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
@@ -40,10 +40,11 @@ class Execution:
     on_event: Callable[[Event], None] | None
     cancelled: Callable[[], bool] | None
     options: Options | None
+    modes: Sequence[str] = MODES
 
     def __post_init__(self) -> None:
         """Check what needs no dataset."""
-        check_mode(self.mode)
+        check_mode(self.mode, self.modes)
         check_functions(self.on_event, self.cancelled)
         options_of(self.options)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import xarray as xr
 
 from halocline_engine.arguments import (
+    RESIDENT_MODES,
     by_name,
     names_by_name,
     place_of,
@@ -19,10 +20,10 @@ from halocline_engine.arguments import (
 )
 from halocline_engine.backends.registry import resolve
 from halocline_engine.datasets.stores.source import open_source
-from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.executors.base import RankPool
 from halocline_engine.distribute.executors.select import check_threads, granted, local_pool
+from halocline_engine.distribute.modes.launch import launch
 from halocline_engine.distribute.stencils.request import Request, check
-from halocline_engine.distribute.stencils.run import launch
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_REASON = "blocks are read, computed and written pass by pass"
 #: What runs the blocks; see `run`.
 _Cluster: TypeAlias = "int | str | Client | None"
 
@@ -53,7 +53,7 @@ def run(
     fields: Mapping[str, str] | None = None,
     scalars: Mapping[str, Any] | None = None,
     externals: Mapping[str, Any] | None = None,
-    dtypes: Mapping[str, Any] | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
     name: str | None = None,
     literal_precision: int | Mapping[str, int] = 64,
     limits: Limits | None = None,
@@ -89,7 +89,7 @@ def run(
         Values of the scalar parameters.
     externals : mapping of str to number, optional
         Values of the names that the program imports from `__externals__`.
-    dtypes : mapping of str to dtype or str, optional
+    dtypes : mapping of str or type to dtype or str, optional
         Types that the annotations of the program give as names: of numbers, or of fields as text.
     name : str, optional
         Name of the stencil, if the text has several.
@@ -167,7 +167,7 @@ def run(
     [[0.5, 1.0, 1.5, 1.0]]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
+    execution = Execution(target, mode, cluster, on_event, cancelled, options, RESIDENT_MODES)
     options = options_of(options)
     check_threads(options, cluster)
     request = Request(
@@ -194,7 +194,7 @@ def run(
             execution.warn(warning)
         checked = check(request, opened, compiled)
         pool = granted(existing or _new_pool(cluster, chosen, stack, options), options)
-        return launch(checked, pool, execution.tell, cancelled, options, _REASON)
+        return launch(checked, pool, execution.tell, cancelled, options, mode)
 
 
 def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
@@ -206,13 +206,13 @@ def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
     return stack.enter_context(connect(cluster))
 
 
-def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options) -> Pool:
+def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options) -> RankPool:
     """Return this process, or new processes on this machine; the latter end with the stack."""
     if not isinstance(cluster, Integral):
         return local_pool(options)
-    from halocline_engine.distribute.executors.dask import start
+    from halocline_engine.distribute.executors.reuse import reused
 
-    return stack.enter_context(start(whole("cluster", cluster, 1), target))
+    return stack.enter_context(reused(whole("cluster", cluster, 1), target))
 
 
 def _compile(program: ProgramLike | Stencil, reading: Mapping[str, Any], target: str) -> Compiled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal, get_args
 from warnings import warn
@@ -15,11 +15,11 @@ from halocline_engine.backends.base import (
     Executable,
     Tunable,
     TuneMode,
-    Turning,
-    prepare,
 )
+from halocline_engine.backends.repetition import make_steps
 from halocline_engine.errors import ArgumentError
-from halocline_engine.functions.binding import Call, Origin, bind
+from halocline_engine.functions.calls.binding import Call, Origin, bind
+from halocline_engine.functions.calls.known_calls import KnownCalls
 from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
 from halocline_engine.language.limits import Limits
@@ -40,7 +40,7 @@ def stencil(
     *,
     name: str | None = None,
     externals: Mapping[str, Any] | None = None,
-    dtypes: Mapping[str, Any] | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
     literal_precision: int | Mapping[str, int] = 64,
     limits: Limits | None = None,
     target: str = "auto",
@@ -59,9 +59,10 @@ def stencil(
     externals : mapping of str to number, optional
         Values of the names that the program imports from `__externals__`, or from a module that is
         not read, such as `{"constants": {"GRAVITY": 9.81}}`.
-    dtypes : mapping of str to dtype or str, optional
+    dtypes : mapping of str or type to dtype or str, optional
         Types that the annotations of the program give as names: of numbers, or of fields as text,
-        such as `{"FloatFieldIJ": "Field[IJ, np.float64]"}`.
+        such as `{"FloatFieldIJ": "Field[IJ, np.float64]"}`. The key `float` itself means
+        annotations `float`, and the numbers of the text.
     literal_precision : int or mapping of str to int, default: 64
         Bits of the numbers in the text, and of `int` and `float` there, 32 or 64; as
         ``{'int': 64, 'float': 32}`` for whole numbers and others.
@@ -148,6 +149,7 @@ class Stencil:
         self.compiled = compiled
         self._signature = signature_of(compiled.program, compiled.facts)
         self._executable: Executable | None = None
+        self._known = KnownCalls(self._signature)
 
     def __call__(
         self,
@@ -180,17 +182,15 @@ class Stencil:
         See `stencil`.
 
         """
-        compiled = self.compiled
-        call = bind(
-            self._signature,
-            compiled.target,
-            args,
-            kwargs,
-            origin=origin,
-            domain=domain,
-        )
-        if 0 not in call.domain:
-            self._load()(call.fields, call.scalars, call.origins, call.domain)
+        known = self._known
+        given = known.given(args, kwargs, origin, domain)
+        if given is not None and known.make(given):
+            return
+        call = self._checked(args, kwargs, origin, domain)
+        executable = None if 0 in call.domain else self._load()
+        if executable is not None:
+            executable(call.fields, call.scalars, call.origins, call.domain)
+        known.keep(args, kwargs, origin, domain, call, executable)
 
     def repeat(
         self,
@@ -233,7 +233,8 @@ class Stencil:
 
         Notes
         -----
-        On 'cuda' many steps are one launch of a CUDA graph.
+        On 'cuda' many steps are one launch of a CUDA graph, and several are made in one pass
+        through memory where that is faster. Neither changes a bit.
 
         Examples
         --------
@@ -256,31 +257,12 @@ class Stencil:
         other = {**feedback, **{old: new for new, old in feedback.items()}}
         swapped = {name: named.get(other.get(name, name)) for name in named}
         bound = [
-            bind(
-                self._signature,
-                self.compiled.target,
-                given,
-                by_name,
-                origin=origin,
-                domain=domain,
-            )
+            self._checked(given, by_name, origin, domain)
             for given, by_name in ((args, kwargs), ((), swapped))
         ]
         executable = self._load()
-        other = executable.turned() if isinstance(executable, Turning) else executable
-
-        turns = zip((executable, other), bound[:steps], strict=False)
-        calls = [_prepared(one, call) for one, call in turns]
-
-        def once() -> None:
-            for call in calls:
-                call()
-
-        once()
-        if steps > 2:
-            executable.repeat(once, (steps - 2) // 2)
-        if steps > 2 and steps % 2:
-            calls[0]()
+        turns = [(one.fields, one.scalars, one.origins, one.domain) for one in bound]
+        make_steps(executable, turns, steps, feedback)
         last = named if steps % 2 else swapped
         return {field.name: last[field.name] for field in program.fields if field.name in last}
 
@@ -326,15 +308,10 @@ class Stencil:
             raise ArgumentError(
                 f"The target '{self.target}' is not tuned.", hint="Only 'cuda' is; leave it out."
             )
-        call = bind(
-            self._signature,
-            self.compiled.target,
-            args,
-            kwargs,
-            origin=origin,
-            domain=domain,
-        )
-        return executable.tune(call.fields, call.scalars, call.origins, call.domain, seconds)
+        call = self._checked(args, kwargs, origin, domain)
+        found = executable.tune(call.fields, call.scalars, call.origins, call.domain, seconds)
+        self._known.forget()
+        return found
 
     @property
     def name(self) -> str:
@@ -410,6 +387,7 @@ class Stencil:
         self.compiled = state
         self._signature = signature_of(state.program, state.facts)
         self._executable = None
+        self._known = KnownCalls(self._signature)
 
     def _tilings(self) -> tuple[str, ...]:
         """Return how kernels were cut in calls so far, or will be."""
@@ -417,17 +395,21 @@ class Stencil:
         artifact = self.compiled.artifact
         return found or (artifact.tilings() if isinstance(artifact, Adjustable) else ())
 
+    def _checked(
+        self,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        origin: Origin | None,
+        domain: Sequence[int] | None,
+    ) -> Call:
+        """Return a call whose arguments passed all checks; raises what `bind` raises."""
+        target = self.compiled.target
+        return bind(self._signature, target, args, kwargs, origin=origin, domain=domain)
+
     def _load(self) -> Executable:
         if self._executable is None:
             self._executable = self.compiled.artifact.load()
         return self._executable
-
-
-def _prepared(executable: Executable, call: Call) -> Callable[[], None]:
-    """Return a call that can be made many times; on no points it does nothing."""
-    if 0 in call.domain:
-        return lambda: None
-    return prepare(executable, call.fields, call.scalars, call.origins, call.domain)
 
 
 def _check_tuning(tune: str, seconds: float) -> None:

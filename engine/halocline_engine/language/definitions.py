@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
 from halocline_engine.language.faults import Faults
+from halocline_engine.language.imports import is_externals
 from halocline_engine.language.source import fault
 from halocline_engine.language.statements import is_ignored, read_region, read_steps, with_names
 from halocline_engine.language.syntax import (
@@ -103,7 +104,7 @@ def _without_imports(
 ) -> tuple[list[ast.stmt], tuple[Import, ...]]:
     """Return the body without imports and docstrings, and the externals imported anywhere in it."""
     inner = (node for statement in body for node in ast.walk(statement))
-    imports = [n for n in inner if isinstance(n, ast.ImportFrom) and n.module == "__externals__"]
+    imports = [n for n in inner if isinstance(n, ast.ImportFrom) and is_externals(n)]
     externals: list[Import] = []
     for alias in (alias for node in imports for alias in node.names):
         if alias.asname or alias.name == "*":
@@ -179,7 +180,7 @@ def _sweep(node: ast.stmt, reader: Reader) -> Sweep:
             message = "A stencil imports names from '__externals__' only."
             hint = "Remove this import."
         raise fault(SyntaxRuleError, place, "computations", message, hint)
-    calls = _calls(node, reader)
+    calls = sorted(_calls(node, reader), key=_rank)
     if not calls or calls[0].function != "computation":
         message = "A block of a stencil begins with 'computation', but this one does not."
         raise fault(SyntaxRuleError, place, "computations", message, _FORM)
@@ -188,7 +189,12 @@ def _sweep(node: ast.stmt, reader: Reader) -> Sweep:
         return Sweep(order, _sections(node, reader), place)
     region = None
     if calls[-1].function == "horizontal" and len(calls) == 3:
-        region = read_region(node, node.items[-1].context_expr, reader)
+        area = next(
+            i
+            for i, n in zip(node.items, with_names(node, reader), strict=True)
+            if n == calls[-1].function
+        )
+        region = read_region(node, area.context_expr, reader)
         calls.pop()
     interval = calls[-1]
     if len(calls) > 2 or interval.function != "interval":
@@ -214,7 +220,16 @@ def _calls(node: ast.With, reader: Reader) -> list[Apply]:
     return calls
 
 
+def _rank(call: Apply) -> int:
+    """Return where a call stands in a `with`, which may have them in any order."""
+    known = ("computation", "interval", "horizontal")
+    return known.index(call.function) if call.function in known else 1
+
+
 def _order(call: Apply) -> Term:
+    named = [one.value for one in call.keywords if one.name == "order"]
+    if not call.arguments and len(named) == len(call.keywords) == 1:
+        return named[0]
     if len(call.arguments) != 1 or call.keywords:
         message = f"'computation' takes one order, but got {len(call.arguments)} arguments."
         hint = "Write 'computation(PARALLEL)', 'computation(FORWARD)' or 'computation(BACKWARD)'."

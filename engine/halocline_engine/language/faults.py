@@ -19,6 +19,7 @@ class Faults:
     """The errors that were found so far."""
 
     found: list[ProgramError] = field(default_factory=list[ProgramError])
+    is_full: bool = False
 
     @contextmanager
     def collecting(self) -> Generator[None]:
@@ -31,9 +32,14 @@ class Faults:
             self.add(error)
 
     def add(self, error: ProgramError) -> None:
-        """Keep an error, and those that were found with it."""
+        """Keep an error, and those that were found with it; enough of them end it all."""
+        if self.is_full:
+            raise error
         self.found += [error, *error.others]
         error.others = ()
+        if len(self.found) >= _MOST:
+            self.is_full = True
+            self.raise_found()
 
     def raise_found(self) -> None:
         """Raise the first error in the order of the text, if there is one, with the others."""

@@ -7,37 +7,23 @@ from collections.abc import Iterator
 
 from halocline_engine.errors import LimitError, NameRuleError, ProgramError, SyntaxRuleError
 from halocline_engine.language.definitions import read_definition
+from halocline_engine.language.imports import foreign_names, imported_names
 from halocline_engine.language.limits import LIMITS, Limits, check_text, check_tree, not_python
 from halocline_engine.language.source import START, Place, fault, locate
-from halocline_engine.language.syntax import Binding, Broken, Definition, Name, Syntax, Term
+from halocline_engine.language.syntax import (
+    Binding,
+    Broken,
+    Definition,
+    Function,
+    Name,
+    Pack,
+    Stencil,
+    Syntax,
+    Term,
+)
 from halocline_engine.language.terms import Reader
 
 __all__ = ["parse", "read_type_text"]
-
-_MODULES = (
-    "gt4py",
-    "halocline",
-    "numpy",
-    "typing",
-    "typing_extensions",
-    "__future__",
-    "__gtscript__",
-)
-
-#: What modules of GT4Py and NumPy are called inside the language.
-_PREFIXES = {
-    "gt4py": "gt4py",
-    "gt4py.cartesian": "gt4py.cartesian",
-    "gt4py.cartesian.gtscript": "",
-    "gt4py.gtscript": "",
-    "halocline.gtscript": "",
-    "ndsl.dsl.gt4py": "",
-    "numpy": "np",
-}
-
-
-#: Names that the language had once.
-_RENAMED = {"THIS_K": "K"}
 
 
 def parse(text: str, *, limits: Limits = LIMITS) -> Syntax:
@@ -57,7 +43,7 @@ def read_type_text(text: str, *, limits: Limits = LIMITS) -> Term:
     check_text(text, limits)
     match _tree(text).body:
         case [ast.Expr(value)]:
-            return Reader(tuple(text.split("\n")), _aliases(ast.Module([], []))).term(value)
+            return Reader(tuple(text.split("\n")), imported_names(ast.Module([], []))).term(value)
         case _:
             raise fault(SyntaxRuleError, START, "types", "This is not a type.", "Write one type.")
 
@@ -90,106 +76,109 @@ def _tree(text: str) -> ast.Module:
 
 def _module(tree: ast.Module, text: str, limits: Limits) -> Syntax:
     lines = tuple(text.split("\n"))
-    reader = Reader(lines, _aliases(tree))
+    reader = Reader(lines, imported_names(tree))
     found: dict[str, Definition] = {}
     for node in tree.body:
         for definition in _top(node, reader):
-            if definition.name in found:
-                message = f"The name '{definition.name}' is defined twice."
-                hint = f"Its first definition is on line {found[definition.name].place.line}."
-                raise fault(NameRuleError, definition.place, "names", message, hint)
-            found[definition.name] = definition
-    return Syntax(text, limits, tuple(found.values()), frozenset(_foreign(tree)))
+            before = found.get(definition.name)
+            found[definition.name] = definition if before is None else _twice(definition, before)
+    return Syntax(text, limits, tuple(found.values()), frozenset(foreign_names(tree)))
 
 
-def _foreign(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a text imports from modules which are not read."""
-    for node in tree.body:
-        match node:
-            case ast.Import(names):
-                for alias in names:
-                    if not _is_known(alias.name):
-                        yield alias.asname or alias.name.partition(".")[0]
-            case ast.ImportFrom(module, names):
-                if not _is_known(module or ""):
-                    yield from (alias.asname or alias.name for alias in names)
-            case _:
-                pass
+def _twice(definition: Definition, before: Definition) -> Broken:
+    """Return what a name is that is defined twice: an error where it is used."""
+    name, place = definition.name, definition.place
+    message = f"The name '{name}' is defined twice."
+    hint = f"Its first definition is on line {before.place.line}."
+    both = (before, definition)
+    return Broken(
+        name,
+        any(_holds(each, "callable", Function, Stencil) for each in both),
+        any(_holds(each, "stencil", Stencil) for each in both),
+        fault(NameRuleError, place, "names", message, hint),
+        place,
+    )
 
 
-def _is_known(module: str) -> bool:
-    return module in _PREFIXES or module.partition(".")[0] in _MODULES
+def _holds(definition: Definition, attribute: str, *kinds: type) -> bool:
+    """Say whether a definition is of some kinds, or would be if it broke no rule."""
+    return isinstance(definition, kinds) or bool(getattr(definition, attribute, False))
 
 
-def _aliases(tree: ast.Module) -> dict[str, str]:
-    """Return what imported names stand for, `gtscript` and `numpy` also without an import."""
-    aliases = {"gtscript": "", "numpy": "np", "THIS_K": "K"}
-    for node in tree.body:
-        match node:
-            case ast.Import(names):
-                for alias in names:
-                    if alias.asname and _is_known(alias.name):
-                        aliases[alias.asname] = _PREFIXES.get(alias.name, alias.name)
-            case ast.ImportFrom(module, names):
-                for alias in names:
-                    aliases |= _imported(module or "", alias)
-            case _:
-                pass
-    return aliases
-
-
-def _imported(module: str, alias: ast.alias) -> dict[str, str]:
-    """Return what one name of a `from ... import` stands for."""
-    prefix = _PREFIXES.get(module)
-    full = f"{module}.{alias.name}"
-    if full in _PREFIXES:
-        return {alias.asname or alias.name: _PREFIXES[full]}
-    if prefix is None or alias.name == "*":
-        return {}
-    name = f"{prefix}.{alias.name}" if prefix else _RENAMED.get(alias.name, alias.name)
-    return {alias.asname or alias.name: name}
-
-
-def _top(node: ast.stmt, reader: Reader) -> Iterator[Definition]:
-    """Yield what one statement of the module defines."""
+def _top(node: ast.stmt, reader: Reader, prefix: str = "") -> Iterator[Definition]:
+    """Yield what one statement of the module, or of a class in it, defines."""
     match node:
         case ast.Import() | ast.ImportFrom():
             return
         case ast.FunctionDef():
-            yield read_definition(node, reader)
-        case ast.ClassDef(name, body=body):
-            if _is_enumeration(node):
-                place = reader.place(node)
-                yield Binding(name, Name("int", place), place)
+            if not prefix:
+                yield read_definition(node, reader)
+        case ast.ClassDef(name, bases, body=body):
+            place, full = reader.place(node), prefix + name
+            named = [_base(base) for base in bases]
+            if "IntEnum" in named or "enum.IntEnum" in named:
+                yield Binding(full, Name("int", place), place)
+            elif any(named):
+                # What the class does not have itself, its first base has.
+                yield Binding(full, Name(next(filter(None, named)), place), place)
             for inner in body:
-                if isinstance(inner, ast.Assign | ast.AnnAssign):
-                    yield from _binding(inner, f"{name}.", reader)
+                if isinstance(inner, ast.Assign | ast.AnnAssign | ast.ClassDef):
+                    yield from _top(inner, reader, f"{full}.")
         case _:
-            yield from _binding(node, "", reader)
+            yield from _binding(node, prefix, reader)
 
 
-def _is_enumeration(node: ast.ClassDef) -> bool:
-    """Say whether a class is one of whole numbers by name, which is a type as well."""
-    bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
-    bases += [base.attr for base in node.bases if isinstance(base, ast.Attribute)]
-    return "IntEnum" in bases
+def _base(node: ast.expr) -> str:
+    """Return the name of a class that another has as a base, "" for what is no name."""
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(ast.Name(module), name):
+            return f"{module}.{name}"
+        case _:
+            return ""
 
 
 def _binding(node: ast.stmt, prefix: str, reader: Reader) -> Iterator[Definition]:
-    place = reader.place(node)
     match node:
-        case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(
-            ast.Name(name), value=ast.expr() as value
-        ):
-            if name == "__all__":
-                return
-            try:
-                yield Binding(prefix + name, reader.term(value), place)
-            except ProgramError as error:
-                yield Broken(prefix + name, False, False, error, place)
+        case ast.Assign(targets, value):
+            for target in targets:
+                yield from _bound(target, value, prefix, reader)
+        case ast.AnnAssign(target, value=ast.expr() as value):
+            yield from _bound(target, value, prefix, reader)
         case ast.With() | ast.Return() | ast.AugAssign():
             message = "This statement cannot stand at the top of a program: nothing is executed."
             hint = "Only imports, types, constants, functions and stencils may stand there."
-            raise fault(SyntaxRuleError, place, "module", message, hint)
+            raise fault(SyntaxRuleError, reader.place(node), "module", message, hint)
         case _:
             return  # A module does that when it is executed, which a program is not.
+
+
+def _bound(target: ast.expr, value: ast.expr, prefix: str, reader: Reader) -> Iterator[Definition]:
+    """Yield what an assignment gives names: `a = 1`, or `a, b = 1, 2`."""
+    place = reader.place(target)
+    match target, value:
+        case ast.Name("__all__"), _:
+            return
+        case ast.Name(name), _:
+            try:
+                yield Binding(prefix + name, _value(value, reader), place)
+            except ProgramError as error:
+                yield Broken(prefix + name, False, False, error, place)
+        case ast.Tuple(names), ast.Tuple(values) if len(names) == len(values):
+            for inner, each in zip(names, values, strict=True):
+                yield from _bound(inner, each, prefix, reader)
+        case _:
+            return
+
+
+def _value(node: ast.expr, reader: Reader) -> Term:
+    """Return what a constant says; the default of a dataclass's `field(...)` is its value."""
+    match node:
+        case ast.Tuple(items):
+            return Pack(tuple(_value(item, reader) for item in items), reader.place(node))
+        case ast.Call(ast.Name("field") | ast.Attribute(attr="field"), [], keywords):
+            defaults = [one.value for one in keywords if one.arg == "default"]
+            return reader.term(defaults[0] if defaults else node)
+        case _:
+            return reader.term(node)

@@ -36,6 +36,8 @@ class Limits:
         Characters of one number.
     fields : int, default: 256
         Fields that are parameters.
+    arrays : int, default: 1024
+        Fields with each component of those that have data dimensions, and each column of a table.
     statements : int, default: 16384
         Statements after functions were inlined.
     terms : int, default: 300000
@@ -72,6 +74,7 @@ class Limits:
     depth: int = 64
     digits: int = 64
     fields: int = 256
+    arrays: int = 1_024
     statements: int = 16_384
     terms: int = 300_000
     halo: int = 64

@@ -94,7 +94,8 @@ def _step(node: ast.stmt, reader: Reader) -> Step:
             return Store(targets, (reader.term(value),), place, spelling)
         case ast.If(test, body, orelse):
             then, otherwise = read_steps(body, reader), read_steps(orelse, reader)
-            return Branch(reader.term(test), then, otherwise, place)
+            test_reader = reader.static() if _is_call(test, "__INLINED", reader) else reader
+            return Branch(test_reader.term(test), then, otherwise, place)
         case ast.Expr(value):
             return _expression(value, place, reader)
         case ast.With():
@@ -159,14 +160,22 @@ def _expression(value: ast.expr, place: Place, reader: Reader) -> Demand:
     hint = "Assign it to a field or a temporary."
     if not isinstance(value, ast.Call):
         raise fault(SyntaxRuleError, place, "statements", message, hint)
-    call = reader.call(value)
-    if call.function != "compile_assert":
+    is_assertion = _is_call(value, "compile_assert", reader)
+    call = (reader.static() if is_assertion else reader).call(value)
+    if not is_assertion:
         message = f"The call of '{call.function}' alone has no effect."
         raise fault(SyntaxRuleError, place, "statements", message, hint)
     if len(call.arguments) != 1 or call.keywords:
         message = f"'compile_assert' takes one condition, but got {len(call.arguments)} arguments."
         raise fault(SyntaxRuleError, place, "calls", message, "Write 'compile_assert(condition)'.")
     return Demand(call.arguments[0], place)
+
+
+def _is_call(node: ast.expr, name: str, reader: Reader) -> bool:
+    """Say whether something is called that has a name of the language."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
+        return False
+    return reader.dotted(node.func) == name
 
 
 def _region(node: ast.With, reader: Reader) -> Region:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from halocline_engine.errors import LimitError, SyntaxRuleError
 from halocline_engine.language.source import Place, fault
@@ -43,6 +44,8 @@ _OTHER_OPERATORS: Mapping[type[ast.operator], tuple[str, str]] = {
     ast.LShift: ("<<", "Multiply by a power of two."),
     ast.RShift: (">>", "Write 'floor(a / b)' with a power of two."),
 }
+
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 _COMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "<",
@@ -88,11 +91,13 @@ class Reader:
     """Turns the nodes of one text into terms.
 
     `aliases` maps imported names to what they stand for, so that `gts.Field` reads `Field` after
-    `import gt4py.cartesian.gtscript as gts`.
+    `import gt4py.cartesian.gtscript as gts`. What is decided when a program is compiled
+    (`is_static`) may hold chains of comparisons and operators of bits as well.
     """
 
     lines: tuple[str, ...]
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_static: bool = False
 
     def place(self, node: ast.expr | ast.stmt | ast.arg | ast.alias | ast.keyword) -> Place:
         """Return where a node begins; Python's tree counts bytes, a place counts characters."""
@@ -104,7 +109,7 @@ class Reader:
         """Return what an expression says."""
         match node:
             case ast.Constant():
-                return self._constant(node)
+                return _constant(node, self.place(node))
             case ast.Name() | ast.Attribute():
                 return Name(self.dotted(node), self.place(node))
             case ast.UnaryOp():
@@ -150,6 +155,10 @@ class Reader:
         """Return a reader for a definition whose own names hide imported ones."""
         return replace(self, aliases={k: v for k, v in self.aliases.items() if k not in names})
 
+    def static(self) -> Reader:
+        """Return a reader for what is decided when a program is compiled."""
+        return replace(self, is_static=True)
+
     def call(self, node: ast.Call) -> Apply:
         """Return a call of something by its name."""
         place = self.place(node)
@@ -174,31 +183,13 @@ class Reader:
     def operator(self, kind: ast.operator, place: Place) -> str:
         """Return the spelling of an arithmetic operator of the language."""
         known = _ARITHMETIC.get(type(kind))
+        if known is None and self.is_static and isinstance(kind, _BITS):
+            return _OTHER_OPERATORS[type(kind)][0]
         if known is None:
             spelling, hint = _OTHER_OPERATORS[type(kind)]
             message = f"The operator '{spelling}' is not part of the language."
             raise fault(SyntaxRuleError, place, "operators", message, hint)
         return known
-
-    def _constant(self, node: ast.Constant) -> Term:
-        value, place = node.value, self.place(node)
-        if value is None:
-            return Name("None", place)
-        if value is ...:
-            return Name("...", place)
-        if isinstance(value, str):
-            return Text(value, place)
-        if isinstance(value, bool | int | float):
-            if isinstance(value, int) and not -(2**63) <= value < 2**63:
-                message = "An integer must fit into 64 bits."
-                raise fault(LimitError, place, "numbers", message, "Write a float.")
-            if isinstance(value, float) and value in (float("inf"), float("-inf")):
-                message = "A number must be finite, but this one is larger than a float64 can be."
-                raise fault(LimitError, place, "numbers", message, "Write a smaller number.")
-            return Literal(value, place)
-        kind = "Bytes are" if isinstance(value, bytes) else "A complex number is"
-        message = f"{kind} not a value of the language."
-        raise fault(SyntaxRuleError, place, "expressions", message, "Write a number.")
 
     def _prefix(self, node: ast.UnaryOp) -> Term:
         place = self.place(node)
@@ -209,6 +200,8 @@ class Reader:
                 return Prefix("+", self.term(node.operand), place)
             case ast.Not():
                 return Prefix("not", self.term(node.operand), place)
+            case ast.Invert() if self.is_static:
+                return Prefix("~", self.term(node.operand), place)
             case _:
                 message = "The operator '~' is not part of the language."
                 hint = "For conditions write 'not'."
@@ -221,6 +214,8 @@ class Reader:
 
     def _comparison(self, node: ast.Compare) -> Term:
         place = self.place(node)
+        if len(node.ops) > 1 and self.is_static:
+            return self.term(_pairs(node))
         if len(node.ops) > 1:
             raise fault(
                 SyntaxRuleError,
@@ -264,6 +259,37 @@ class Reader:
         message = f"{thing} is not an expression of the language."
         hint = "Write numbers, names, operators and calls."
         return fault(SyntaxRuleError, self.place(node), "expressions", message, hint)
+
+
+def _constant(node: ast.Constant, place: Place) -> Term:
+    value = node.value
+    if value is None:
+        return Name("None", place)
+    if value is ...:
+        return Name("...", place)
+    if isinstance(value, str):
+        return Text(value, place)
+    if isinstance(value, bool | int | float):
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            message = "An integer must fit into 64 bits."
+            raise fault(LimitError, place, "numbers", message, "Write a float.")
+        if isinstance(value, float) and value in (float("inf"), float("-inf")):
+            message = "A number must be finite, but this one is larger than a float64 can be."
+            raise fault(LimitError, place, "numbers", message, "Write a smaller number.")
+        return Literal(value, place)
+    kind = "Bytes are" if isinstance(value, bytes) else "A complex number is"
+    message = f"{kind} not a value of the language."
+    raise fault(SyntaxRuleError, place, "expressions", message, "Write a number.")
+
+
+def _pairs(node: ast.Compare) -> ast.BoolOp:
+    """Return a chain of comparisons as what it means: each of them."""
+    operands = pairwise((node.left, *node.comparators))
+    pairs = [
+        ast.copy_location(ast.Compare(left, [op], [right]), left)
+        for (left, right), op in zip(operands, node.ops, strict=True)
+    ]
+    return ast.copy_location(ast.BoolOp(ast.And(), [*pairs]), node)
 
 
 def _at(node: ast.Call, base: ast.expr, reader: Reader) -> At:

@@ -38,6 +38,7 @@ __all__ = [
     "install",
     "media_type",
     "problem_body",
+    "problem_of",
     "problem_response",
     "stored_problem",
 ]
@@ -290,7 +291,7 @@ def install(app: FastAPI) -> None:
 
     def of_engine(request: Request, error: Exception) -> Response:
         assert isinstance(error, HaloclineError)
-        return problem_response(request, _problem(error))
+        return problem_response(request, problem_of(error))
 
     def of_body(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -328,7 +329,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, of_fault)
 
 
-def _problem(error: HaloclineError) -> ProblemError:
+def problem_of(error: HaloclineError) -> ProblemError:
+    """Make the problem of an error of the engine."""
     fields = error_fields(error)
     problem = stored_problem(fields)
     if isinstance(error, DatasetRefused):

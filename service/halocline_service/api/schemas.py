@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
+    "Checked",
     "Conformance",
     "DatasetList",
     "Execute",
@@ -157,6 +158,21 @@ def _exceeds(given: Any, most: int) -> bool:
                 return True
             left.extend(inner)
     return False
+
+
+class Checked(BaseModel):
+    """What a look at a request to execute found, without reading data."""
+
+    process: str
+    valid: bool = Field(description="Whether execution would accept it, with its datasets.")
+    missing: list[str] = Field(description="Datasets that are still to be named.")
+    problem: dict[str, Any] | None = Field(
+        default=None, description="What execution would answer, where it is not valid."
+    )
+    program: dict[str, Any] | None = Field(
+        default=None,
+        description="Of a stencil: its fields with their halos, its scalars, and warnings.",
+    )
 
 
 class StatusInfo(BaseModel):

@@ -142,8 +142,10 @@ class Process:
     """A process that can be asked for over HTTP.
 
     `check` raises an error of the engine's tree where checked inputs cannot be run, as far as
-    can be told without reading data. `inline` is None where the engine computes. What most
-    processes have need not be said: they make a dataset, in a job, and leave checks to the data.
+    can be told without reading data. `inline` is None where the engine computes. `tell` says what
+    the program among inputs needs and does, as JSON, for who is still writing the others; it raises
+    what `check` does, or pydantic's ValidationError. What most processes have need not be said:
+    they make a dataset, in a job, and leave checks to the data.
     """
 
     id: str
@@ -156,6 +158,7 @@ class Process:
     control: tuple[Control, ...] = (Control.ASYNC, Control.DISMISS)
     check: Callable[[Any], None] = _unchecked
     inline: Execution | None = None
+    tell: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
     @property
     def may_run_now(self) -> bool:

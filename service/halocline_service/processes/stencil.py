@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
 from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process, ProgramText
 from halocline_service.processes.blocks import Chunks, Name, Target
+
+if TYPE_CHECKING:
+    from halocline_engine.ir.nodes import Program
+    from halocline_engine.program_warning import ProgramWarning
 
 __all__ = [
     "STENCIL",
@@ -17,8 +22,11 @@ __all__ = [
     "SidedBoundary",
     "StencilInputs",
     "check_program",
+    "tell_program",
 ]
 
+#: The inputs that say what a program means.
+_OF_PROGRAM = ("program", "name", "externals", "dtypes", "literal_precision")
 _Scalar = StrictBool | StrictInt | StrictFloat
 _Constant = _Scalar | Annotated[str, Field(max_length=200)]
 #: A number, an axis index, the name of a function, or constants by name.
@@ -127,8 +135,11 @@ class StencilInputs(DatasetInputs):
     ] = None
     target: Target = "auto"
     mode: Annotated[
-        Literal["auto", "streamed"],
-        Field(title="Mode", description="How blocks pass through memory."),
+        Literal["auto", "streamed", "resident"],
+        Field(
+            title="Mode",
+            description="Whether blocks pass through memory, or stay there and exchange halos.",
+        ),
     ] = "auto"
     chunks: Chunks = None
     order: Annotated[
@@ -155,25 +166,10 @@ def check_program(inputs: StencilInputs) -> None:
         dims_given,
     )
     from halocline_engine.analysis.scalars import scalars_of
-    from halocline_engine.arguments import literal_bits
     from halocline_engine.datasets.names import check_written
-    from halocline_engine.ir.lower.program import lower
-    from halocline_engine.language.gtscript import parse
 
-    try:
-        inputs.program.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentError("Input 'program' is not text that UTF-8 can express.") from error
     given = inputs.arguments()
-    integer, floating = literal_bits(given.get("literal_precision", 64))
-    program = lower(
-        parse(inputs.program),
-        name=inputs.name,
-        externals=inputs.externals,
-        dtypes=inputs.dtypes,
-        literal_int=integer,
-        literal_float=floating,
-    )
+    program, _ = _lowered(inputs)
     check(program)
     axes: dict[str, str] = given.get("axes") or {}
     boundary: dict[str, Any] = given.get("boundary") or {}
@@ -185,6 +181,37 @@ def check_program(inputs: StencilInputs) -> None:
     check_boundary(boundary, dims_given(program, axes))
 
 
+def tell_program(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Say what a program needs and does, whatever the other inputs are."""
+    from halocline_service.processes.program_facts import program_facts
+
+    of_program = {name: given[name] for name in _OF_PROGRAM if name in given}
+    inputs = StencilInputs.model_validate({"dataset": "-", **of_program})
+    program, warnings = _lowered(inputs)
+    return program_facts(program, warnings, inputs.program)
+
+
+def _lowered(inputs: StencilInputs) -> tuple[Program, tuple[ProgramWarning, ...]]:
+    """Give the meaning of the program. Raises `ProgramError` with its place."""
+    from halocline_engine.arguments import literal_bits
+    from halocline_engine.ir.lower.program import lower_with_warnings
+    from halocline_engine.language.gtscript import parse
+
+    try:
+        inputs.program.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError("Input 'program' is not text that UTF-8 can express.") from error
+    integer, floating = literal_bits(inputs.arguments().get("literal_precision", 64))
+    return lower_with_warnings(
+        parse(inputs.program),
+        name=inputs.name,
+        externals=inputs.externals,
+        dtypes=inputs.dtypes,
+        literal_int=integer,
+        literal_float=floating,
+    )
+
+
 STENCIL = Process(
     id="stencil",
     version="1.0.0",
@@ -193,4 +220,5 @@ STENCIL = Process(
     keywords=("stencil", "xarray", "zarr"),
     inputs=StencilInputs,
     check=check_program,
+    tell=tell_program,
 )

@@ -169,6 +169,7 @@ def test_steps_of_a_job_have_the_bits_of_the_reference(
             steps=9,
             feedback={"b": "a"},
             target="reference",
+            mode="streamed",
             options=Options(steps_per_pass=fused),
         )
         for program, fused in ((on_host, 9), (Stencil(known), 3), (Stencil(known), 9))

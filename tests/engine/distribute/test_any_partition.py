@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any, cast
+from unittest.mock import patch
 
 import numpy as np
 import xarray as xr
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.stencils.order import ORDERS
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.functions.run import run
@@ -178,6 +180,22 @@ def expected(ds: xr.Dataset, case: Case) -> NDArray[Any]:
 )
 @given(cases())
 def test_blocks_and_steps_do_not_change_a_bit(case: Case) -> None:
+    options = Options(steps_per_pass=case.per_pass, pipeline_depth=case.slots)
+    check(case, mode="streamed", order=case.order, options=options)
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+@given(cases(), st.integers(1, 5))
+def test_blocks_that_stay_in_memory_do_not_change_a_bit(case: Case, ranks: int) -> None:
+    """Several ranks, each with any number of blocks, exchange their halos."""
+    pool = LocalPool(workers=ranks)
+    with patch("halocline_engine.functions.run.local_pool", return_value=pool):
+        check(case, mode="resident", options=Options(steps_per_pass=case.per_pass))
+
+
+def check(case: Case, **how: Any) -> None:
     rng = np.random.default_rng(case.seed)
     nx, ny, nz = case.shape
     inp = rng.normal(size=(case.members, nz, ny, nx)).round(3)
@@ -196,8 +214,7 @@ def test_blocks_and_steps_do_not_change_a_bit(case: Case) -> None:
         feedback={"out": "inp"} if case.fed else None,
         target="reference",
         chunks=case.chunks,
-        order=case.order,
-        options=Options(steps_per_pass=case.per_pass, pipeline_depth=case.slots),
+        **how,
     )
     got = result["out"].transpose("member", "x", "y", "z").values
     np.testing.assert_array_equal(got, expected(ds, case))

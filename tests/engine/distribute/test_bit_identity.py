@@ -67,20 +67,24 @@ def diffused(
     )
 
 
+@pytest.mark.parametrize("mode", ["streamed", "resident"])
 @pytest.mark.parametrize("per_pass", [1, 3, 7])
 @pytest.mark.parametrize("count", BLOCKS)
 def test_in_this_process(
-    program: Stencil, ocean: xr.Dataset, expected: bytes, count: int, per_pass: int
+    program: Stencil, ocean: xr.Dataset, expected: bytes, count: int, per_pass: int, mode: str
 ) -> None:
     events: list[Event] = []
-    result = diffused(program, ocean, BLOCKS[count], per_pass, on_event=events.append)
+    result = diffused(program, ocean, BLOCKS[count], per_pass, mode=mode, on_event=events.append)
     assert isinstance(events[0], Planned)
-    assert events[0].blocks == count
+    assert events[0].mode == mode
+    # In memory, each month has blocks of its own.
+    assert events[0].blocks == (count if mode == "streamed" else len(ocean.time) * count)
     assert result["out"].values.tobytes() == expected
 
 
 @pytest.mark.parametrize(("count", "per_pass"), [(1, 7), (4, 3), (37, 7)])
 @pytest.mark.parametrize("workers", ["one_worker", "two_workers"])
+@pytest.mark.parametrize("mode", ["streamed", "resident"])
 def test_on_workers(
     program: Stencil,
     ocean: xr.Dataset,
@@ -88,12 +92,15 @@ def test_on_workers(
     count: int,
     per_pass: int,
     workers: str,
+    mode: str,
     request: pytest.FixtureRequest,
     tmp_path: Path,
 ) -> None:
     client = request.getfixturevalue(workers)
     output = tmp_path / "result.zarr"
-    result = diffused(program, ocean, BLOCKS[count], per_pass, cluster=client, output=output)
+    result = diffused(
+        program, ocean, BLOCKS[count], per_pass, mode=mode, cluster=client, output=output
+    )
     assert result["out"].values.tobytes() == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["result.zarr"]
 

@@ -24,7 +24,7 @@ from halocline_engine.distribute.jobs.checkpoint import (
     newest_pass,
     prune,
 )
-from halocline_engine.distribute.stencils import run as launch
+from halocline_engine.distribute.modes import launch
 from halocline_engine.distribute.tasks.events import (
     BlockFinished,
     Event,
@@ -52,6 +52,7 @@ def diffused(data: Any, **arguments: Any) -> xr.Dataset:
         "steps": 9,
         "feedback": {"out": "inp"},
         "target": "reference",
+        "mode": "streamed",
         "chunks": {"y": 10},
         "options": Options(steps_per_pass=2),
     }

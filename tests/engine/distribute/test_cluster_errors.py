@@ -15,6 +15,7 @@ from distributed.comm.core import CommClosedError
 
 from halocline_engine.distribute.executors import workers as looked_up
 from halocline_engine.distribute.executors.dask import ClusterPool, connect
+from halocline_engine.distribute.executors.futures import settle
 from halocline_engine.distribute.executors.workers import PATIENCE, Workers
 from halocline_engine.errors import ArgumentError, ClusterError, DeviceError
 from halocline_engine.errors import CancelledError as Cancelled
@@ -190,7 +191,7 @@ def test_work_that_no_worker_has_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(client, "processing", lambda workers: held_by)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     sent, held = Sent(0), Held(0)
     made: Any = ClusterPool(client)
-    made._settle({sent, held})
+    settle(made.client, made._chosen, {sent, held})
     assert (sent.cancelled, held.cancelled) == (True, False)
 
 

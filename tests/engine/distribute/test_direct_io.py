@@ -17,8 +17,8 @@ import zarr
 
 from halocline_engine.datasets.chunk_files import raw
 from halocline_engine.device.io.files import Span, kvikio_files
+from halocline_engine.distribute.modes import launch
 from halocline_engine.distribute.pipeline.host_queues import HostQueues
-from halocline_engine.distribute.stencils import run as launch
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transports import direct_file

@@ -39,6 +39,7 @@ def planned(steps: int, options: Options, **more: Any) -> Planned:
         boundary={"x": "periodic"},
         chunks={"y": 5},
         target="reference",
+        mode="streamed",
         on_event=events.append,
         options=options,
         **more,

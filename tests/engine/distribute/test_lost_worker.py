@@ -157,6 +157,7 @@ def spread(data: xr.Dataset, **options: Any) -> xr.Dataset:
         steps=12,
         feedback={"out": "inp"},
         target="cpu",
+        mode="streamed",
         options=Options(steps_per_pass=4),
         **options,
     )

@@ -240,6 +240,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def watched(store: Path, **arguments: Any) -> tuple[xr.Dataset, Planned, Finished]:
     events: list[Event] = []
     arguments = {"chunks": {"y": 8, "x": 8}, "target": "reference", **arguments}
+    arguments["mode"] = "streamed"
     result = run(STAR, store, on_event=events.append, **arguments)
     planned, finished = events[0], events[-1]
     assert isinstance(planned, Planned)

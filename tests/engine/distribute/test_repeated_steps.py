@@ -60,6 +60,7 @@ def test_many_steps(steps: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> N
         options=Options(steps_per_pass=steps),
         feedback={"v": "u"},
         target="cpu",
+        mode="streamed",
     )
     np.testing.assert_allclose(result["v"].values, _stepped(values, steps, mode), rtol=1e-13)
     assert repeated == ([(steps - 2) // 2] if steps > 2 else [])

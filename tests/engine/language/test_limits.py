@@ -2,10 +2,12 @@
 
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from halocline_engine.errors import LimitError, ProgramError, SyntaxRuleError
+from halocline_engine.ir.lower.naming import names
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
@@ -123,6 +125,67 @@ def test_fields() -> None:
     assert "The stencil has 257 fields, but at most 256 are allowed." in message(text, LimitError)
 
 
+def test_components_are_no_fields_but_arrays() -> None:
+    parameters = ", ".join(f"a{i}: Field[(np.float64, (100,))]" for i in range(11))
+    head = f"def f({parameters}, n: int):\n    with computation(PARALLEL), interval(...):\n"
+    some = "\n".join(f"        a{i}[0, 0, 0][n] = a{i + 1}.A[n]" for i in range(3))
+    assert len(lower(parse(head + some)).fields) == 400
+    every = "\n".join(f"        a{i}[0, 0, 0][n] = a{i + 1}.A[n]" for i in range(10))
+    said = message(head + every, LimitError)
+    assert "The stencil has 1100 arrays, but at most 1024 are allowed." in said
+
+
+@pytest.mark.parametrize(
+    ("statement", "times", "what"),
+    [
+        ("v[0, 0, 0][n] = 2.0", 65, "16384 statements"),
+        ("v = 2.0", 65, "16384 statements"),
+        ("v = w + 2.0 * w * w - w * 3.0 + w * w * w - w", 60, "300000 terms"),
+        ("a = v.A[n] + w.A[n]", 100, "300000 terms"),
+        ("m = m @ m", 18, "300000 terms"),
+        (
+            "m = m @ m @ m @ m @ m @ m @ m @ m @ m @ m @ m @ m @ m @ m @ m @ m @ m",
+            1,
+            "300000 terms",
+        ),
+    ],
+)
+def test_what_components_stand_for_is_counted(statement: str, times: int, what: str) -> None:
+    head = (
+        "def f(a: Field[float], v: Field[(float, (256,))], w: Field[(float, (256,))],\n"
+        "      m: Field[(float, (16, 16))], n: int):\n"
+        "    with computation(PARALLEL), interval(...):\n"
+    )
+    said = message(head + f"        {statement}\n" * times, LimitError)
+    assert f"The program has more than {what} for all components of its arrays." in said
+
+
+@pytest.mark.parametrize("name", ["A", "A.x"])
+def test_constants_are_computed_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each constant reads the one before twice: 2^60 additions if none were remembered."""
+    dotted = name.partition(".")[2]
+    line = "class A{}:\n    x = {}" if dotted else "A{} = {}"
+    end = f".{dotted}" if dotted else ""
+    lines = [line.format(0, 1.0)]
+    lines += [line.format(i, f"A{i - 1}{end} * 0.5 + A{i - 1}{end} * 0.5") for i in range(1, 60)]
+    computed: list[Any] = []
+    fold = names.fold
+
+    def counted(*given: Any) -> Any:
+        computed.append(given)
+        return fold(*given)
+
+    monkeypatch.setattr(names, "fold", counted)
+    lower(parse("\n".join(lines) + "\n" + BODY + f"a = a * A59{end}"))
+    assert len(computed) == 60
+
+
+@pytest.mark.parametrize("above", ["A = A.b\n", "A = B\nB = C.q\nC = A\n"])
+def test_constants_that_are_attributes_of_themselves(above: str) -> None:
+    said = message(above + BODY + "a = a * A.x", ProgramError)
+    assert "is not a constant of the text" in said or "nested too deeply" in said
+
+
 def test_functions_that_grow() -> None:
     """Each function calls the one before twice: 2^30 statements after inlining."""
     text = "def f0(x):\n    return x + 1.0\n"
@@ -145,6 +208,14 @@ def test_conditions_that_nest_through_functions() -> None:
         text += f"def f{i}(x):\n    r = x\n    if x > 0.0:\n        r = f{i - 1}(x)\n    return r\n"
     said = message(text + BODY + "a = f69(a)", LimitError)
     assert "The program has more than 64 nested conditions after its functions" in said
+
+
+def test_many_names_are_not_compared_for_many_errors() -> None:
+    known = "".join(f"NAME{i} = {i}\n" for i in range(3000))
+    text = known + BODY + "".join(f"a = NAME_{i}\n        " for i in range(300))
+    said = message(text, ProgramError)
+    assert said.count("is unknown.") == 10
+    assert "Did you mean" not in said
 
 
 def test_long_names_are_not_compared() -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-__all__ = ["Given", "boundaries", "join", "numbers", "pairs", "with_stencil_options"]
+__all__ = ["Given", "boundaries", "join", "numbers", "pairs", "precision", "with_stencil_options"]
 
 _Words = list[str] | None
 _BOUNDARY = "DIM=KIND or DIM.low=KIND: periodic, edge, reflect, extrapolate, none or a number."
@@ -20,6 +20,12 @@ _OPTIONS: dict[str, Any] = {
     "scalar": Annotated[_Words, typer.Option("--scalar", help="PARAMETER=NUMBER")],
     "external": Annotated[_Words, typer.Option("--external", help="NAME=NUMBER")],
     "dtype": Annotated[_Words, typer.Option("--dtype", help="NAME=TYPE")],
+    "literal_precision": Annotated[
+        _Words,
+        typer.Option(
+            "--literal-precision", help="32 or 64 bits of the program's numbers, or int=64."
+        ),
+    ],
     "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z")],
     "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
     "steps": Annotated[int | None, typer.Option(min=1, help="How many times the program runs.")],
@@ -27,7 +33,7 @@ _OPTIONS: dict[str, Any] = {
         _Words, typer.Option("--feedback", help="OUTPUT=INPUT from one step to the next.")
     ],
     "target": Annotated[str | None, typer.Option(help="auto, cuda, cpu or reference")],
-    "mode": Annotated[str | None, typer.Option(help="auto or streamed")],
+    "mode": Annotated[str | None, typer.Option(help="auto, streamed or resident")],
     "chunk": Annotated[_Words, typer.Option("--chunk", help="DIM=SIZE of a block.")],
     "order": Annotated[str | None, typer.Option(help="auto, row, column, zigzag or tiles")],
     "job_name": Annotated[str | None, typer.Option("--job-name", help="What the job is called.")],
@@ -76,6 +82,7 @@ def _given(words: dict[str, Any]) -> Given:
         "scalars": numbers("--scalar", words["scalar"]),
         "externals": numbers("--external", words["external"]),
         "dtypes": pairs("--dtype", words["dtype"]),
+        "literal_precision": precision("--literal-precision", words["literal_precision"]),
         "axes": pairs("--axes", join(words["axes"])),
         "boundary": boundaries("--boundary", join(words["boundary"])),
         "steps": words["steps"],
@@ -122,6 +129,24 @@ def numbers(option: str, words: Sequence[str] | None) -> dict[str, bool | int | 
     {'alpha': 0.5, 'n': 3, 'flag': True}
     """
     return {name: _number(option, text) for name, text in pairs(option, words).items()}
+
+
+def precision(option: str, words: Sequence[str] | None) -> int | dict[str, int] | None:
+    """Read bits of the numbers in a program: `32`, or `int=64` and `float=32`.
+
+    >>> precision("--literal-precision", ["32"])
+    32
+    >>> precision("--literal-precision", ["float=32"])
+    {'float': 32}
+    """
+    if not words:
+        return None
+    if len(words) == 1 and words[0].isdecimal():
+        return int(words[0])
+    found = pairs(option, words)
+    if not found.keys() <= {"int", "float"} or not set(found.values()) <= {"32", "64"}:
+        raise typer.BadParameter("Write 32, or int=64 and float=32.", param_hint=option)
+    return {name: int(bits) for name, bits in found.items()}
 
 
 def boundaries(option: str, words: Sequence[str] | None) -> dict[str, Any]:

@@ -28,7 +28,8 @@ fill : number, optional
 target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
     What computes on the workers of the service.
 mode : {'auto', 'streamed'}, default: 'auto'
-    How blocks pass through memory.
+    How blocks pass through memory. `stencil` has 'resident' besides: blocks stay there, and
+    exchange halos.
 chunks : mapping of str to int, optional
     Block sizes by dimension; by default they follow from the memory of the workers.
 dry_run : bool, default: False

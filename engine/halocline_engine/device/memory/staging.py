@@ -53,16 +53,25 @@ def size_class(size: int) -> int:
     return max(_SMALLEST_CLASS, 1 << (size - 1).bit_length())
 
 
-def slabs(shape: tuple[int, int, int], itemsize: int, most: int = _SLAB) -> Iterator[slice]:
-    """Yield ranges along K so that each holds at most `most` bytes, or else one plane.
+def slabs(
+    shape: tuple[int, int, int], itemsize: int, most: int = _SLAB
+) -> Iterator[tuple[slice, slice]]:
+    """Yield ranges along J and K so that each pair holds at most `most` bytes, or else one row.
 
-    >>> list(slabs((4, 4, 5), 8, most=300))
+    >>> [levels for _, levels in slabs((4, 4, 5), 8, most=300)]
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    >>> [rows for rows, _ in slabs((4, 5, 1), 8, most=64)]
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    plane = max(1, shape[0] * shape[1] * itemsize)
-    planes = max(1, most // plane)
-    for start in range(0, shape[2], planes):
-        yield slice(start, min(start + planes, shape[2]))
+    row = max(1, shape[0] * itemsize)
+    planes = max(1, most // (row * max(1, shape[1])))
+    rows = shape[1] if planes > 1 else max(1, most // row)
+    for level in range(0, shape[2], planes):
+        for first in range(0, shape[1], max(1, rows)):
+            yield (
+                slice(first, min(first + rows, shape[1])),
+                slice(level, min(level + planes, shape[2])),
+            )
 
 
 @dataclass(slots=True)
@@ -103,8 +112,8 @@ def upload(host: NDArray[Any], into: DeviceArray, staging: Staging) -> None:
     if host.size == 0:
         return
     cuda = cupy().cuda
-    for levels in slabs(_three(host.shape), host.itemsize):
-        part, target = host[:, :, levels], into[:, :, levels]
+    for rows, levels in slabs(_three(host.shape), host.itemsize):
+        part, target = host[:, rows, levels], into[:, rows, levels]
         buffer = staging.take(part.nbytes)
         staged = _staged(buffer, part.shape, host.dtype)
         np.copyto(staged, part, casting="no")
@@ -124,8 +133,8 @@ def download(array: DeviceArray, staging: Staging) -> NDArray[Any]:
     if host.size == 0:
         return host
     cuda = cupy().cuda
-    for levels in slabs(shape, host.itemsize):
-        source, part = array[:, :, levels], host[:, :, levels]
+    for rows, levels in slabs(shape, host.itemsize):
+        source, part = array[:, rows, levels], host[:, rows, levels]
         if not _has_rows(source):
             np.copyto(part, cupy().asnumpy(source))
             continue

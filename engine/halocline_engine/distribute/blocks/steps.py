@@ -23,8 +23,7 @@ from halocline_engine.distribute.grid.partition import Box
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.ir.types import Axis
 
-__all__ = ["BlockFields", "nothing"]
-
+__all__ = ["BlockFields", "BlockSteps", "nothing"]
 
 #: Steps that are made one by one before others are repeated: each field has had each of its arrays.
 _EAGER = 2
@@ -90,7 +89,7 @@ class BlockFields:
         `cancelled` is looked at before each step, and ten times a second where many are repeated;
         where it says True, `CancelledError` is raised.
         """
-        steps = _Steps(self, scalars)
+        steps = BlockSteps(self, scalars)
         count = len(self.cells.domains)
         for step in range(count):
             raise_if_cancelled(cancelled)
@@ -115,7 +114,7 @@ class BlockFields:
         """
         if self.waits:
             return self.advance(scalars, cancelled)
-        steps = _Steps(self, scalars)
+        steps = BlockSteps(self, scalars)
         for step in range(len(self.cells.domains)):
             raise_if_cancelled(cancelled)
             steps.make(step)
@@ -130,7 +129,7 @@ class BlockFields:
         cells = self.cells
         return _same(cells.domains[first:]) and _same(cells.valid[first + 1 :])
 
-    def _repeat(self, steps: _Steps, step: int, cancelled: CancelToken | None) -> None:
+    def _repeat(self, steps: BlockSteps, step: int, cancelled: CancelToken | None) -> None:
         """Make the steps from one on, which are alike.
 
         After two steps each field has the array that it had before.
@@ -148,8 +147,11 @@ class BlockFields:
             steps.make(step)
 
 
-class _Steps:
-    """The steps of a bench. Views of its arrays are made once, as they take longer than a step."""
+class BlockSteps:
+    """Steps on the arrays of a block, each from what the one before it left.
+
+    Views of the arrays are made once, as they take longer than a step.
+    """
 
     def __init__(self, block_fields: BlockFields, scalars: Mapping[str, Value]) -> None:
         self._layout, self._cells = block_fields.layout, block_fields.cells
@@ -161,6 +163,7 @@ class _Steps:
         # Whose array each field has, of those that it had at the start.
         self._whose = {use.name: use.name for use in uses}
         self._begins = {use.name: _begin(use, self._cells.frames[use.name]) for use in uses}
+        self._made = 0
         self._views: dict[tuple[str, str], Array] = {}
         self._fills: dict[tuple[tuple[str, str], ...], list[Callable[[], None]]] = {}
 
@@ -169,25 +172,52 @@ class _Steps:
         """The array that each field has now."""
         return {name: self._arrays[owner] for name, owner in self._whose.items()}
 
-    def make(self, step: int) -> None:
-        """Make a step, from what the one before it left."""
-        if step:
+    def owner(self, use: FieldUse) -> str:
+        """Return whose array, of those at the start, a field that is kept has in the next step."""
+        return self._whose[use.partner or use.name] if self._made else use.name
+
+    def array_of(self, owner: str) -> Array:
+        """Return the array that a field had at the start."""
+        return self._arrays[owner]
+
+    def make(self, step: int, executable: Executable | None = None) -> None:
+        """Make a step, which computes the cells that the geometry gives for `step`.
+
+        An `executable` other than the block's own may make several at once, of which it is the
+        last.
+        """
+        if self._made:
             self._turn()
         for act in self._prepare(step):
             act()
-        self._placed(self._executable, step)(*self._call(step))
+        if self._computes(step):
+            self._placed(executable or self._executable, step)(*self._call(step))
+        self._made += 1
 
     def pair(self, step: int) -> list[Callable[[], None]]:
         """Return what makes two steps that are alike, to be done again and again."""
-        found: list[Callable[[], None]] = []
-        executable = self._executable
-        # The second of two steps may begin where the first one ended.
-        other = executable.turned() if isinstance(executable, Turning) else executable
-        for one in (executable, other):
-            self._turn()
-            here = self._placed(one, step)
-            found += [*self._prepare(step), prepare(here, *self._call(step))]
-        return found
+        return [*self.recorded(step), *self.recorded(step, other=True)]
+
+    def recorded(
+        self, step: int, executable: Executable | None = None, *, other: bool = False
+    ) -> list[Callable[[], None]]:
+        """Return what makes the next step, after `make` was called, to be done again and again.
+
+        It is the next one on the same arrays: what is done later must leave each field the array
+        that it had before. The `other` of two steps may begin where the first one ended.
+        """
+        executable = executable or self._executable
+        if other and isinstance(executable, Turning):
+            executable = executable.turned()
+        self._turn()
+        prepared = self._prepare(step)
+        if not self._computes(step):
+            return prepared
+        return [*prepared, prepare(self._placed(executable, step), *self._call(step))]
+
+    def _computes(self, step: int) -> bool:
+        """Whether a step computes anything: the stencils of some blocks leave the data."""
+        return all(span.size for span in self._cells.domains[step])
 
     def _placed(self, executable: Executable, step: int) -> Executable:
         """Return what computes the domain of a step where it lies in the data."""
@@ -224,7 +254,7 @@ class _Steps:
         """
         if not use.complete or reach != _NOWHERE:
             return False
-        return step > 0 or self._cells.domains[step] == self._cells.valid[step + 1]
+        return self._made > 0 or self._cells.domains[step] == self._cells.valid[step + 1]
 
     def _call(self, step: int) -> _Call:
         i, j, k = self._cells.domains[step]

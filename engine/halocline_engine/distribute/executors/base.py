@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork, Report
 
-__all__ = ["POLL", "Done", "Pool"]
+__all__ = ["POLL", "Done", "Pool", "RankPool"]
 
 #: Seconds between two looks at whether someone asked for the end.
 POLL = 0.1
@@ -70,4 +72,23 @@ class Pool(Protocol):
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once in each process that can be reached."""
+        ...
+
+
+class RankPool(Pool, Protocol):
+    """Processes that can also run the ranks of a job together."""
+
+    @property
+    def same_host(self) -> bool:
+        """Whether all processes are known to be on this machine."""
+        ...
+
+    def run_ranks(
+        self, work: RankWork, ranks: int, cancelled: CancelToken | None
+    ) -> Iterator[Event | Done]:
+        """Run the ranks of a job, each in a process of its own, at the same time.
+
+        Yields what rank 0 tells, and each rank as it ends. Raises what a rank raised, and
+        `RankLostError` where one is gone; then none of them runs any more.
+        """
         ...

@@ -13,25 +13,27 @@ import logging
 import multiprocessing
 import os
 import queue
-import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
 import distributed
 from dask import config as dask_config
-from distributed.comm.core import CommClosedError
 from distributed.system import MEMORY_LIMIT
 
 from halocline_engine.backends.registry import AUTO, resolve
 from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGETS
 from halocline_engine.device.probe import device_count
+from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.executors.base import POLL, Done
+from halocline_engine.distribute.executors.futures import fetched, is_of_files, settle
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
-from halocline_engine.distribute.executors.workers import AT_HAND, Workers, ask_scheduler
+from halocline_engine.distribute.executors.ranks import run_on_workers
+from halocline_engine.distribute.executors.workers import AT_HAND, Workers
 from halocline_engine.distribute.grid.partition import Block, shares
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
+from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork, Report, RunWork
 from halocline_engine.errors import (
     ArgumentError,
@@ -41,16 +43,21 @@ from halocline_engine.errors import (
 )
 from halocline_engine.processors import usable_processors
 
-__all__ = ["ClusterPool", "connect", "local_gpu_cluster", "open_client", "start"]
+__all__ = [
+    "ClusterPool",
+    "connect",
+    "local_gpu_cluster",
+    "open_client",
+    "start",
+    "worker_processes",
+]
 
 _dd: Any = cast(Any, distributed)
 
 # Dask pauses a worker at 80 % of its limit.
 _SHARE = 0.75
 _CONNECT_SECONDS = 15
-_FETCH_SECONDS = 2.0
 _TELL_SECONDS = 5.0
-_SETTLE_SECONDS = 300
 # Processes of this machine talk to each other only, on ports that the system chooses.
 _PRIVATE = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 _ROUTES = {
@@ -85,6 +92,11 @@ class ClusterPool:
     def workers_per_host(self) -> int:
         """How many workers are on the machine that has most of them."""
         return max(Counter(worker["host"] for worker in self._chosen.now().values()).values())
+
+    @property
+    def same_host(self) -> bool:
+        """Whether all workers talk to each other on the loopback of this machine."""
+        return all(str(worker["host"]).startswith("127.") for worker in self._chosen.now().values())
 
     @property
     def memory(self) -> int:
@@ -143,7 +155,13 @@ class ClusterPool:
         finally:
             if running and isinstance(work, RunWork):
                 self.everywhere(work.stop)
-            self._settle(running)
+            settle(self.client, self._chosen, running)
+
+    def run_ranks(
+        self, work: RankWork, ranks: int, cancelled: CancelToken | None
+    ) -> Iterator[Event | Done]:
+        """Run the ranks of a job, one on each of some workers."""
+        return run_on_workers(self.client, self._chosen, work, ranks, cancelled)
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once on every worker that answers; wait for none, as one may be gone."""
@@ -184,7 +202,7 @@ class ClusterPool:
 
     def _result(self, future: Any) -> Any:
         try:
-            return self._fetched(future)
+            return fetched(future, self._chosen)
         except HaloclineError:
             raise
         except _dd.KilledWorker as error:
@@ -193,54 +211,12 @@ class ClusterPool:
                 hint="They may lack memory: give smaller 'chunks'.",
             ) from error
         except (_dd.CancelledError, OSError) as error:
-            if _of_files(error):
+            if is_of_files(error):
                 raise
             raise ClusterError(
                 f"The cluster was lost during the run: {type(error).__name__}: {error}.",
                 hint="Start it again, and run the job with the same workspace.",
             ) from error
-
-    def _fetched(self, future: Any) -> Any:
-        """Return what a task returned, or raise what it raised; it is fetched from its worker.
-
-        A worker that is stopped would be waited for without end. When it is given up, the scheduler
-        has the task done elsewhere.
-        """
-        while True:
-            try:
-                return future.result(timeout=_FETCH_SECONDS)
-            except TimeoutError:
-                if future.status == "error":
-                    raise
-                self._chosen.look()
-
-    def _settle(self, running: Iterable[Any]) -> None:
-        """Wait until nothing that was sent out is being written any more.
-
-        What no worker has at hand is not waited for: it would be, where all of them are gone.
-        """
-        until = time.monotonic() + _SETTLE_SECONDS
-        left = {future for future in running if not future.done()}
-        with contextlib.suppress(ClusterError):
-            while left and time.monotonic() < until:
-                held = self._held()
-                for future in left:
-                    if future.key not in held:
-                        future.cancel()
-                time.sleep(POLL)
-                left = {future for future in left if not future.done()}
-
-    def _held(self) -> set[str]:
-        """Return the keys of what workers that are heard of have at hand."""
-        there = self._chosen.look()
-        processing = ask_scheduler(self.client, "processing", workers=None)
-        return {key for address, keys in processing.items() if address in there for key in keys}
-
-
-def _of_files(error: BaseException) -> bool:
-    """Whether an error is of the work's files: those of connections have no number, or a kind."""
-    lost = (ConnectionError, TimeoutError, CommClosedError)
-    return isinstance(error, OSError) and error.errno is not None and not isinstance(error, lost)
 
 
 async def _call(function: Callable[[], None]) -> None:
@@ -292,7 +268,7 @@ def start(workers: int, target: str) -> Generator[ClusterPool]:
         cluster = local_gpu_cluster(workers)
     else:
         threads = str(max(1, usable_processors() // workers))
-        cluster = _processes([_thread_environment(threads)] * workers)
+        cluster = worker_processes([_thread_environment(threads)] * workers)
     with cluster, _dd.Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(workers, timeout=120)
         yield ClusterPool(client)
@@ -312,17 +288,19 @@ def local_gpu_cluster(workers: int | None = None) -> Any:
         )
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     names = visible.split(",") if visible else [str(index) for index in range(devices)]
+    # Each sees all of them, its own first, so that it can open the memory of the others.
     environments = [
-        {"CUDA_VISIBLE_DEVICES": name, **_thread_environment("1")} for name in names[:wanted]
+        {"CUDA_VISIBLE_DEVICES": ",".join([*names[at:], *names[:at]]), **_thread_environment("1")}
+        for at in range(wanted)
     ]
-    return _processes(environments, resources={"GPU": 1})
+    return worker_processes(environments, resources={"GPU": 1})
 
 
 def _thread_environment(threads: str) -> dict[str, str]:
     return {"NUMBA_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
 
 
-def _processes(environments: Sequence[Mapping[str, str]], **options: Any) -> Any:
+def worker_processes(environments: Sequence[Mapping[str, str]], **options: Any) -> Any:
     """Return a cluster of this machine with one worker process for each environment."""
     share = int(MEMORY_LIMIT * 0.9) // len(environments)
     # Whoever reaches one of them can have it run anything, and other users reach loopback as well.

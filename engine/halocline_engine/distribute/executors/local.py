@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ import psutil
 
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.device.probe import device_facts
+from halocline_engine.distribute.communicators.base import RankWork
+from halocline_engine.distribute.communicators.local import LocalCommunicator, Mailbox
 from halocline_engine.distribute.executors.base import POLL, Done
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
+from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork, Report, StreamWork
 
 __all__ = ["LocalPool", "host_memory", "return_freed_memory", "usable_device_memory"]
@@ -35,6 +39,7 @@ class LocalPool:
     workers: int = 1
     remote: bool = False
     workers_per_host: int = 1
+    same_host: bool = True
 
     @property
     def memory(self) -> int:
@@ -70,6 +75,32 @@ class LocalPool:
                     running.discard(future)
                     yield Done(future.result(), name)
                 start(len(finished))
+
+    def run_ranks(
+        self, work: RankWork, ranks: int, cancelled: CancelToken | None
+    ) -> Iterator[Event | Done]:
+        """Run the ranks of a job in threads."""
+        name = f"process {os.getpid()}"
+        mailbox = Mailbox(cancelled)
+        told: queue.SimpleQueue[Event | Future[Report]] = queue.SimpleQueue()
+        with ThreadPoolExecutor(ranks, thread_name_prefix="halocline-rank") as executor:
+            running = {
+                executor.submit(work.run, LocalCommunicator(rank, ranks, mailbox), told.put)
+                for rank in range(ranks)
+            }
+            for future in running:
+                future.add_done_callback(told.put)
+            try:
+                while running:
+                    one = told.get()
+                    if isinstance(one, Future):
+                        running.discard(one)
+                        yield Done(one.result(), name)
+                    else:
+                        yield one
+            finally:
+                if running:
+                    mailbox.lose("Another rank of the job ended with an error.")
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function here."""

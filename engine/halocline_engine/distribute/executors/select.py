@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from halocline_engine.arguments import whole
 from halocline_engine.backends.registry import resolve
-from halocline_engine.distribute.executors.base import Done, Pool
+from halocline_engine.distribute.communicators.base import RankWork
+from halocline_engine.distribute.executors.base import Done, RankPool
 from halocline_engine.distribute.executors.local import LocalPool, return_freed_memory
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
+from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError
@@ -28,7 +30,7 @@ __all__ = ["check_threads", "granted", "local_pool", "open_pool"]
 class _Granted:
     """A pool of whose memory less may be used than there is."""
 
-    pool: Pool
+    pool: RankPool
     options: Options
 
     @property
@@ -71,6 +73,17 @@ class _Granted:
         """Compute blocks."""
         return self.pool.run(work, blocks, cancelled)
 
+    @property
+    def same_host(self) -> bool:
+        """Whether all processes are known to be on this machine."""
+        return self.pool.same_host
+
+    def run_ranks(
+        self, work: RankWork, ranks: int, cancelled: CancelToken | None
+    ) -> Iterator[Event | Done]:
+        """Run the ranks of a job."""
+        return self.pool.run_ranks(work, ranks, cancelled)
+
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once in each process that can be reached."""
         self.pool.everywhere(function)
@@ -81,7 +94,7 @@ def open_pool(
     target: str,
     stack: ExitStack,
     options: Options | None = None,
-) -> tuple[Pool, str]:
+) -> tuple[RankPool, str]:
     """Return a pool and the name of the target on it; what is started ends with the stack.
 
     `cluster` is None for this process, a number of processes to start on this machine, the address
@@ -110,7 +123,7 @@ def check_threads(options: Options, cluster: object) -> None:
         )
 
 
-def granted(pool: Pool, options: Options) -> Pool:
+def granted(pool: RankPool, options: Options) -> RankPool:
     """Return a pool of whose memory no more may be used than the options say."""
     return _Granted(pool, options) if _bounded(options) else pool
 
@@ -121,16 +134,16 @@ def _bounded(options: Options) -> bool:
 
 def _opened(
     cluster: int | str | Client | None, target: str, stack: ExitStack, options: Options
-) -> tuple[Pool, str]:
+) -> tuple[RankPool, str]:
     check_threads(options, cluster)
     if cluster is None:
         return local_pool(options), resolve(target)
     if isinstance(cluster, Integral):
         count = whole("cluster", cluster, 1)
-        from halocline_engine.distribute.executors.dask import start
+        from halocline_engine.distribute.executors.reuse import reused
 
         chosen = resolve(target)
-        return stack.enter_context(start(count, chosen)), chosen
+        return stack.enter_context(reused(count, chosen)), chosen
     from halocline_engine.distribute.executors.dask import connect
 
     pool = stack.enter_context(connect(cluster))

@@ -7,7 +7,8 @@
     workspace/attempt-0/pass-000024.json    its manifest, written when all of it is there
     workspace/attempt-1/pass-000048/ ...    another attempt writes here and reads everywhere
 
-The number is how many steps were made. A store without a manifest is not looked at.
+The number is how many steps were made. A store without a manifest is not looked at, and neither is
+one whose files are not those of the digests in its manifest.
 
 A workspace may be a folder of the caller, with files of any name. Nothing is replaced that does not
 say that it is a pass.
@@ -15,6 +16,7 @@ say that it is a pass.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -33,6 +35,7 @@ __all__ = ["MARK", "FinishedPass", "begin_pass", "finish_pass", "newest_pass", "
 MARK: Mapping[str, Any] = {"halocline": "pass"}
 _FORMAT = 1
 _KEPT = 2
+_DIGEST = "blake2b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,21 @@ class FinishedPass:
 
     path: Path
     steps_done: int
+    digests: Mapping[str, str] | None = None
+
+    @property
+    def intact(self) -> bool:
+        """Whether its files are those that were written, as far as the manifest tells."""
+        return self.digests is None or _digests(self.path) == self.digests
 
 
 def newest_pass(workspace: Path, fingerprint: str) -> FinishedPass | None:
-    """Return the pass of this job that got furthest, of any attempt; None where there is none."""
-    return max(_finished(workspace, fingerprint), key=lambda found: found.steps_done, default=None)
+    """Return the pass of this job that got furthest, of any attempt; None where there is none.
+
+    Passes that are damaged are passed over.
+    """
+    found = sorted(_finished(workspace, fingerprint), key=lambda one: one.steps_done, reverse=True)
+    return next((one for one in found if one.intact), None)
 
 
 def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
@@ -71,12 +84,16 @@ def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
     return path
 
 
-def finish_pass(path: Path, fingerprint: str, steps_done: int) -> None:
+def finish_pass(path: Path, fingerprint: str, steps_done: int, *, digests: bool = False) -> None:
     """Say that a store is complete; another process sees all of the manifest or nothing.
 
-    Raises `OutputError` where someone else has put a file there.
+    With `digests` the manifest has one of each file, by which a damaged store is told from what was
+    written. Raises `OutputError` where someone else has put a file there.
     """
-    manifest = {"format": _FORMAT, "fingerprint": fingerprint, "steps_done": steps_done}
+    manifest: dict[str, Any] = {"format": _FORMAT, "fingerprint": fingerprint}
+    manifest["steps_done"] = steps_done
+    if digests:
+        manifest["digests"] = _digests(path)
     _refuse_manifest(path)
     with full_disk(path):
         publish(_manifest(path), json.dumps(manifest).encode(), durable=True)
@@ -89,12 +106,21 @@ def prune(workspace: Path, fingerprint: str) -> None:
         _remove(old.path)
 
 
+def _digests(path: Path) -> dict[str, str]:
+    """Return the digest of each file of a store, by its place in the store."""
+    found: dict[str, str] = {}
+    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+        with file.open("rb") as opened:
+            found[str(file.relative_to(path))] = hashlib.file_digest(opened, _DIGEST).hexdigest()
+    return found
+
+
 def _finished(workspace: Path, fingerprint: str) -> Iterator[FinishedPass]:
     for manifest in workspace.glob("attempt-*/pass-*.json"):
         found = _read(manifest)
         path = manifest.with_suffix("")
         if found.get("fingerprint") == fingerprint and path.is_dir():
-            yield FinishedPass(path, int(found["steps_done"]))
+            yield FinishedPass(path, int(found["steps_done"]), found.get("digests"))
 
 
 def _read(manifest: Path) -> dict[str, Any]:

@@ -18,9 +18,8 @@ from typing import Any
 import xarray as xr
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Value
 from halocline_engine.datasets.chunk_files.packed import packed_source
-from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.datasets.stores.chunks import CachedSource, clear_cache
 from halocline_engine.datasets.stores.result import (
     assemble,
@@ -36,7 +35,7 @@ from halocline_engine.datasets.stores.sink import (
     create_store,
 )
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
-from halocline_engine.distribute.blocks.work import Code, Work
+from halocline_engine.distribute.blocks.work import Work
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.checkpoint import (
     MARK,
@@ -50,8 +49,9 @@ from halocline_engine.distribute.jobs.passes import Passes
 from halocline_engine.distribute.pipeline.resources import PipelineResources, open_resources
 from halocline_engine.distribute.pipeline.runs import PipelinedRuns, end_runs
 from halocline_engine.distribute.pipeline.stages import PipelinedWork
+from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.order import stored_variables
-from halocline_engine.distribute.stencils.plan import PASS_CHUNK, RESULT_CHUNK, Plan, chunks_for
+from halocline_engine.distribute.stencils.plan import PASS_CHUNK, RESULT_CHUNK, chunks_for
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     OnEvent,
@@ -59,48 +59,7 @@ from halocline_engine.distribute.tasks.events import (
 )
 from halocline_engine.distribute.tasks.model import BlockWork
 
-__all__ = ["Job", "stream"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """All that the streamed mode needs to know.
-
-    `frame` is the result without its variables. `output` None asks for a result in memory;
-    `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
-    a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
-    is where a pipeline computes, if the plan has one; `compressed` is how results are stored.
-    """
-
-    dataset: xr.Dataset
-    source: Source
-    frame: xr.Dataset
-    code: Code
-    scalars: Mapping[str, Value]
-    plan: Plan
-    steps: int
-    output: Path | None
-    workspace: Path | None
-    attempt: int
-    fingerprint: str
-    stored: bool = False
-    target: str = ""
-    compressed: bool = True
-
-    @property
-    def uses(self) -> tuple[FieldUse, ...]:
-        """The fields."""
-        return self.plan.layout.uses
-
-    @property
-    def grid(self) -> Grid:
-        """The grid."""
-        return self.plan.layout.grid
-
-    @property
-    def kept(self) -> list[FieldUse]:
-        """The fields that go from pass to pass."""
-        return [use for use in self.uses if use.kept]
+__all__ = ["create_output", "results_of", "stream"]
 
 
 @dataclass(slots=True)
@@ -135,13 +94,12 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
         while job.steps - passes.steps_done > per_pass:
             states = _pass_between(job, progress, states)
         if job.output is None:
-            results = {use.variable: use for use in job.uses if use.result}
-            arrays = create_arrays(results, job.grid, progress.spare)
+            arrays = create_arrays(results_of(job), job.grid, progress.spare)
             _pass(job, progress, states, ArraySink(arrays), last=True)
             result = assemble(job.dataset, job.frame, job.uses, arrays)
         else:
             part = stack.enter_context(published(job.output))
-            _create(job, part)
+            create_output(job, part)
             # What comes now are values, which no metadata tell of.
             consolidate(part)
             _pass(job, progress, states, ZarrSink(str(part)), last=True)
@@ -198,7 +156,13 @@ def _pass_between(
     return {use.name: ArrayStore(str(path)) for use in job.kept}
 
 
-def _create(job: Job, part: Path) -> None:
+def results_of(job: Job) -> dict[str, FieldUse]:
+    """Return the results by the names of their variables."""
+    return {use.variable: use for use in job.uses if use.result}
+
+
+def create_output(job: Job, part: Path) -> None:
+    """Create the store of the results, whose values come later."""
     results = [use for use in job.uses if use.result]
     chunks = {use.name: chunks_for(job.plan, use, RESULT_CHUNK) for use in results}
     plain = () if job.compressed else tuple(use.name for use in results)

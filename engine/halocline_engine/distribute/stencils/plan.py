@@ -33,8 +33,10 @@ __all__ = [
     "Demand",
     "Plan",
     "Supply",
+    "check_sizes",
     "chunks_for",
     "make_plan",
+    "shown_bytes",
 ]
 
 #: Bytes of a chunk of the result, and of one between two passes, at most.
@@ -142,7 +144,7 @@ class _Cut:
 
 def make_plan(demand: Demand, supply: Supply) -> Plan:
     """Return the cheapest plan that fits; raises `CapacityError` with numbers where none does."""
-    _check_sizes(demand)
+    check_sizes(demand)
     steps, cut = _cheapest(demand, supply)
     grid = cut.layout.grid
     plan = Plan(
@@ -279,7 +281,8 @@ def _largest_divisor(number: int) -> int:
     return next(number // p for p in range(2, number + 1) if number % p == 0)
 
 
-def _check_sizes(demand: Demand) -> None:
+def check_sizes(demand: Demand) -> None:
+    """Raise `ArgumentError` where a block that the caller wants cannot be."""
     grid = demand.layout.grid
     for dim, size in demand.block.items():
         known = [name for name in (*grid.dims, *grid.extra) if name is not None]
@@ -459,17 +462,18 @@ def _too_big(cut: _Cut, supply: Supply, slots: int) -> CapacityError:
     if supply.device is not None and host <= supply.memory:
         needed, available, place = device, supply.device, "of a device's memory"
     return CapacityError(
-        f"The smallest block needs {_size(needed)} {place}, but only {_size(available)} are free.",
+        f"The smallest block needs {shown_bytes(needed)} {place}, but only"
+        f" {shown_bytes(available)} are free.",
         hint="Give smaller 'chunks', fewer steps at once, or workers with more memory.",
         needed=needed,
         available=available,
     )
 
 
-def _size(count: int) -> str:
+def shown_bytes(count: int) -> str:
     """Return bytes for a person.
 
-    >>> _size(3_500_000)
+    >>> shown_bytes(3_500_000)
     '3.5 MB'
     """
     value = float(count)

@@ -1,24 +1,30 @@
 """Events of a run: frozen, in the order in which they happen.
 
 `Planned`, then perhaps `Resumed`, then for each pass its `BlockFinished`s and a `PassFinished`, and
-at the end `Finished`. A run that fails raises and tells no more.
+at the end `Finished`. Where blocks stay in memory there are no passes, but `StepsFinished` and
+`Checkpointed`; after the loss of a worker `Resumed` comes again. A run that fails raises and tells
+no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias, cast
 
 __all__ = [
     "BlockFinished",
+    "Checkpointed",
     "Event",
     "Finished",
     "OnEvent",
     "PassFinished",
     "Planned",
     "Resumed",
+    "StepsFinished",
     "Warned",
+    "event_of_rank",
 ]
 
 _Json: TypeAlias = str | int | float | dict[str, int] | dict[str, list[int]] | None
@@ -169,6 +175,46 @@ class PassFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StepsFinished(_Event):
+    """Blocks that stay in memory have made `steps_done` of `steps` steps, in `seconds` so far.
+
+    `transport` is how halos go from worker to worker: "peer memory" where devices store into each
+    other's, "messages" between processes, "none" where one worker has all blocks.
+    """
+
+    kind: ClassVar[str] = "steps-finished"
+
+    steps_done: int
+    steps: int
+    seconds: float
+    transport: str = "none"
+
+    @property
+    def progress(self) -> float:
+        """The share of all steps."""
+        return self.steps_done / self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed(_Event):
+    """The fields after `steps_done` of `steps` steps are on disk; a lost run can go on from here.
+
+    `seconds` is how long writing took, while the steps went on.
+    """
+
+    kind: ClassVar[str] = "checkpointed"
+
+    steps_done: int
+    steps: int
+    seconds: float
+
+    @property
+    def progress(self) -> float:
+        """The share of all steps."""
+        return self.steps_done / self.steps
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(_Event):
     """The result is there.
 
@@ -195,7 +241,30 @@ class Finished(_Event):
         return 1.0
 
 
-Event: TypeAlias = Warned | Planned | Resumed | BlockFinished | PassFinished | Finished
+Event: TypeAlias = (
+    Warned
+    | Planned
+    | Resumed
+    | BlockFinished
+    | PassFinished
+    | StepsFinished
+    | Checkpointed
+    | Finished
+)
 
 #: Takes the events of a run as they happen.
 OnEvent: TypeAlias = Callable[[Event], None]
+
+_OF_RANKS: Mapping[str, type[StepsFinished | Checkpointed]] = MappingProxyType(
+    {one.kind: one for one in (StepsFinished, Checkpointed)}
+)
+
+
+def event_of_rank(record: Mapping[str, Any]) -> Event:
+    """Return the event that a rank sent as `to_json`.
+
+    >>> event_of_rank(StepsFinished(2, 4, 0.5).to_json())
+    StepsFinished(steps_done=2, steps=4, seconds=0.5)
+    """
+    values = {name: value for name, value in record.items() if name not in ("kind", "progress")}
+    return _OF_RANKS[record["kind"]](**values)

@@ -24,6 +24,7 @@ _LEAST = {
     "threads": 1,
     "pipeline_depth": 0,
     "program_size": 1,
+    "checkpoint_steps": 1,
 }
 
 
@@ -34,7 +35,8 @@ class Options:
     Parameters
     ----------
     steps_per_pass : int, optional
-        Steps that one pass over the dataset fuses.
+        Steps that one pass over the dataset fuses, or, where blocks stay in memory, steps between
+        two exchanges of halos.
     memory : int, optional
         Bytes that the blocks of one process may take.
     device_memory : int, optional
@@ -56,6 +58,10 @@ class Options:
         Whether compressed chunks are decoded on a device, which needs nvCOMP. By default LZ4 is,
         whose streams are checked there first. True adds Zstandard, for chunks known to be intact: a
         corrupt one may decode to anything, or make the device unusable for this process.
+    checkpoint_steps : int, optional
+        Steps between two checkpoints, where blocks stay in memory and there is a workspace.
+    checkpoint_seconds : float, optional
+        Seconds between two checkpoints; by default 10, or more where they are large.
     program_size : int, optional
         Largest program that is compiled, in terms: nodes of expressions and assignments, and 40 for
         a branch, 100 for a loop over an interval, 10 for each array in it.
@@ -84,6 +90,8 @@ class Options:
     direct_io: bool | None = None
     device_decoding: bool | None = None
     program_size: int | None = None
+    checkpoint_steps: int | None = None
+    checkpoint_seconds: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no whole number, or too small, and what is neither True nor False."""
@@ -99,6 +107,13 @@ class Options:
         if not isinstance(part, (int, float, np.number)) or not 0 < part <= 1:
             raise ArgumentError(
                 f"Option 'share' must be a number above 0 and up to 1, got {part!r}.",
+                hint="Leave it out.",
+            )
+        seconds: Any = self.checkpoint_seconds
+        number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
+        if seconds is not None and not (number and seconds > 0):
+            raise ArgumentError(
+                f"Option 'checkpoint_seconds' must be a number above 0, got {seconds!r}.",
                 hint="Leave it out.",
             )
         for name in ("compressed", "direct_io", "device_decoding"):

@@ -18,9 +18,11 @@ from halocline_engine.language.syntax import (
     Apply,
     Binding,
     Broken,
+    Infix,
     Literal,
     Name,
     Pack,
+    Prefix,
     Subscript,
     Term,
     Text,
@@ -111,7 +113,8 @@ def _read(term: Term, names: Names, trail: tuple[str, ...], temporary: bool) -> 
 def _named(
     name: str, term: Name | Text, names: Names, trail: tuple[str, ...], temporary: bool
 ) -> Type:
-    given = names.dtypes.get(name)
+    is_builtin = isinstance(term, Name) and name in ("bool", "float", "int")
+    given = names.dtypes.get(f"<{name}>" if is_builtin else name)
     if given is not None:
         return given
     match names.definitions.get(name):
@@ -154,9 +157,9 @@ def _field(
 ) -> FieldType:
     axes = _AXES["IJK"]
     match indices:
-        case (Name(name), element) if name in _AXES:
-            axes = _AXES[name]
-        case (_, Pack()):
+        case (first, element) if (known := _axes(first, names)) is not None:
+            axes = known
+        case (_, size) if _is_size(size, names):
             kind, shape = _data(indices, term, names, trail, temporary)
             return FieldType(kind, axes, shape)
         case (element,):
@@ -167,6 +170,7 @@ def _field(
             raise fault(TypeRuleError, first.place, "types", message, hint)
         case _:
             raise fault(TypeRuleError, term.place, "types", "A field needs a type.", _FORM)
+    element = _packed(element, names)
     if isinstance(element, Pack):
         kind, shape = _data(element.items, term, names, trail, temporary)
         return FieldType(kind, axes, shape)
@@ -175,6 +179,26 @@ def _field(
         message = "The elements of a field are numbers, but got a field."
         raise fault(TypeRuleError, element.place, "types", message, _FORM)
     return FieldType(dtype, axes)
+
+
+def _packed(term: Term, names: Names) -> Term:
+    """Return the tuple that a constant of the text is: a shape, or a type with a shape."""
+    found = names.definitions.get(term.name) if isinstance(term, Name) else None
+    return found.term if isinstance(found, Binding) and isinstance(found.term, Pack) else term
+
+
+def _axes(term: Term, names: Names) -> tuple[Axis, ...] | None:
+    """Return the axes that are written as `IJ`, or as a constant that is, or None."""
+    found = names.definitions.get(term.name) if isinstance(term, Name) else None
+    term = found.term if isinstance(found, Binding) else term
+    return _AXES.get(term.name) if isinstance(term, Name) else None
+
+
+def _is_size(term: Term, names: Names) -> bool:
+    """Say whether a shape is written, or one size alone, and no type."""
+    found = names.definitions.get(term.name) if isinstance(term, Name) else None
+    term = found.term if isinstance(found, Binding) else term
+    return isinstance(term, Pack | Literal | Infix | Prefix)
 
 
 def _data(
@@ -187,10 +211,9 @@ def _data(
     """Return what `(np.float64, (3,))` means: a type and a shape."""
     form = "Write a type and a shape: 'Field[(np.float64, (3,))]'."
     match items:
-        case (element, Pack(sizes)):
-            pass
         case (element, size):
-            sizes = (size,)
+            shape = _packed(size, names)
+            sizes = shape.items if isinstance(shape, Pack) else (shape,)
         case _:
             message = "Data dimensions need the type of an element and a shape."
             raise fault(TypeRuleError, term.place, "types", message, form)

@@ -15,8 +15,9 @@ from functools import partial
 from typing import assert_never
 
 from halocline_engine.errors import LimitError, NameRuleError, SyntaxRuleError
-from halocline_engine.ir.lower.naming.fold import CASTS, Value, fold, truth
-from halocline_engine.ir.lower.naming.names import Level, Names, literal, nearest
+from halocline_engine.ir.lower.naming.fold import CASTS, Value, fold
+from halocline_engine.ir.lower.naming.members import Level
+from halocline_engine.ir.lower.naming.names import Names, literal, nearest
 from halocline_engine.ir.lower.naming.scope import (
     AXES,
     CONSTANTS,
@@ -96,8 +97,8 @@ class Inliner:
                 self._store(step, scope, out)
             case Demand() if self._dead:
                 pass
-            case Demand(condition, place):
-                if not truth(self._fold(condition, scope), place):
+            case Demand(condition):
+                if not self._fold(condition, scope):
                     message = "The condition of 'compile_assert' is false."
                     hint = "Change the constants or externals that it compares."
                     raise fault(SyntaxRuleError, condition.place, "assertions", message, hint)
@@ -130,11 +131,7 @@ class Inliner:
 
     def _inlined(self, step: Branch, call: Apply, scope: Scope, out: list[Step]) -> None:
         """Keep one branch; the other one is looked through for unknown names only."""
-        if len(call.arguments) != 1 or call.keywords:
-            message = f"'__INLINED' takes one condition, but got {len(call.arguments)} arguments."
-            hint = "Write 'if __INLINED(condition):'."
-            raise fault(SyntaxRuleError, call.place, "calls", message, hint)
-        chosen = truth(self._fold(call.arguments[0], scope), call.place)
+        chosen = bool(self._fold(_condition(call), scope))
         for branch, kept in ((step.then, chosen), (step.otherwise, not chosen)):
             was_dead, self._dead = self._dead, self._dead or not kept
             body = self.body(branch, scope)
@@ -146,7 +143,7 @@ class Inliner:
         return fold(self._term(term, scope, None), _no_constant, self._names.casts)
 
     def _store(self, step: Store, scope: Scope, out: list[Step]) -> None:
-        targets = tuple(self._target(target, scope) for target in step.targets)
+        targets = tuple(self._target(target, scope, out) for target in step.targets)
         value = step.values[0]
         if step.operator:
             value = Infix(step.operator, step.targets[0], value, step.place)
@@ -186,7 +183,7 @@ class Inliner:
             value = self._term(result, inner, out)
             self._append(Store((target,), (value,), step.place, annotation=step.annotation), out)
 
-    def _target(self, target: Term, scope: Scope) -> Term:
+    def _target(self, target: Term, scope: Scope, out: list[Step]) -> Term:
         match target:
             case Name(name, place) if name in scope.renames:
                 renamed = scope.renames[name]
@@ -196,8 +193,8 @@ class Inliner:
                     message = "A function cannot change its arguments, only its own temporaries."
                     hint = "Return the value, and assign it where the function is called."
                     raise fault(SyntaxRuleError, place, "functions", message, hint)
-                shifts = tuple(self._term(index, scope, None) for index in indices)
-                return Subscript(self._target(base, scope), shifts, place)
+                shifts = tuple(self._term(index, scope, out) for index in indices)
+                return Subscript(self._target(base, scope, out), shifts, place)
             case _:
                 message = "Only a field or a temporary can be assigned to."
                 hint = "Write the name of one before the '='."
@@ -222,7 +219,7 @@ class Inliner:
                 parts = [self._term(part, scope, out) for part in (condition, then, otherwise)]
                 return Choice(parts[0], parts[1], parts[2], place)
             case Subscript(base, indices, place):
-                shifts = tuple(self._term(index, scope, None) for index in indices)
+                shifts = tuple(self._term(index, scope, out) for index in indices)
                 return Subscript(self._term(base, scope, out), shifts, place)
             case Pack(items, place):
                 return Pack(tuple(self._term(item, scope, None) for item in items), place)
@@ -240,11 +237,12 @@ class Inliner:
         if head in scope.renames:
             renamed = replace(scope.renames[head], place=place)
             return _attribute(renamed, rest, place)
+        axis = self._names.axis(name, scope.imports)
+        if axis is not None:
+            return Name(AXES[axis.value], place)
         found = self._names.constant(name, scope.imports, place)
         if isinstance(found, Level):
-            message = f"The external '{name}' is an axis index, which has no value here."
-            hint = "An axis index can stand in 'interval(...)' only."
-            raise fault(SyntaxRuleError, place, "externals", message, hint)
+            raise _is_place(name, place)
         if found is not None:
             return literal(found, place)
         if name in AXES:
@@ -386,6 +384,21 @@ def _unknown_function(call: Apply, names: Names, scope: Scope) -> NameRuleError:
     return fault(
         NameRuleError, place, "names", message, hint or "Put its definition into the text."
     )
+
+
+def _is_place(name: str, place: Place) -> SyntaxRuleError:
+    message = f"The external '{name}' is an axis index, which has no value here."
+    hint = "An axis index can stand in 'interval(...)' only."
+    return fault(SyntaxRuleError, place, "externals", message, hint)
+
+
+def _condition(call: Apply) -> Term:
+    """Return the condition that `__INLINED` is called with."""
+    if len(call.arguments) != 1 or call.keywords:
+        message = f"'__INLINED' takes one condition, but got {len(call.arguments)} arguments."
+        hint = "Write 'if __INLINED(condition):'."
+        raise fault(SyntaxRuleError, call.place, "calls", message, hint)
+    return call.arguments[0]
 
 
 def _no_constant(name: Name) -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 from halocline_engine.errors import SyntaxRuleError
 from halocline_engine.ir.lower.inline import Inliner
 from halocline_engine.ir.lower.naming.fold import Value
-from halocline_engine.ir.lower.naming.names import Level
+from halocline_engine.ir.lower.naming.members import Level
 from halocline_engine.ir.lower.naming.scope import Scope
 from halocline_engine.ir.nodes import Bound, Interval
 from halocline_engine.ir.types import Axis, Order
@@ -124,7 +124,9 @@ def _value(term: Term, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Va
 
 def _is_of(term: Term, own: Sequence[str]) -> bool:
     """Whether a bound is an argument of the stencil."""
-    base = term.base if isinstance(term, Subscript) else term
+    base = term
+    while isinstance(base, Subscript):
+        base = base.base
     return isinstance(base, Name) and base.name in own
 
 

@@ -12,7 +12,7 @@ from halocline_engine.ir.lower.intervals import check_order, read_interval
 from halocline_engine.ir.lower.naming.names import Names, make_names, nearest
 from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.statements.body import Body
-from halocline_engine.ir.lower.symbols import LOOPS, Symbols, check_count, make_symbols
+from halocline_engine.ir.lower.symbols import LOOPS, Symbols, check_arrays, make_symbols
 from halocline_engine.ir.lower.terms import Terms
 from halocline_engine.ir.lower.unread import Unread
 from halocline_engine.ir.nodes import (
@@ -132,7 +132,7 @@ def _lower(
     for gather in gathers:
         kind = symbols.fields[gather.field]
         fields.append(Field(gather.name, kind.dtype, kind.axes, read=True, written=False))
-    check_count(len(fields), stencil, syntax.limits)
+    check_arrays(len(fields), stencil, syntax.limits)
     scratch = [Scratch(name) for name in sorted(symbols.scratch)]
     if symbols.loops:
         scratch.append(Scratch(LOOPS, tuple(symbols.loops)))
@@ -169,7 +169,7 @@ def _computation(
     faults: Unread,
 ) -> Computation:
     order = _order(sweep)
-    own = (*symbols.fields, *symbols.scalars)
+    own = (*symbols.fields, *symbols.scalars, *symbols.components)
     found = [read_interval(section.interval, inliner, scope, own) for section in sweep.sections]
     fixed = [
         (interval, section.place)

@@ -9,7 +9,7 @@ import numpy as np
 
 from halocline_engine.errors import SyntaxRuleError
 from halocline_engine.ir.lower.naming.fold import Value
-from halocline_engine.ir.lower.naming.names import Level
+from halocline_engine.ir.lower.naming.members import Level
 from halocline_engine.ir.nodes import FAR
 from halocline_engine.ir.types import Axis
 from halocline_engine.language.source import Place, fault

@@ -10,7 +10,8 @@ import numpy as np
 from halocline_engine.errors import LimitError, TypeRuleError
 from halocline_engine.ir.lower.annotations import FieldType, LookupType, TableType, read_type
 from halocline_engine.ir.lower.inline import Inliner
-from halocline_engine.ir.lower.naming.names import Level, Names
+from halocline_engine.ir.lower.naming.members import Level
+from halocline_engine.ir.lower.naming.names import Names
 from halocline_engine.ir.lower.naming.scope import Scope
 from halocline_engine.ir.lower.types import number
 from halocline_engine.ir.nodes import (
@@ -30,7 +31,7 @@ from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import Argument, Name, Stencil
 from halocline_engine.program_warning import ProgramWarning
 
-__all__ = ["LOOPS", "Symbols", "check_count", "make_symbols"]
+__all__ = ["LOOPS", "Symbols", "check_arrays", "make_symbols"]
 
 
 @dataclass(slots=True)
@@ -63,6 +64,20 @@ class Symbols:
     loops: list[Location] = field(default_factory=list[Location])
     untyped: dict[str, Place] = field(default_factory=dict[str, Place])
     warnings: list[ProgramWarning] = field(default_factory=list[ProgramWarning])
+    spent: dict[str, int] = field(default_factory=dict[str, int])
+
+    def spend(self, what: str, count: int, place: Place) -> None:
+        """Count statements or terms that data dimensions make, and raise where they are too many.
+
+        An index of the run stands for a choice among all components, and a statement on a whole
+        array for one on each of them.
+        """
+        self.spent[what] = self.spent.get(what, 0) + count
+        most: int = getattr(self.limits, what)
+        if self.spent[what] > most:
+            message = f"The program has more than {most} {what} for all components of its arrays."
+            hint = "Use fewer components, or split it into several programs."
+            raise fault(LimitError, place, "limits", message, hint)
 
     def component(self, name: str, number: int) -> str:
         """Return the field, or the temporary, that is one component of an array."""
@@ -134,7 +149,9 @@ def make_symbols(stencil: Stencil, names: Names, inliner: Inliner, limits: Limit
             _check_field_default(argument)
         else:
             symbols.scalars[argument.name] = _scalar(argument, kind, inliner)
-    check_count(len(symbols.fields), stencil, limits)
+    columns = sum(len(table.columns) - 1 for table in symbols.tables.values())
+    fields = len(symbols.fields) + len(symbols.components) - columns
+    _check_count("fields", fields, stencil, limits)
     return symbols
 
 
@@ -151,10 +168,15 @@ def _checked(shape: tuple[int, ...], argument: Argument, limits: Limits) -> tupl
     return shape
 
 
-def check_count(fields: int, stencil: Stencil, limits: Limits) -> None:
-    """Raise where a stencil has too many fields, with columns and what is read through them."""
-    if fields > limits.fields:
-        message = f"The stencil has {fields} fields, but at most {limits.fields} are allowed."
+def check_arrays(arrays: int, stencil: Stencil, limits: Limits) -> None:
+    """Raise where a stencil has too many arrays, with columns and what is read through them."""
+    _check_count("arrays", arrays, stencil, limits)
+
+
+def _check_count(what: str, count: int, stencil: Stencil, limits: Limits) -> None:
+    most: int = getattr(limits, what)
+    if count > most:
+        message = f"The stencil has {count} {what}, but at most {most} are allowed."
         hint = "Split it into several programs."
         raise fault(LimitError, stencil.place, "limits", message, hint)
 

@@ -70,6 +70,9 @@ __all__ = ["Terms", "Where"]
 
 _SPACE = (Axis.I, Axis.J, Axis.K)
 
+#: Work on a component that may be chosen, in that of a term of the text.
+_COST = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Where:
@@ -188,6 +191,7 @@ class Terms:
         if isinstance(number, int):
             return self._read(symbols.component(name, number), where, place)
         count = math.prod(whole.shape)
+        symbols.spend("terms", _COST * count, place)
         parts = [self._read(symbols.component(name, n), where, place) for n in range(count)]
         return chosen(number, parts)
 

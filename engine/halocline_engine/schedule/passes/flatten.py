@@ -27,7 +27,7 @@ from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import accesses_of, statements, targets_of
 from halocline_engine.schedule.stages import Draft, Names, Part, Stage
 
-__all__ = ["flatten"]
+__all__ = ["flatten", "masked"]
 
 
 def flatten(draft: Draft) -> Draft:
@@ -45,7 +45,7 @@ def _stage(stage: Stage, part: Part, draft: Draft, names: Names) -> Iterator[Sta
     if not isinstance(statement, If) or not _must_go(stage, statement, part.order, draft):
         yield stage
         return
-    for assign in _masked(statement, None, names):
+    for assign in masked(statement, None, names):
         outside = assign.target in names.types
         yield Stage(stage.interval, stage.extent if outside else CENTRE, assign)
 
@@ -73,8 +73,11 @@ def _is_rigid(statement: Statement) -> bool:
     )
 
 
-def _masked(statement: If, outer: Expr | None, names: Names) -> Iterator[Assign]:
-    """Yield the assignments of an `If`, each choosing between its value and the old one."""
+def masked(statement: If, outer: Expr | None, names: Names) -> Iterator[Assign]:
+    """Yield the assignments of an `If`, each choosing between its value and the old one.
+
+    With `outer`, they choose so only where that holds.
+    """
     merged = _chosen(statement)
     if outer is None and merged is not None:
         yield from merged
@@ -91,7 +94,7 @@ def _masked(statement: If, outer: Expr | None, names: Names) -> Iterator[Assign]
 def _branch(body: tuple[Statement, ...], mask: Expr, names: Names) -> Iterator[Assign]:
     for statement in body:
         if isinstance(statement, If):
-            yield from _masked(statement, mask, names)
+            yield from masked(statement, mask, names)
         elif isinstance(statement, Assign):
             old = Read(statement.target, (0, 0, 0), statement.value.dtype)
             value = Select(mask, statement.value, old, statement.value.dtype)

@@ -8,7 +8,7 @@ that serve as scratch space in several places can live in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
 
@@ -25,8 +25,9 @@ def rename(draft: Draft) -> Draft:
     """Return the draft with the lives of temporaries told apart."""
     names = Names(draft.temporaries)
     parts = [single for part in draft.parts for single in _single(part)]
+    touching = _touching(parts)
     for name, dtype in draft.temporaries.items():
-        _split(parts, name, dtype, names, draft.facts.min_levels)
+        _split(parts, touching.get(name, ()), (name, dtype), names, draft.facts.min_levels)
     return Draft(draft.program, draft.facts, _without_unassigned(parts, names), names.types)
 
 
@@ -47,9 +48,26 @@ def _single(part: Part) -> Iterator[Part]:
         yield part
 
 
-def _split(parts: list[Part], name: str, dtype: DType, names: Names, levels: int) -> None:
-    """Rename from each part on that starts a new life of `name`, up to the next such part."""
-    touching = [n for n, part in enumerate(parts) if _touches(part, name)]
+def _touching(parts: Sequence[Part]) -> Mapping[str, Sequence[int]]:
+    """Return the parts that read or assign each name, which renaming others does not change."""
+    found: dict[str, list[int]] = {}
+    for number, part in enumerate(parts):
+        names = {name for stage in part.stages for name in stage.targets}
+        names |= {name for stage in part.stages for name, _ in stage.reads}
+        for name in names:
+            found.setdefault(name, []).append(number)
+    return found
+
+
+def _split(
+    parts: list[Part],
+    touching: Sequence[int],
+    temporary: tuple[str, DType],
+    names: Names,
+    levels: int,
+) -> None:
+    """Rename from each part on that starts a new life of a temporary, up to the next such part."""
+    name, dtype = temporary
     starts = _starts([parts[n] for n in touching], name, levels)
     older = name
     for start, end in pairwise([*starts, len(touching) - 1]):
@@ -79,13 +97,6 @@ def _starts(parts: Sequence[Part], name: str, levels: int) -> list[int]:
 def _reads_older(part: Part) -> bool:
     """Return whether a part that begins a life reads the older one: a single assignment does."""
     return part.order is Order.PARALLEL and isinstance(part.stages[0].statement, Assign)
-
-
-def _touches(part: Part, name: str) -> bool:
-    return any(
-        name in stage.targets or any(read == name for read, _ in stage.reads)
-        for stage in part.stages
-    )
 
 
 def _begun(part: Part, old: str, new: str) -> Part:
@@ -134,7 +145,8 @@ def _without_unassigned(parts: list[Part], names: Names) -> tuple[Part, ...]:
     for part in parts:
         own = {name for stage in part.stages for name in stage.targets}
         single = part.order is Order.PARALLEL and isinstance(part.stages[0].statement, Assign)
-        empty = names.types.keys() - assigned - (set() if single else own)
+        reads = {name for stage in part.stages for name, _ in stage.reads}
+        empty = (reads & names.types.keys()) - assigned - (set() if single else own)
         result.append(_zeroed(part, empty) if empty else part)
         assigned |= own
     return tuple(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from halocline_service.store.base import IdempotencyConflict, QueueFull, UploadG
 
 __all__ = ["ExecutionRequest", "Preference", "check", "preference", "submit"]
 
+_LATER = "-"  # stands for a dataset that is not named yet
 _QUALIFIERS = {"value", "mediaType", "encoding", "schema", "format", "type"}
 
 
@@ -52,22 +53,30 @@ def preference(header: str | None) -> Preference:
 
 
 def check(
-    here: Context, process: Process, body: Execute, owner: str, base: str
+    here: Context,
+    process: Process,
+    body: Execute,
+    owner: str,
+    base: str,
+    *,
+    without: Sequence[str] = (),
 ) -> ExecutionRequest:
     """Check all that can be told without reading data; `base` is the API's URL.
 
-    Raises a problem or an engine error.
+    The inputs `without` which it is checked name datasets and are not there yet. Raises a problem
+    or an engine error.
     """
     reads = issubclass(process.inputs, ReadingInputs)
-    given = localised(body.inputs, base) if reads else body.inputs
-    inputs = _checked(here, process, given)
+    sent = localised(body.inputs, base) if reads else body.inputs
+    inputs = _checked(here, process, {**dict.fromkeys(without, _LATER), **sent})
     wanted = tuple(process.outputs) if body.outputs is None else tuple(body.outputs)
     for name in wanted:
         if name not in process.outputs:
             raise _no_output(process, name)
     if isinstance(inputs, ReadingInputs):
-        for reference in inputs.references().values():
-            here.resolver.resolve(reference, owner=owner)
+        for name, reference in inputs.references().items():
+            if name not in without:
+                here.resolver.resolve(reference, owner=owner)
     labels = tuple(dict.fromkeys(body.labels))
     return ExecutionRequest(process, inputs, wanted, body.response == "raw", body.name, labels)
 

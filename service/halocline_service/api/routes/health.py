@@ -16,11 +16,12 @@ from halocline_service.api.responses.metrics import CONTENT_TYPE, Metrics
 from halocline_service.api.schemas import Presence
 from halocline_service.store.base import StoreAway, StoreOutdated
 
-__all__ = ["router"]
+__all__ = ["DISPATCHER_SECONDS", "outcomes", "router"]
 
 router = APIRouter(tags=["Health"])
 
-_DISPATCHER_SECONDS = 30.0
+#: A dispatcher that was heard of within so many seconds is there.
+DISPATCHER_SECONDS = 30.0
 
 
 @router.get("/livez", summary="Whether this process answers")
@@ -37,10 +38,15 @@ async def livez() -> dict[str, str]:  # without a thread: all may wait for the d
 )
 def readyz(here: Here) -> Response:
     """Check the database, the data folder, the disk, a dispatcher, and its workers."""
-    checks = {name: _outcome(check, here) for name, check in _CHECKS.items()}
+    checks = outcomes(here)
     ready = all(outcome == "ok" for outcome in checks.values())
     body = Presence(status="ready" if ready else "not ready", checks=checks)
     return JSONResponse(body.model_dump(), status_code=200 if ready else 503)
+
+
+def outcomes(here: Context) -> dict[str, str]:
+    """Look at all that the service needs; 'ok' where it is good."""
+    return {name: _outcome(check, here) for name, check in _CHECKS.items()}
 
 
 def _outcome(check: Callable[[Context], str], here: Context) -> str:
@@ -69,12 +75,12 @@ def _disk(here: Context) -> str:
 
 
 def _dispatcher(here: Context) -> str:
-    return "ok" if here.store.presence.alive(within=_DISPATCHER_SECONDS) else "none was heard of"
+    return "ok" if here.store.presence.alive(within=DISPATCHER_SECONDS) else "none was heard of"
 
 
 def _workers(here: Context) -> str:
     """Say what dispatchers told that they lack; one that lacks nothing is enough."""
-    told = here.store.presence.alive(within=_DISPATCHER_SECONDS)
+    told = here.store.presence.alive(within=DISPATCHER_SECONDS)
     return min((str(each.get("lacks", "")) for each in told), default="not known") or "ok"
 
 

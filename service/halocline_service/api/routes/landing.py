@@ -40,6 +40,7 @@ def _links(base: str) -> list[Link]:
         Link(href=f"{base}/api/3.0", rel="service-desc", type=OPENAPI_30, title="The API, 3.0"),
         Link(href=f"{base}/api", rel="service-desc", type=OPENAPI_31, title="The API, 3.1"),
         Link(href=f"{base}/", rel="service-doc", type="text/html", title="The API for reading"),
+        Link(href=f"{base}/ui/", rel="related", type="text/html", title="Jobs in the browser"),
         *(
             Link(href=f"{base}/{path}", rel=rel, type="application/json", title=title)
             for path, rel, title in (

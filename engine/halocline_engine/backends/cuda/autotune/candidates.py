@@ -17,6 +17,7 @@ from halocline_engine.backends.cuda.kernels.choose import (
     shared_bytes,
     tiles_of,
 )
+from halocline_engine.backends.cuda.kernels.column_chunks.tile import CHUNKS
 from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
 from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
 from halocline_engine.backends.cuda.kernels.points.kind import POINTS
@@ -113,7 +114,9 @@ def counts_levels(schedule: Schedule, variant: Variant) -> bool:
 def _alternatives(entry: Entry, usual: Tile, case: _Case) -> Iterator[Tile]:
     """Yield tiles that a kernel can have besides the usual one."""
     if kernel_kind(entry, usual) is COLUMNS:
-        drawn = _columns(usual, own=column_bytes(entry.kernel, case.schedule))
+        drawn = _columns(usual, own=column_bytes(entry.kernel, case.schedule, usual.levels))
+    elif usual.chunk:
+        drawn = (replace(usual, chunk=chunk) for chunk in CHUNKS)
     else:
         drawn = _along(usual) if usual.along or usual.share else _points(usual)
     most = max(_MOST_REGISTERS, case.registers(entry, usual))
@@ -212,10 +215,11 @@ def _points_work(entry: Entry, tile: Tile, case: _Case, blocks: int) -> Work:
 
 
 def _columns_work(entry: Entry, tile: Tile, case: _Case, blocks: int) -> Work:
-    own = placement_of(entry.kernel, case.schedule, Tile((1, 1), on_chip=True)).names
+    alone = Tile((1, 1), on_chip=True, levels=tile.levels)
+    own = placement_of(entry.kernel, case.schedule, alone).names
     sizes = {n: d.itemsize for n, d in arrays_of(case.schedule) if n not in own}
     level = _read(entry, sizes)
-    spilt = 0 if tile.on_chip else 2 * column_bytes(entry.kernel, case.schedule)
+    spilt = 0 if tile.on_chip else 2 * column_bytes(entry.kernel, case.schedule, tile.levels)
     touched = sum(sizes.get(name, 0) for name in entry.arrays) + spilt
     return Work(
         blocks=blocks,

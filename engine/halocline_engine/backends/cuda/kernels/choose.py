@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from halocline_engine.backends.cuda.kernels.column_chunks.kind import COLUMN_CHUNKS
 from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.kernels.levels.kind import LEVELS
@@ -25,7 +26,7 @@ __all__ = ["TileFor", "kernel_kind", "launches", "shared_bytes", "tile_for", "ti
 #: Chooses the tile of a kernel for a kind of call.
 TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
 #: The first of these that proposes a tile gets the kernel; the last one takes every kernel.
-_KINDS = (STAGED, COLUMNS, LEVELS, ROLLING, LEVELWISE, POINTS)
+_KINDS = (STAGED, COLUMN_CHUNKS, COLUMNS, LEVELS, ROLLING, LEVELWISE, POINTS)
 #: Those that can have a kernel with loops of its own, or with levels that only a run knows.
 _GENERAL = (COLUMNS, LEVELWISE, POINTS)
 
@@ -35,7 +36,7 @@ def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
     if entry.staged is not None:
         return STAGED
     if entry.kernel.order is not Order.PARALLEL:
-        return COLUMNS
+        return COLUMN_CHUNKS if tile.chunk else COLUMNS
     if tile.along:
         return LEVELS
     if tile.levelwise:
@@ -82,5 +83,5 @@ def _fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, doma
     found = kernel_kind(entry, tile).fit(tile, entry, schedule, variant, domain)
     if found is not None:
         return found
-    plain = replace(tile_for(entry, schedule, variant, domain), along=0, share=0)
+    plain = replace(tile_for(entry, schedule, variant, domain), along=0, share=0, chunk=0)
     return kernel_kind(entry, plain).fit(plain, entry, schedule, variant, domain) or plain

@@ -34,6 +34,7 @@ __all__ = [
     "StrideValue",
     "Variant",
     "arrays_of",
+    "columns_read",
     "entries_of",
     "is_guarded",
     "lies_along_k",
@@ -271,6 +272,17 @@ def lies_along_k(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
     }
     along = sum(size for name, size in sizes.items() if kinds[name][2] is Stride.ONE)
     return 2 * along > sum(sizes.values())
+
+
+def columns_read(entry: Entry) -> float:
+    """Return how many columns of each array a point reads, on average of all that it touches."""
+    places = {
+        (read.name, read.offset[:2])
+        for section in entry.kernel.sections
+        for read in reads(section.body)
+        if read.name in entry.arrays
+    }
+    return len(places) / max(len(entry.arrays), 1)
 
 
 def _count(schedule: Schedule) -> int:

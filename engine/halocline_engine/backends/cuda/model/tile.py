@@ -43,7 +43,9 @@ class Tile:
 
     FORWARD and BACKWARD kernels: a thread computes a column; `on_chip` keeps temporaries of a
     column in shared memory, and values of `ahead` levels are loaded before they are needed.
-    `levels` is the number of the domain's levels where the code may depend on it.
+    `levels` is the number of the domain's levels where the code may depend on it. Where `chunk` is
+    not 0, arrays lie along K: a block is a warp that moves so many levels of its columns at a time
+    through shared memory.
     """
 
     block: Block
@@ -63,6 +65,7 @@ class Tile:
     on_chip: bool = False
     ahead: int = 0
     levels: int = 0
+    chunk: int = 0
 
     @property
     def threads(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from halocline_engine.backends.cuda.model.entries import (
@@ -13,6 +13,7 @@ from halocline_engine.backends.cuda.model.entries import (
     arrays_of,
 )
 from halocline_engine.backends.cuda.model.layout import stride_kinds
+from halocline_engine.backends.span import disjoint
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.nodes import Schedule
@@ -20,7 +21,6 @@ from halocline_engine.schedule.nodes import Schedule
 __all__ = [
     "RelativeView",
     "View",
-    "disjoint",
     "relative_view",
     "usual_variant",
     "variant_of",
@@ -177,25 +177,3 @@ def _near(views: Sequence[View]) -> int:
 def _usual_kind(axes: tuple[Axis, ...]) -> Kind:
     i, j, k = (Stride.ANY if axis in axes else Stride.NONE for axis in Axis)
     return (Stride.ONE if i is Stride.ANY else i, j, k)
-
-
-def disjoint(spans: Sequence[tuple[int, int]], written: Sequence[bool]) -> bool:
-    """Whether no written array has memory between the first and last byte of another one.
-
-    `spans` are the addresses of the first byte of each array and of the one past its last.
-
-    >>> disjoint([(0, 8), (4, 12)], [False, False]), disjoint([(0, 8), (4, 12)], [True, False])
-    (True, False)
-    """
-    ordered = sorted((*span, is_written) for span, is_written in zip(spans, written, strict=True))
-    return not any(_overlap(ordered))
-
-
-def _overlap(spans: Iterable[tuple[int, int, bool]]) -> Iterable[bool]:
-    """Yield, for each span and those that begin inside it, whether one of them is written."""
-    ordered = list(spans)
-    for position, (_, last, is_written) in enumerate(ordered):
-        for first, _, other_is_written in ordered[position + 1 :]:
-            if first >= last:
-                break
-            yield is_written or other_is_written

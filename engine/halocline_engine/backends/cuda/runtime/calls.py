@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
+from halocline_engine.backends.base import Array
 from halocline_engine.backends.cuda.kernels.choose import launches, shared_bytes
 from halocline_engine.backends.cuda.kernels.staged.tile import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
@@ -25,12 +26,16 @@ from halocline_engine.backends.cuda.model.intervals import level_range
 from halocline_engine.backends.cuda.model.launch import Launch, inverse_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import View, variant_of
+from halocline_engine.backends.cuda.runtime.buffers import Layout
 from halocline_engine.backends.cuda.runtime.machine import Kernels
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Buffer, Schedule
 
-__all__ = ["CallKind", "Prepared", "Queued", "kind_of", "queue_of"]
+__all__ = ["CallKind", "Located", "Prepared", "Queued", "Reserve", "kind_of", "queue_of"]
+
+#: Makes memory for temporaries: the address of each by its name, and what keeps it alive.
+Reserve: TypeAlias = Callable[[], tuple[Mapping[str, int], Sequence[Array]]]
 
 #: Strides in elements, by stride kind.
 _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
@@ -40,12 +45,14 @@ _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
 class CallKind:
     """What calls have in common: how arrays lie, their strides, and the size of the domain.
 
-    `backward` where the blocks of kernels may run from the last to the first.
+    `layout` is the order of axes of buffers; `backward` where the blocks of kernels may run from
+    the last to the first.
     """
 
     variant: Variant
     strides: _Strides
     domain: Domain
+    layout: Layout
     backward: bool = False
 
 
@@ -62,20 +69,56 @@ class Queued:
 class Prepared:
     """The launches of a kind of call, in order; `buffers` and `block_memory` are allocated.
 
-    `tiling` says in words how its kernels are cut, and why so.
+    `layout` is the order of axes of buffers; `tiling` says in words how its kernels are cut, and
+    why so.
     """
 
     queue: tuple[Queued, ...]
     buffers: tuple[Buffer, ...]
+    layout: Layout
     block_memory: tuple[BlockMemory, ...]
     tiling: tuple[str, ...]
 
 
-def kind_of(views: Sequence[View], written: Sequence[bool], domain: Domain, cache: int) -> CallKind:
+class Located:
+    """The launches of a call on arrays that are somewhere, made with the values of its scalars.
+
+    `starts` says where the domain's first point is in each field; the memory that `reserve` makes
+    at each call goes back after it. The arrays themselves are not kept.
+    """
+
+    def __init__(
+        self, prepared: Prepared, starts: Mapping[str, int], reserve: Reserve | None
+    ) -> None:
+        self._queue, self._starts, self._reserve = prepared.queue, starts, reserve
+        self._launches = () if reserve else tuple(_at(queued, starts) for queued in prepared.queue)
+
+    def __call__(self, typed: Mapping[str, np.generic]) -> None:
+        """Queue the launches on the current stream; `typed` has every scalar with its type."""
+        launches, _memory = self._launches, None
+        if self._reserve is not None:
+            made, _memory = self._reserve()
+            addresses = {**self._starts, **made}
+            launches = [_at(queued, addresses) for queued in self._queue]
+        for launch, addresses, scalars in launches:
+            launch(*addresses, *[typed[name] for name in scalars])
+
+
+def _at(
+    queued: Queued, addresses: Mapping[str, int]
+) -> tuple[Callable[..., None], list[int], tuple[str, ...]]:
+    """Return a launch with its addresses, and the names of its scalars."""
+    return queued.launch, [addresses[name] for name in queued.addresses], queued.scalars
+
+
+def kind_of(
+    views: Sequence[View], written: Sequence[bool], domain: Domain, layout: Layout, cache: int
+) -> CallKind:
     """Return the kind of a call on arrays, of which `written` says which ones are written."""
     variant = variant_of(views, written, cache)
     strides = dict(zip(variant.arrays, (view.strides for view in views), strict=True))
-    return CallKind(variant, tuple(strides[number] for number in range(len(strides))), domain)
+    several = tuple(strides[number] for number in range(len(strides)))
+    return CallKind(variant, several, domain, layout)
 
 
 def queue_of(

@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
 from math import prod
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from halocline_engine.backends.base import Array, Executable, Memory, Value
+from halocline_engine.backends.base import Array, Executable, Launch, Launcher, Memory, Value
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for, tiles_of
 from halocline_engine.backends.cuda.kernels.columns.placement import without_memory
@@ -32,24 +31,31 @@ from halocline_engine.backends.cuda.model.tile import Domain, Tile, tile_words
 from halocline_engine.backends.cuda.model.views import (
     RelativeView,
     View,
-    disjoint,
     relative_view,
-    view_of,
 )
-from halocline_engine.backends.cuda.runtime.block_memory import reserve
-from halocline_engine.backends.cuda.runtime.calls import CallKind, Prepared, kind_of, queue_of
+from halocline_engine.backends.cuda.runtime.block_memory import reserve as reserve_blocks
+from halocline_engine.backends.cuda.runtime.buffers import Buffers, layout_like
+from halocline_engine.backends.cuda.runtime.calls import (
+    CallKind,
+    Located,
+    Prepared,
+    Reserve,
+    kind_of,
+    queue_of,
+)
 from halocline_engine.backends.cuda.runtime.dependent_launch import (
     SHORT,
     dependent_tile,
     may_launch_dependently,
 )
+from halocline_engine.backends.cuda.runtime.fusing import FusingExecutable, StepFuser
 from halocline_engine.backends.cuda.runtime.ghosts import GhostFiller
 from halocline_engine.backends.cuda.runtime.machine import Kernels, Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.backends.cuda.runtime.tile_cache import TileCache
 from halocline_engine.backends.ghosts import Ends, Framed
+from halocline_engine.backends.span import disjoint
 from halocline_engine.cache import Cache, key_of
-from halocline_engine.ir.extent import CENTRE, Horizontal, enclose
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.schedule.nodes import Buffer, Schedule
 from halocline_engine.schedule.storage.temporaries import kernels_of
@@ -73,15 +79,16 @@ class _Loaded:
     buffers: tuple[Buffer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A call: what it launches, and where the domain's first point is in each field."""
+class _Look(NamedTuple):
+    """How the array of a field lies in a call, but for its address."""
 
-    prepared: Prepared | CudaExecutable
-    starts: Mapping[str, int]
+    name: str
+    shape: tuple[int, int, int]
+    strides: tuple[int, int, int]
+    origin: tuple[int, int, int]
 
 
-class CudaExecutable:
+class CudaExecutable(FusingExecutable):
     """A program that is alive on one machine.
 
     Variants of the code are compiled when a call needs them first, and kept. Several threads may
@@ -96,6 +103,7 @@ class CudaExecutable:
         tile_for: TileFor = tile_for,
         reason: str = "as they were given",
     ) -> None:
+        super().__init__(StepFuser(schedule, machine, cache))
         self._schedule = schedule
         self._machine = machine
         self._cache = cache
@@ -105,8 +113,7 @@ class CudaExecutable:
         self._reason = reason
         self._steps = steps_of(schedule)
         self._arrays = arrays_of(schedule)
-        self._buffers = between(schedule)
-        self._names = tuple(buffer.name for buffer in self._buffers)
+        self._buffers = Buffers(between(schedule), self._memory)
         self._entries = tuple(entries_of(schedule))
         self._written = _written(schedule)
         self._around = _around(schedule)
@@ -118,7 +125,7 @@ class CudaExecutable:
         self._prepared: dict[CallKind, Prepared | CudaExecutable] = {}
         # Calls and arrays as they came, so that a call like one before is known at once.
         self._calls: dict[Hashable, Prepared | CudaExecutable] = {}
-        self._relative_views: dict[Hashable, RelativeView] = {}
+        self._relative_views: dict[_Look, RelativeView] = {}
         self._lock = threading.Lock()
 
     @property
@@ -146,19 +153,24 @@ class CudaExecutable:
         backward: bool = False,
     ) -> None:
         """Queue the program as a call does; `backward` where its blocks may run from the last."""
-        if 0 in domain:
-            return
-        found = self._look(fields, origins, domain, backward=backward)
-        if isinstance(found.prepared, CudaExecutable):
-            found.prepared.queue(fields, scalars, origins, domain, backward=backward)
-            return
-        addresses, _memory = self._placed(found.prepared, found.starts, domain)
-        typed = self._typed(scalars)
-        for queued in found.prepared.queue:
-            queued.launch(
-                *[addresses[name] for name in queued.addresses],
-                *[typed[name] for name in queued.scalars],
-            )
+        if 0 not in domain:
+            looks, addresses = self._looks(fields, origins), self._addresses(fields)
+            self.located(looks, domain, addresses, backward=backward)(self._typed(scalars))
+
+    def launcher(
+        self,
+        fields: Mapping[str, Array],
+        origins: Mapping[str, tuple[int, int, int]],
+        domain: tuple[int, int, int],
+    ) -> Launcher | None:
+        """Return calls on arrays that lie like these; see `backends.base.Launching`."""
+        looks = self._looks(fields, origins)
+
+        def at(addresses: Mapping[str, int]) -> Launch:
+            located = self.located(looks, domain, addresses, backward=False)
+            return lambda scalars: located(self._typed(scalars))
+
+        return at
 
     def prepared(
         self,
@@ -170,22 +182,9 @@ class CudaExecutable:
         backward: bool = False,
     ) -> Callable[[], None]:
         """Return a call that only launches; see `backends.base.Preparable`."""
-        found = self._look(fields, origins, domain, backward=backward)
-        if isinstance(found.prepared, CudaExecutable):
-            return found.prepared.prepared(fields, scalars, origins, domain, backward=backward)
-        if self._buffers or found.prepared.block_memory:
-            # What kernels hand on is in memory of each call, which goes back after it.
-            return partial(self.queue, fields, scalars, origins, domain, backward=backward)
-        typed = self._typed(scalars)
-        launches = [
-            partial(
-                queued.launch,
-                *[found.starts[name] for name in queued.addresses],
-                *[typed[name] for name in queued.scalars],
-            )
-            for queued in found.prepared.queue
-        ]
-        return _Ready(launches, tuple(fields.values()))
+        looks, addresses = self._looks(fields, origins), self._addresses(fields)
+        located = self.located(looks, domain, addresses, backward=backward)
+        return _Ready(located, self._typed(scalars), tuple(fields.values()))
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
@@ -230,42 +229,44 @@ class CudaExecutable:
     def _tiles(self, variant: Variant, domain: Domain) -> Mapping[str, Tile]:
         return tiles_of(self._schedule, variant, domain, self._tile_for)
 
-    def _room(self, domain: Domain) -> tuple[Domain, Domain]:
-        """Return the shape of every buffer, and where the domain begins in it.
+    def _looks(
+        self, fields: Mapping[str, Array], origins: Mapping[str, tuple[int, int, int]]
+    ) -> tuple[_Look, ...]:
+        """Return how the arrays of a call lie, in the order of the schedule."""
+        return tuple(
+            _Look(name, fields[name].shape, fields[name].strides, origins[name])
+            for name, _ in self._own
+        )
 
-        All have the same shape, so that those of one element size share their strides.
-        """
-        (i_low, i_high), (j_low, j_high) = _enclosing(self._buffers)
-        shape = (domain[0] + i_high - i_low, domain[1] + j_high - j_low, domain[2])
-        return shape, (-i_low, -j_low, 0)
+    def _addresses(self, fields: Mapping[str, Array]) -> dict[str, int]:
+        return {name: self._machine.address(fields[name]) for name, _ in self._own}
 
     def _views(
         self, fields: Mapping[str, Array], origins: Mapping[str, tuple[int, int, int]]
     ) -> dict[str, View]:
         """Return how a call uses its fields, in the order of the schedule."""
+        return self._views_at(self._looks(fields, origins), self._addresses(fields))
+
+    def _views_at(self, looks: Sequence[_Look], addresses: Mapping[str, int]) -> dict[str, View]:
         return {
-            name: self._relative_view(name, fields[name], dtype, origins[name]).at(
-                self._machine.address(fields[name])
-            )
-            for name, dtype in self._own
+            look.name: self._relative_view(look, dtype).at(addresses[look.name])
+            for look, (_, dtype) in zip(looks, self._own, strict=True)
         }
 
-    def _look(
+    def located(
         self,
-        fields: Mapping[str, Array],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        looks: tuple[_Look, ...],
+        domain: Domain,
+        addresses: Mapping[str, int],
         *,
         backward: bool,
-    ) -> _Found:
+    ) -> Located:
         """Return what a call launches; one like a call before is known by how its arrays lie."""
         starts: dict[str, int] = {}
         spans: list[tuple[int, int]] = []
         relative_views: list[tuple[Hashable, bool]] = []
-        for name, dtype in self._own:
-            array, origin = fields[name], origins[name]
-            view = self._relative_view(name, array, dtype, origin)
-            address = self._machine.address(array)
+        for look, (name, dtype) in zip(looks, self._own, strict=True):
+            view, address = self._relative_view(look, dtype), addresses[name]
             start = starts[name] = address + view.start
             spans.append((address + view.first, address + view.last))
             relative_views.append((view, start % _ALIGNED == 0))
@@ -273,24 +274,29 @@ class CudaExecutable:
         call = (tuple(relative_views), alone, domain, backward)
         prepared = self._calls.get(call)
         if prepared is None:
-            kind = self._kind(self._views(fields, origins), domain)
+            kind = self._kind(self._views_at(looks, addresses), domain)
             prepared = self._prepare(replace(kind, backward=backward), call)
-        return _Found(prepared, starts)
+        if isinstance(prepared, CudaExecutable):
+            return prepared.located(looks, domain, addresses, backward=backward)
+        return Located(prepared, starts, self._reserving(prepared, domain))
 
-    def _placed(
-        self, prepared: Prepared, starts: Mapping[str, int], domain: Domain
-    ) -> tuple[Mapping[str, int], Sequence[Array]]:
-        """Return the address of every array of a call, and the memory that was made for it."""
-        if not self._buffers and not prepared.block_memory:
-            return starts, ()
-        made = self._allocate(prepared.buffers, domain) | reserve(
-            prepared.block_memory, self._machine
-        )
+    def _reserving(self, prepared: Prepared, domain: Domain) -> Reserve | None:
+        """Return what makes memory for the temporaries of a call, and says where each begins."""
+        if not self._buffers.buffers and not prepared.block_memory:
+            return None
         # Buffers that need no memory are parameters all the same.
-        addresses = dict.fromkeys(self._names, 0)
-        addresses |= starts
-        addresses |= {name: self._machine.address(array) for name, array in made.items()}
-        return addresses, tuple(made.values())
+        absent = dict.fromkeys((buffer.name for buffer in self._buffers.buffers), 0)
+        places = self._buffers.places(prepared.buffers, domain, prepared.layout)
+
+        def reserve() -> tuple[Mapping[str, int], Sequence[Array]]:
+            made = reserve_blocks(prepared.block_memory, self._machine)
+            addresses = absent | {n: self._machine.address(array) for n, array in made.items()}
+            if not places.starts:
+                return addresses, tuple(made.values())
+            room = places.room(self._machine)
+            return addresses | places.at(self._machine.address(room)), (*made.values(), room)
+
+        return reserve
 
     def _typed(self, scalars: Mapping[str, Value]) -> dict[str, np.generic]:
         return {
@@ -300,50 +306,26 @@ class CudaExecutable:
         }
 
     def _kind(self, views: Mapping[str, View], domain: Domain) -> CallKind:
-        every = (*views.values(), *self._planned(domain).values())
-        return kind_of(every, self._written, domain, self._machine.cache)
+        sizes = (dtype.itemsize for _, dtype in self._own)
+        layout = layout_like(zip(views.values(), sizes, strict=True))
+        own = self._buffers.views(domain, self._around, layout)
+        every = (*views.values(), *own.values())
+        return kind_of(every, self._written, domain, layout, self._machine.cache)
 
-    def _planned(self, domain: Domain) -> dict[str, View]:
-        """Return how a call uses its buffers, as if the domain began at the address 0 in each.
-
-        They share no memory with any other array.
-        """
-        shape, start = self._room(domain)
-        views: dict[str, View] = {}
-        for buffer in self._buffers:
-            dtype = np.dtype(buffer.dtype.value)
-            strides = self._memory.strides(shape, dtype, start)
-            first = -sum(o * s for o, s in zip(start, strides, strict=True))
-            view = view_of(buffer.name, first, dtype.itemsize, shape, strides, start, self._around)
-            views[buffer.name] = replace(view, first=0, last=0)
-        return views
-
-    def _allocate(self, buffers: Sequence[Buffer], domain: Domain) -> dict[str, Array]:
-        """Return memory for buffers, each from the domain's first point on."""
-        shape, start = self._room(domain)
-        arrays = {
-            b.name: self._memory.empty(shape, np.dtype(b.dtype.value), start) for b in buffers
-        }
-        i, j, k = start
-        return {name: array[i:, j:, k:] for name, array in arrays.items()}
-
-    def _relative_view(
-        self, name: str, array: Array, dtype: DType, origin: tuple[int, int, int]
-    ) -> RelativeView:
+    def _relative_view(self, look: _Look, dtype: DType) -> RelativeView:
         """Return how an array lies; a stride along an axis it does not have counts as 0."""
-        key = (name, array.shape, array.strides, origin)
-        found = self._relative_views.get(key)
+        found = self._relative_views.get(look)
         if found is None:
-            present = self._axes.get(name, tuple(Axis))
+            present = self._axes.get(look.name, tuple(Axis))
             i, j, k = (
                 stride if axis in present else 0
-                for axis, stride in zip(Axis, array.strides, strict=True)
+                for axis, stride in zip(Axis, look.strides, strict=True)
             )
             found = relative_view(
-                name, dtype.itemsize, array.shape, (i, j, k), origin, self._around
+                look.name, dtype.itemsize, look.shape, (i, j, k), look.origin, self._around
             )
             with self._lock:
-                _keep(self._relative_views, key, found)
+                _keep(self._relative_views, look, found)
         return found
 
     def _prepare(self, kind: CallKind, call: Hashable) -> Prepared | CudaExecutable:
@@ -381,7 +363,7 @@ class CudaExecutable:
         )
         words = (f"  {name}: {tile_words(tile)}" for name, tile in tiles.items())
         tiling = (f"tiles of {' x '.join(map(str, kind.domain))} points {reason}", *words)
-        return Prepared(queue, code.buffers, tuple(block_memory), tiling)
+        return Prepared(queue, code.buffers, kind.layout, tuple(block_memory), tiling)
 
     def _chosen_for(self, kind: CallKind, choose: TileFor) -> Mapping[str, Tile]:
         """Return the tiles of a kind of call; those of a domain that is near are as good."""
@@ -401,7 +383,7 @@ class CudaExecutable:
             source = emit(self._schedule, variant, tiles, follows=follows)
             kernels = self._machine.load(self._code(source))
             absent = without_memory(self._schedule, tiles)
-            buffers = tuple(b for b in self._buffers if b.name not in absent)
+            buffers = tuple(b for b in self._buffers.buffers if b.name not in absent)
             found = self._loaded[key] = _Loaded(kernels, buffers)
         return found
 
@@ -421,14 +403,14 @@ class CudaExecutable:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """Launches of one call, and the arrays that they are about."""
+    """Launches of one call, the values of its scalars, and the arrays that it is about."""
 
-    launches: Sequence[Callable[[], None]]
+    located: Located
+    typed: Mapping[str, np.generic]
     arrays: Sequence[Array]
 
     def __call__(self) -> None:
-        for launch in self.launches:
-            launch()
+        self.located(self.typed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,7 +463,3 @@ def _around(schedule: Schedule) -> int:
     """Return the most points beyond the domain that a kernel computes in any direction."""
     extents = (kernel.extent for kernel in kernels_of(schedule.steps))
     return max((abs(n) for extent in extents for pair in extent for n in pair), default=0)
-
-
-def _enclosing(buffers: Sequence[Buffer]) -> Horizontal:
-    return reduce(enclose, (buffer.extent for buffer in buffers), CENTRE)

@@ -29,8 +29,7 @@ class PitchedMemory:
         self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
     ) -> Array:
         """Return an array indexed [i, j, k], unit stride along I; contents are not defined."""
-        unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
-        info = StorageInfo(shape, DEVICE_LAYOUT, unit, halo)
+        info = self.info(shape, dtype, halo)
         return self.machine.allocate(
             info.allocation * dtype.itemsize,
             lambda address: info.shift(address, dtype.itemsize, DEVICE_ALIGNMENT),
@@ -43,9 +42,19 @@ class PitchedMemory:
         self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
     ) -> tuple[int, int, int]:
         """Return the strides in bytes that such an array has."""
-        unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
-        i, j, k = StorageInfo(shape, DEVICE_LAYOUT, unit, halo).strides
+        i, j, k = self.info(shape, dtype, halo).strides
         return i * dtype.itemsize, j * dtype.itemsize, k * dtype.itemsize
+
+    def info(
+        self,
+        shape: tuple[int, int, int],
+        dtype: np.dtype[Any],
+        halo: tuple[int, int, int],
+        layout: tuple[int, int, int] = DEVICE_LAYOUT,
+    ) -> StorageInfo:
+        """Return how such an array lies, with its axes in some order (see `model.layout`)."""
+        unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
+        return StorageInfo(shape, layout, unit, halo)
 
     def upload(self, host: HostArray, into: Array) -> None:
         """Copy a host array into a device array of the same shape and type."""

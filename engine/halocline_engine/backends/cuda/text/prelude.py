@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from halocline_engine.backends.cuda.text.async_copies import COPIES, NAMED_BARRIERS
 from halocline_engine.backends.cuda.text.cache_hints import FETCH, POLICIES
+from halocline_engine.backends.cuda.text.chunks import CHUNKS
 
 __all__ = ["prelude"]
 
@@ -54,6 +55,12 @@ template <int N, class T> __device__ __forceinline__ void stream(T *to, const T 
   else
     *reinterpret_cast<StreamPack<N, T> *>(to) = pack;
 }
+""",
+    ),
+    (
+        "within",
+        """\
+__device__ __forceinline__ int within(int x, int low, int high) { return min(max(x, low), high); }
 """,
     ),
     (
@@ -191,6 +198,7 @@ template <class T> __device__ __forceinline__ T whole_power(T x, long long n) {
 #: The stem of the names of a group of functions, and its text.
 _GROUPS = (
     ("copy_async", COPIES),
+    ("_chunk<", CHUNKS),
     ("named_sync", NAMED_BARRIERS),
     ("policy_load", POLICIES),
     ("fetch(", FETCH),

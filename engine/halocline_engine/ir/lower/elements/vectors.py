@@ -32,6 +32,9 @@ __all__ = ["component_terms"]
 
 _Index: TypeAlias = tuple[int, ...]
 
+#: Work on a term that is written out for a component, in that of a term of the text.
+_COST = 10
+
 
 def component_terms(whole: Components, value: Term, symbols: Symbols) -> Iterator[Term]:
     """Yield what is assigned to each component of an array, in C order."""
@@ -39,7 +42,9 @@ def component_terms(whole: Components, value: Term, symbols: Symbols) -> Iterato
     if found not in ((), whole.shape):
         message = f"'{whole.name}' has the data dimensions {whole.shape}, but this has {found}."
         raise _unequal(message, value.place)
-    for number in range(math.prod(whole.shape)):
+    count = math.prod(whole.shape)
+    symbols.spend("terms", _COST * count * _size(value, symbols), value.place)
+    for number in range(count):
         index = tuple(map(int, np.unravel_index(number, whole.shape)))
         yield _at(value, index, symbols)
 
@@ -77,6 +82,24 @@ def _common(parts: tuple[Term, ...], symbols: Symbols, place: Place) -> _Index:
         message = f"The operands have different data dimensions: {one} and {two}."
         raise _unequal(message, place)
     return next(iter(shapes), ())
+
+
+def _size(term: Term, symbols: Symbols) -> int:
+    """Return how many terms one component of a term has."""
+    match term:
+        case Infix("@", left, right):
+            depth = _shape(right, symbols)[0]
+            return depth * (_size(left, symbols) + _size(right, symbols) + 2)
+        case Prefix(_, operand) | Apply(".T", (operand,)):
+            return 1 + _size(operand, symbols)
+        case Infix(_, left, right):
+            return 1 + _size(left, symbols) + _size(right, symbols)
+        case Choice(condition, then, otherwise):
+            return 1 + sum(_size(part, symbols) for part in (condition, then, otherwise))
+        case Apply(_, arguments):
+            return 1 + sum(_size(part, symbols) for part in arguments)
+        case _:
+            return 1
 
 
 def _at(term: Term, index: _Index, symbols: Symbols) -> Term:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from halocline_engine.language.syntax import (
     Term,
 )
 
-__all__ = ["CASTS", "Value", "dtype_name", "fold", "truth"]
+__all__ = ["CASTS", "Value", "dtype_name", "fold"]
 
 #: A constant: Python's own where the literal's precision decides, NumPy's where its type is fixed.
 Value: TypeAlias = "bool | int | float | np.generic[Any]"
@@ -38,6 +38,39 @@ CASTS: Mapping[str, str] = {
     **{dtype.value: dtype.value for dtype in DType},
     **{f"np.{dtype.value}": dtype.value for dtype in DType},
     "np.bool_": "bool",
+    "np.double": "float64",
+    "np.float_": "float64",
+    "np.int_": "int64",
+    "np.intc": "int32",
+    "np.single": "float32",
+}
+
+_NAMED = (
+    *("sqrt", "exp", "log", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    *("floor", "ceil", "trunc"),
+)
+
+#: Functions of modules that constants may be computed by.
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **{f"math.{name}": getattr(math, name) for name in _NAMED},
+    **{f"np.{name}": getattr(np, name) for name in _NAMED},
+    **{f"math.{name}": getattr(math, name) for name in ("asin", "acos", "atan", "atan2", "pow")},
+    "math.erf": math.erf,
+    "math.fabs": math.fabs,
+    "math.gamma": math.gamma,
+    "math.radians": math.radians,
+    "np.abs": np.abs,
+    "np.arccos": np.arccos,
+    "np.arcsin": np.arcsin,
+    "np.arctan": np.arctan,
+    "np.deg2rad": np.deg2rad,
+    "np.power": np.power,
+    "np.radians": np.radians,
+    "abs": abs,
+    "max": max,
+    "min": min,
+    "pow": pow,
+    "round": round,
 }
 
 _PYTHON: Mapping[str, type[bool] | type[int] | type[float]] = {
@@ -47,6 +80,7 @@ _PYTHON: Mapping[str, type[bool] | type[int] | type[float]] = {
 }
 
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_BITS = ("&", "|", "^")
 _LARGEST_EXPONENT = 1024
 
 
@@ -71,32 +105,28 @@ def fold(term: Term, look_up: Callable[[Name], Value], casts: Mapping[str, str] 
             return look_up(term)
         case Prefix(sign, operand, place):
             return _prefix(sign, inner(operand), place)
-        case Infix("and" | "or" as word, left, right, place):
-            first, second = truth(inner(left), place), truth(inner(right), place)
-            return (first and second) if word == "and" else (first or second)
+        case Infix("and" | "or" as word, left, right):
+            first, second = inner(left), inner(right)
+            return second if bool(first) == (word == "and") else first
         case Infix(spelling, left, right, place) if spelling != "@":
             return _infix(spelling, inner(left), inner(right), place)
-        case Choice(condition, then, otherwise, place):
-            return inner(then if truth(inner(condition), place) else otherwise)
+        case Choice(condition, then, otherwise):
+            return inner(then if inner(condition) else otherwise)
         case Apply(function, (argument,), ()) if function in casts:
             return _convert(casts[function], inner(argument), term.place)
+        case Apply(function, arguments, ()) if function in _FUNCTIONS:
+            return _called(function, [inner(argument) for argument in arguments], term.place)
         case _:
             message = "This is not a compile-time constant."
             hint = "Use numbers, constants, externals, operators and casts."
             raise fault(SyntaxRuleError, term.place, "constants", message, hint)
 
 
-def truth(value: Value, place: Place) -> bool:
-    """Return a constant condition; only a bool is one."""
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    message = f"A condition must be a bool, but this constant is {value!r}."
-    raise fault(TypeRuleError, place, "conditions", message, "Compare it, like 'n != 0'.")
-
-
 def _prefix(sign: str, value: Value, place: Place) -> Value:
     if sign == "not":
-        return not truth(value, place)
+        return not value
+    if sign == "~":
+        return ~_bits(value, place)
     number = _arithmetic(value, place)
     return _checked(lambda: -number if sign == "-" else number, place)
 
@@ -104,6 +134,8 @@ def _prefix(sign: str, value: Value, place: Place) -> Value:
 def _infix(spelling: str, left: Value, right: Value, place: Place) -> Value:
     if spelling in _COMPARISONS:
         return bool(_compute(spelling, left, right))
+    if spelling in _BITS:
+        return _compute(spelling, _bits(left, place), _bits(right, place))
     first, second = _arithmetic(left, place), _arithmetic(right, place)
     if spelling == "**" and abs(second) > _LARGEST_EXPONENT:
         message = f"The exponent of a constant is at most {_LARGEST_EXPONENT}, but got {second}."
@@ -126,6 +158,9 @@ def _compute(spelling: str, left: Any, right: Any) -> Any:
         ">=": lambda: left >= right,
         "==": lambda: left == right,
         "!=": lambda: left != right,
+        "&": lambda: left & right,
+        "|": lambda: left | right,
+        "^": lambda: left ^ right,
     }
     return results[spelling]()
 
@@ -137,11 +172,31 @@ def _arithmetic(value: Value, place: Place) -> Any:
     return value
 
 
+def _bits(value: Value, place: Place) -> Any:
+    if isinstance(value, int | np.integer | np.bool_):
+        return cast(Any, value)
+    message = f"Operators of bits need whole numbers or bools, but got {value!r}."
+    raise fault(TypeRuleError, place, "types", message, "Write 'and', 'or' or 'not'.")
+
+
 def _convert(name: str, value: Value, place: Place) -> Value:
     kind = _PYTHON.get(name) or np.dtype(name).type
     if name.startswith("int") and name != "int":
         return _checked(lambda: kind(_whole(value, name, place)), place)
     return _checked(lambda: kind(cast(Any, value)), place)
+
+
+def _called(name: str, values: Sequence[Value], place: Place) -> Value:
+    """Return what a function makes of constants; powers go the way of the operator."""
+    numbers = [_arithmetic(value, place) for value in values]
+    if name.endswith("pow") and len(numbers) == 2:
+        return _infix("**", numbers[0], numbers[1], place)
+    try:
+        return _checked(lambda: _FUNCTIONS[name](*numbers), place)
+    except TypeError as error:
+        message = f"The function '{name}' cannot be called with {len(numbers)} arguments."
+        hint = "Give it the numbers that Python's function of this name takes."
+        raise fault(SyntaxRuleError, place, "constants", message, hint) from error
 
 
 def _whole(value: Value, name: str, place: Place) -> int:

@@ -19,6 +19,7 @@ from halocline_engine.errors import (
 )
 from halocline_engine.ir.lower.naming.aliases import ndsl_numbers
 from halocline_engine.ir.lower.naming.fold import CASTS, Value, dtype_name, fold
+from halocline_engine.ir.lower.naming.members import Level, axis_of, level_of, member_of
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.language.gtscript import read_type_text
 from halocline_engine.language.python.collect import type_text
@@ -30,26 +31,24 @@ from halocline_engine.language.syntax import (
     Function,
     Literal,
     Name,
+    Pack,
     Stencil,
     Syntax,
     Term,
     Text,
 )
 
-__all__ = ["Level", "Names", "literal", "make_names", "nearest"]
+__all__ = ["Names", "literal", "make_names", "nearest"]
 
 #: Names longer than this are not compared: the time grows with the product of their lengths.
 _LONGEST = 64
-_KNOWN: Mapping[str, float] = {"np.pi": math.pi, "np.e": math.e, "math.pi": math.pi}
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """An external that is a place on an axis: `K[index] + offset`."""
-
-    axis: Axis
-    index: int
-    offset: int = 0
+#: Where there are more names than this, none is suggested.
+_MOST = 2_000
+_KNOWN: Mapping[str, float] = {
+    f"{module}.{name}": value
+    for module in ("np", "math")
+    for name, value in (("pi", math.pi), ("e", math.e))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,7 @@ class Names:
     floating: DType
     foreign: frozenset[str] = frozenset()
     casts: Mapping[str, str] = field(default_factory=lambda: CASTS)
+    known: dict[str, Value] = field(default_factory=dict[str, "Value"])
 
     def unknown(
         self, name: str, place: Place, known: Iterable[str], otherwise: str
@@ -135,36 +135,54 @@ class Names:
         self, name: str, imports: frozenset[str], place: Place, trail: tuple[str, ...]
     ) -> Value | Level | None:
         if self._is_external(name, imports):
-            given = self._external(name)
-            value = _as_constant(given)
-            if value is None:
-                kind = (
-                    "a function" if _function_name(given) else f"of type '{type(given).__name__}'"
-                )
-                message = f"The external '{name}' is used as a number, but it is {kind}."
-                raise ArgumentError(message, hint="Give a number, a bool or an axis index.")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ArgumentError(f"The external '{name}' must be finite, but it is {value}.")
-            return value
+            return _constant_of(name, self._external(name))
+        head = name.partition(".")[0]
+        is_given = head in self.externals and head in self.definitions
+        try:
+            found = self._of_text(name, place, trail)
+        except ProgramError:
+            if not is_given:
+                raise
+            found = None
+        # What the text does not say is given, like what a function of its own would compute.
+        return _constant_of(name, self._external(name)) if found is None and is_given else found
+
+    def _of_text(self, name: str, place: Place, trail: tuple[str, ...]) -> Value | Level | None:
         match self.definitions.get(name):
-            case Binding(term=Text()) | Broken() as found:
+            case Binding(term=Text() | Pack()) | Broken() as found:
                 message = f"The constant '{name}' cannot be used: it is not a number."
                 hint = f"It is defined on line {found.place.line}; constants are numbers and bools."
-                if isinstance(found, Broken) and found.callable:
+                if isinstance(found, Broken) and (found.callable or found.error.rule == "names"):
                     raise copy(found.error)
                 raise fault(SyntaxRuleError, place, "constants", message, hint)
+            case Binding(term=term) if (level := level_of(term)) is not None:
+                return level
             case Binding(term=term):
                 if name in trail:
                     message = f"The constant '{name}' is defined by itself."
                     raise fault(NameRuleError, place, "constants", message, "Give it a number.")
-                return fold(term, lambda inner: self._value(inner, (*trail, name)), self.casts)
+                return self._folded_as(name, term, trail)
             case Function() | Stencil() as found:
                 kind = "function" if isinstance(found, Function) else "stencil"
                 message = f"'{name}' is a {kind} and has no value."
                 hint = f"Call it: '{name}(...)'." if isinstance(found, Function) else "Remove it."
                 raise fault(SyntaxRuleError, place, "names", message, hint)
             case None:
-                return _KNOWN.get(name)
+                member = member_of(self.definitions, name, place)
+                if member is None or name in trail:
+                    return _KNOWN.get(name)
+                return self._folded_as(name, member, trail)
+
+    def _folded_as(self, name: str, term: Term, trail: tuple[str, ...]) -> Value:
+        """Return the value of a constant, which is computed once."""
+        if name not in self.known:
+            value = fold(term, lambda inner: self._value(inner, (*trail, name)), self.casts)
+            self.known[name] = value
+        return self.known[name]
+
+    def axis(self, name: str, imports: frozenset[str]) -> Axis | None:
+        """Return the axis that an external is, as in `q[AXIS - 1]`, or None."""
+        return axis_of(self._external(name)) if self._is_external(name, imports) else None
 
     def _value(self, name: Name, trail: tuple[str, ...]) -> Value:
         value = self._constant(name.name, frozenset(), name.place, trail)
@@ -222,7 +240,7 @@ def make_names(
 def _casts(syntax: Syntax, numbers: Mapping[str, DType]) -> Mapping[str, str]:
     """Return the calls that convert by what they convert to: names of types of numbers are some."""
     casts = {**ndsl_numbers(syntax.foreign), **CASTS}
-    casts |= {name: dtype.value for name, dtype in numbers.items()}
+    casts |= {name: dtype.value for name, dtype in numbers.items() if name not in CASTS}
     for definition in syntax.definitions:
         if isinstance(definition, Binding) and isinstance(definition.term, Name):
             known = casts.get(definition.term.name)
@@ -240,7 +258,9 @@ def literal(value: Value, place: Place) -> Literal:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint with the name that was probably meant, or ""; long names are not compared."""
     short = sorted({each for each in known if len(each) <= _LONGEST})
-    close = difflib.get_close_matches(name, short, 1) if len(name) <= _LONGEST else []
+    if len(name) > _LONGEST or len(short) > _MOST:
+        return ""
+    close = difflib.get_close_matches(name, short, 1)
     return f"Did you mean '{close[0]}'?" if close else ""
 
 
@@ -276,6 +296,18 @@ def _function_name(value: object) -> str | None:
         found = getattr(value, "__name__", None)
         return found if isinstance(found, str) else None
     return None
+
+
+def _constant_of(name: str, given: object) -> Value | Level:
+    """Return what an external is worth that is used as a number."""
+    value = _as_constant(given)
+    if value is None:
+        kind = "a function" if _function_name(given) else f"of type '{type(given).__name__}'"
+        message = f"The external '{name}' is used as a number, but it is {kind}."
+        raise ArgumentError(message, hint="Give a number, a bool or an axis index.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ArgumentError(f"The external '{name}' must be finite, but it is {value}.")
+    return value
 
 
 def _as_constant(value: object) -> Value | Level | None:

@@ -119,6 +119,7 @@ class Body:
         place, of = _location(step.place), step.values[0].place
         count = math.prod(whole.shape)
         if not data:
+            self.terms.symbols.spend("statements", count, step.place)
             symbols, found = self.terms.symbols, list[Statement]()
             for number, term in enumerate(component_terms(whole, step.values[0], symbols)):
                 part, value = symbols.component(whole.name, number), self.terms.expression(term)
@@ -126,6 +127,8 @@ class Body:
             return tuple(found)
         indices = [self.terms.expression(index) for index in data]
         number = flat_index(indices, whole.name, whole.shape, step.targets[0].place)
+        if not isinstance(number, int):
+            self.terms.symbols.spend("statements", count, step.place)
         value = self.terms.expression(step.values[0])
 
         def store(number: int) -> tuple[Statement, ...]:

@@ -9,7 +9,7 @@ load theirs at the start of the pass.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
@@ -17,6 +17,7 @@ from typing import assert_never
 from halocline_engine.backends.cuda.kernels.columns.passes import Pass, passes_of
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.intervals import is_single
+from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.statements import Scope, element
 from halocline_engine.ir.nodes import Expr, Offset, Read
 from halocline_engine.ir.types import DType
@@ -106,9 +107,12 @@ def _always(section: Section) -> Iterator[Expr]:
 
 
 def streams_of(
-    entry: Entry, one: Pass, section: Section, arrays: frozenset[str], first: int = 0
+    passes: Sequence[Pass], one: Pass, section: Section, arrays: frozenset[str], first: int = 0
 ) -> tuple[Stream, ...]:
-    """Return the streams of a section, numbered from `first`; `arrays` vary from level to level."""
+    """Return the streams of a section of one of the passes, numbered from `first`.
+
+    `arrays` vary from level to level.
+    """
     levels: dict[tuple[str, tuple[int, int]], set[int]] = {}
     for read in early_reads(section, one, arrays):
         i, j, k = read.offset
@@ -124,26 +128,28 @@ def streams_of(
             newest=newest(ks),
             oldest=oldest(ks),
             hint=Hint.ONCE
-            if crowded and places[name] == 1 and len(_passes(entry, name)) == 1
+            if crowded and places[name] == 1 and len(_reading(passes, name)) == 1
             else Hint.NONE,
         )
         for number, ((name, across), ks) in enumerate(levels.items(), start=first)
     )
 
 
-def hint_of(entry: Entry, one: Pass, name: str) -> Hint:
+def hint_of(entry: Entry, one: Pass, name: str, tile: Tile) -> Hint:
     """Return how a pass loads what more than one pass reads and none writes; else NONE."""
-    passes = _passes(entry, name)
-    if len(passes) < 2 or name in entry.written or one not in passes:
+    reading = _reading(passes_of(entry.kernel, tile.levels), name)
+    if len(reading) < 2 or name in entry.written or one not in reading:
         return Hint.NONE
-    return Hint.DROP if one == passes[-1] else Hint.KEEP
+    return Hint.DROP if one == reading[-1] else Hint.KEEP
 
 
-def loaded_bytes(one: Pass, entry: Entry, arrays: frozenset[str], sizes: Mapping[str, int]) -> int:
+def loaded_bytes(
+    one: Pass, passes: Sequence[Pass], arrays: frozenset[str], sizes: Mapping[str, int]
+) -> int:
     """Return the bytes that the streams of a level load, in the section with most of them."""
     return max(
         (
-            sum(sizes[stream.name] for stream in streams_of(entry, one, section, arrays))
+            sum(sizes[stream.name] for stream in streams_of(passes, one, section, arrays))
             for section in one.sections
             if not is_single(section.interval)
         ),
@@ -156,9 +162,9 @@ def nodes_of(section: Section) -> int:
     return sum(1 for value in expressions(section.body) for _ in walk(value))
 
 
-def _passes(entry: Entry, name: str) -> list[Pass]:
+def _reading(passes: Sequence[Pass], name: str) -> list[Pass]:
     """Return the passes that read an array."""
-    return [one for one in passes_of(entry.kernel) if _reads(one, name)]
+    return [one for one in passes if _reads(one, name)]
 
 
 def _reads(one: Pass, name: str) -> bool:

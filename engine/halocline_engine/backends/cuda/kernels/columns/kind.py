@@ -31,7 +31,7 @@ def _fit(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile | None:
     """Return a column's tile; one for levels or a rolling window was made for points."""
-    if tile.along or tile.share:
+    if tile.along or tile.share or tile.chunk:
         return None
     return columns_fitted(in_grid_order(tile), entry, schedule, variant, domain)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from halocline_engine.backends.cuda.kernels.columns.united import united_sections
 from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.ir.nodes import Assign, Interval
 from halocline_engine.ir.types import Order
@@ -50,8 +51,12 @@ class Carry:
     handed: frozenset[str] = frozenset()
 
 
-def passes_of(kernel: Kernel) -> tuple[Pass, ...]:
-    """Return the sections of a column kernel, those of one order together."""
+def passes_of(kernel: Kernel, levels: int = 0) -> tuple[Pass, ...]:
+    """Return the sections of a column kernel, those of one order together.
+
+    Where the number of `levels` is known, sections that visit the same levels one after the other
+    are united where each level finds the same (`united_sections`).
+    """
     found: list[Pass] = []
     for section in kernel.sections:
         order = section.order or kernel.order
@@ -59,7 +64,13 @@ def passes_of(kernel: Kernel) -> tuple[Pass, ...]:
             found[-1] = Pass(order, (*found[-1].sections, section))
         else:
             found.append(Pass(order, (section,)))
-    return tuple(found)
+    if not levels or kernel.irregular:
+        return tuple(found)
+    registers = frozenset(register.name for register in kernel.registers)
+    return tuple(
+        Pass(one.order, united_sections(one.order, one.sections, registers, levels))
+        for one in found
+    )
 
 
 def carries(one: Pass, arrays: frozenset[str]) -> tuple[Carry, ...]:

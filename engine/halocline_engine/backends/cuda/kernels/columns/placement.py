@@ -44,7 +44,7 @@ def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
     """Return where the columns of a kernel keep their own buffers under a tile."""
     own = private(schedule, kernel)
     names = frozenset(buffer.name for buffer in own)
-    variables = served(kernel, names)
+    variables = served(kernel, names, tile.levels)
     rest = [buffer for buffer in own if buffer.name not in variables]
     rest.sort(key=lambda buffer: -buffer.dtype.itemsize)
     return Placement(variables, tuple(rest) if tile.on_chip else ())
@@ -59,23 +59,25 @@ def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[s
     )
 
 
-def column_bytes(kernel: Kernel, schedule: Schedule) -> int:
-    """Return the bytes that a level of a column would have in shared memory."""
-    shared = placement_of(kernel, schedule, Tile((1, 1), on_chip=True)).shared
+def column_bytes(kernel: Kernel, schedule: Schedule, levels: int) -> int:
+    """Return the bytes that a level of a column, one of `levels`, would have in shared memory."""
+    shared = placement_of(kernel, schedule, Tile((1, 1), on_chip=True, levels=levels)).shared
     return sum(buffer.dtype.itemsize for buffer in shared)
 
 
-def served(kernel: Kernel, names: frozenset[str]) -> frozenset[str]:
+def served(kernel: Kernel, names: frozenset[str], levels: int) -> frozenset[str]:
     """Return the arrays of which variables have every value that the kernel reads.
 
-    `names` are the arrays that may be carried.
+    `names` are the arrays that may be carried, `levels` those of the domain where they are known.
     """
-    places = list(_sections(kernel, names))
+    places = list(_sections(kernel, names, levels))
     return frozenset(name for name in names if all(_has(name, *where) for where in places))
 
 
-def _sections(kernel: Kernel, names: frozenset[str]) -> Iterator[tuple[Pass, Section, Carry]]:
-    for one in passes_of(kernel):
+def _sections(
+    kernel: Kernel, names: frozenset[str], levels: int
+) -> Iterator[tuple[Pass, Section, Carry]]:
+    for one in passes_of(kernel, levels):
         for section, carry in zip(one.sections, carries(one, names), strict=True):
             yield one, section, carry
 

@@ -90,17 +90,17 @@ class ColumnSweep:
         """
         tile = replace(tile, ahead=_ahead(entry, one, scope, placement, tile))
         carriers = frozenset(entry.arrays) - scope.guarded - entry.kernel.irregular
-        carried = carries(one, carriers)
         arrays = frozenset(entry.arrays) - placement.names
         flat = {name for name in arrays if scope.kinds[name][1][2] is Stride.NONE}
+        passes = passes_of(entry.kernel, tile.levels)
         parts: list[_Part] = []
         streams = early = 0
-        for section, carry in zip(one.sections, carried, strict=True):
+        for section, carry in zip(one.sections, carries(one, carriers), strict=True):
             own: tuple[Stream, ...] = ()
             single: dict[tuple[str, Offset], str] = {}
             if tile.ahead:
                 if not is_single(section.interval):
-                    own = streams_of(entry, one, section, arrays - flat, streams)
+                    own = streams_of(passes, one, section, arrays - flat, streams)
                 streaming = {stream.name for stream in own}
                 for read in early_reads(section, one, arrays):
                     if read.name not in streaming and early < _EARLY:
@@ -108,7 +108,7 @@ class ColumnSweep:
                         early += 1
             streams += len(own)
             parts.append(_Part(section, carry, own, single))
-        all_of = served(entry.kernel, carriers)
+        all_of = served(entry.kernel, carriers, tile.levels)
         return ColumnSweep(entry, one, scope, placement, tile, tuple(parts), carriers, all_of)
 
     def lines(self) -> list[str]:
@@ -379,7 +379,7 @@ class ColumnSweep:
 
     def _hint(self, name: str) -> Hint:
         """Return how the pass loads an array, at all levels."""
-        hint = hint_of(self.entry, self.one, name) if self.tile.on_chip else Hint.NONE
+        hint = hint_of(self.entry, self.one, name, self.tile) if self.tile.on_chip else Hint.NONE
         if hint is not Hint.NONE:
             return hint
         streams = (stream for part in self.parts for stream in part.streams)
@@ -415,9 +415,9 @@ def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Ti
         if name not in placement.names and scope.kinds[name][1][2] is not Stride.NONE
     )
     sizes = {name: scope.dtypes[name].itemsize for name in arrays}
-    passes = passes_of(entry.kernel)
-    most = max(loaded_bytes(other, entry, arrays, sizes) for other in passes)
-    own = loaded_bytes(one, entry, arrays, sizes)
+    passes = passes_of(entry.kernel, tile.levels)
+    most = max(loaded_bytes(other, passes, arrays, sizes) for other in passes)
+    own = loaded_bytes(one, passes, arrays, sizes)
     text = max(nodes_of(section) for section in one.sections)
     longest = min(_LONGEST, tile.levels // 4, NODES // (2 * text))
     return max(tile.ahead, min(longest, tile.ahead * most // own)) if own else tile.ahead

@@ -40,7 +40,7 @@ def columns_text(
         *_shared_arrays(placement, scope, tile),
     ]
     passes: list[str] = []
-    for one in passes_of(entry.kernel):
+    for one in passes_of(entry.kernel, tile.levels):
         sweep = ColumnSweep.of(entry, one, scope, placement, tile)
         passes += ["{", *indent(sweep.lines()), "}"]
     return [*lines, *_policies(passes), *passes]

@@ -2,7 +2,8 @@
 
 A column takes as long as its memory traffic where about 26 kilobytes are under way on each
 processor of a large device. Temporaries on chip save their traffic, and leave room for few columns,
-each of which must then have many loads under way.
+each of which must then have many loads under way, and few that compute while others wait for what
+they computed a level before.
 """
 
 from __future__ import annotations
@@ -10,11 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from halocline_engine.backends.cuda.kernels.columns.early_loads import NODES, loaded_bytes, nodes_of
-from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
+from halocline_engine.backends.cuda.kernels.columns.early_loads import (
+    NODES,
+    early_reads,
+    loaded_bytes,
+    nodes_of,
+)
+from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
+from halocline_engine.backends.cuda.kernels.columns.passes import Pass, passes_of
 from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
+from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.model.tile import Block, Domain, Tile
+from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["SHARED_LIMIT", "columns_fitted", "columns_tile", "shared_bytes"]
@@ -25,12 +34,17 @@ SHARED_LIMIT = 227 * 1024
 _RESERVED = 1024
 _BUSY = 26 * 1024
 _PROCESSORS = 132
+#: Bytes that are surely enough, and those that a processor of a large device moves in a cycle.
+_PLENTY, _RATE = 32 * 1024, 18.0
+#: Cycles from a load to its value.
+_LATENCY = 600
 _THREADS = 2048
 _REGISTERS = 65536
 #: Registers of 4 bytes of a thread, for queues and for the rest.
 _QUEUES = 192
 _OTHERS = 48
 _AHEAD = (10, 8, 6, 4, 2)
+_FEW = 4
 #: A thread waits for loads in the order of few counters, not for each alone.
 _UNDER_WAY = 8
 _ON_CHIP = (64, 96, 128, 32)
@@ -46,7 +60,9 @@ class _Work:
 
     `loaded` are those of all streams of the pass with most, `moved` those of fields that are read
     or written, `own` those of temporaries that could be on chip, `size` those of the smallest
-    element; `nodes` are those of the largest body.
+    element; `nodes` are those of the largest body. `cycles` are those that a level of all passes
+    waits for itself; in `late` of the passes it waits for loads that cannot be early, of what is
+    written or under a condition.
     """
 
     loaded: int
@@ -54,6 +70,8 @@ class _Work:
     own: int
     size: int
     nodes: int
+    cycles: int
+    late: int
 
 
 def columns_tile(
@@ -63,10 +81,10 @@ def columns_tile(
 
     `shared` is the shared memory that a block can have.
     """
-    work = _work(entry, schedule, variant)
+    work = _work(entry, schedule, variant, domain[2] if variant.disjoint else 0)
     ahead = _ahead(work) if variant.disjoint else 0
-    best = Tile((_IN_MEMORY, 1), ahead=ahead)
-    least = _time(work.moved + 2 * work.own, _resident(best, work, 0), work, ahead)
+    best = Tile((_IN_MEMORY, 1), ahead=_enough(work) if variant.disjoint else 0)
+    least = _time(work.moved + 2 * work.own, _resident(best, work, 0), work, best.ahead)
     for tile in _shared_tiles(work, ahead, domain, shared):
         time = _time(work.moved, _resident(tile, work, domain[2]), work, ahead)
         if time < least:
@@ -81,11 +99,12 @@ def columns_fitted(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile:
     """Return the tile, with temporaries in memory where they do not fit on chip."""
-    if shared_bytes(entry, schedule, tile, domain) > SHARED_LIMIT:
-        tile = replace(tile, on_chip=False)
     ahead = tile.ahead if variant.disjoint else 0
     levels = domain[2] if ahead and tile.levels else 0
-    return replace(tile, width=1, rows=1, depth=1, ahead=ahead, levels=levels)
+    made = replace(tile, width=1, rows=1, depth=1, ahead=ahead, levels=levels)
+    if shared_bytes(entry, schedule, made, domain) > SHARED_LIMIT:
+        return replace(made, on_chip=False)
+    return made
 
 
 def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -> int:
@@ -94,17 +113,32 @@ def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -
     return domain[2] * tile.threads * sum(buffer.dtype.itemsize for buffer in shared)
 
 
-def _work(entry: Entry, schedule: Schedule, variant: Variant) -> _Work:
+def _work(entry: Entry, schedule: Schedule, variant: Variant, levels: int) -> _Work:
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     kinds = dict(zip(sizes, (variant.kinds[n] for n in variant.arrays), strict=True))
-    own = placement_of(entry.kernel, schedule, Tile((1, 1), on_chip=True)).names
+    alone = Tile((1, 1), on_chip=True, levels=levels)
+    own = placement_of(entry.kernel, schedule, alone).names
     arrays = frozenset(n for n in entry.arrays if n not in own and kinds[n][2] is not Stride.NONE)
-    passes = passes_of(entry.kernel)
-    loaded = max((loaded_bytes(one, entry, arrays, sizes) for one in passes), default=0)
-    nodes = max(nodes_of(section) for section in entry.kernel.sections)
+    passes = passes_of(entry.kernel, levels)
+    loaded = max((loaded_bytes(one, passes, arrays, sizes) for one in passes), default=0)
+    nodes = max(nodes_of(section) for one in passes for section in one.sections)
     moved = sum(sizes[name] for name in arrays)
     size = min((sizes[name] for name in arrays), default=1)
-    return _Work(loaded, moved, column_bytes(entry.kernel, schedule), size, nodes)
+    cycles = sum(level_cycles(one) for one in passes)
+    late = sum(_loads_late(one, arrays) for one in passes)
+    own_bytes = column_bytes(entry.kernel, schedule, levels)
+    return _Work(loaded, moved, own_bytes, size, nodes, cycles, late)
+
+
+def _loads_late(one: Pass, arrays: frozenset[str]) -> bool:
+    """Return whether a level of a pass loads what is not loaded early."""
+    return any(
+        read.name in arrays and read.offset != (0, 0, one.step) and read not in early
+        for section in one.sections
+        if not is_single(section.interval)
+        for early in (early_reads(section, one, arrays),)
+        for read in reads(section.body)
+    )
 
 
 def _ahead(work: _Work) -> int:
@@ -113,6 +147,23 @@ def _ahead(work: _Work) -> int:
         if 2 * ahead * work.loaded <= 4 * _QUEUES and 2 * ahead * work.nodes <= NODES:
             return ahead
     return 0
+
+
+def _enough(work: _Work) -> int:
+    """Return how many levels are loaded ahead where registers alone limit the columns.
+
+    Fewer leave room for more columns, which hide what each waits for; more have as many bytes under
+    way with few columns.
+    """
+
+    def time(ahead: int) -> float:
+        resident = _resident(Tile((_IN_MEMORY, 1), ahead=ahead), work, 0)
+        under_way = resident * min(ahead, _UNDER_WAY) * work.loaded
+        moving = (work.moved + 2 * work.own) * max(1.0, _PLENTY / max(under_way, 1))
+        return moving + (work.cycles + work.late * _LATENCY) * _RATE / resident
+
+    fitting = [ahead for ahead in _AHEAD if ahead <= _ahead(work)]
+    return min([ahead for ahead in fitting if ahead >= _FEW] or fitting, key=time, default=0)
 
 
 def _shared_tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:
@@ -137,10 +188,11 @@ def _resident(tile: Tile, work: _Work, levels: int) -> int:
 def _time(moved: int, resident: int, work: _Work, ahead: int) -> float:
     """Return the time of a level: of its bytes, longer where too few of them are under way.
 
-    Between equals, more are better.
+    It is that of its operations where these take longer. Between equals, more are better.
     """
     under_way = resident * max(1, min(ahead, _UNDER_WAY)) * work.loaded
-    return moved * max(1.0, _BUSY / max(under_way, 1)) * (1 - 1e-6 * resident)
+    moving = moved * max(1.0, _BUSY / max(under_way, 1))
+    return max(moving, work.cycles * _RATE / max(resident, 1)) * (1 - 1e-6 * resident)
 
 
 def _columns(entry: Entry, domain: Domain) -> int:

@@ -11,12 +11,23 @@ from halocline_engine.backends.cuda.kernels.levels.tile import (
     levels_tile,
     shared_bytes,
 )
-from halocline_engine.backends.cuda.model.entries import Entry
+from halocline_engine.backends.cuda.model.entries import Entry, Variant, columns_read
 from halocline_engine.backends.cuda.model.launch import MAX_BLOCKS, Launch
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.ir.extent import Range
+from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["LEVELS"]
+
+
+#: Columns of each array that a point may read; blocks of several columns both ways share more.
+_COLUMNS = 2.3
+
+
+def _tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
+    if columns_read(entry) > _COLUMNS:
+        return None
+    return levels_tile(entry, schedule, variant, domain)
 
 
 def _launches(_entry: Entry, domain: Domain, tile: Tile, span: Range) -> Iterator[Launch]:
@@ -30,7 +41,7 @@ def _launches(_entry: Entry, domain: Domain, tile: Tile, span: Range) -> Iterato
 
 
 LEVELS = KernelKind(
-    tile=levels_tile,
+    tile=_tile,
     fit=levels_fitted,
     text=levels_text,
     shared_bytes=lambda entry, schedule, variant, tile, _domain: shared_bytes(

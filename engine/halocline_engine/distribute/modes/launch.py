@@ -1,4 +1,4 @@
-"""From a checked request to its result: choose places, plan, see that all fits, and stream."""
+"""From a checked request to its result: choose mode and places, plan, see that all fits, run."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ import xarray as xr
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.chunk_files.packed import ALL, CHECKED, decoding_bytes, packed_array
 from halocline_engine.datasets.stores.result import attributes_of, in_memory_copy
+from halocline_engine.datasets.stores.shared import can_share, share_variables
 from halocline_engine.datasets.stores.source import InMemory, Source, ZarrStore, spool
 from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blocks.work import Code
-from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.executors.base import Pool, RankPool
 from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
+from halocline_engine.distribute.modes.choose import Choice, choose
 from halocline_engine.distribute.pipeline.resources import io_threads
+from halocline_engine.distribute.resident.run import CheckpointTimes, run_resident
+from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.memory import held_bytes
-from halocline_engine.distribute.stencils.passes import Job, stream
+from halocline_engine.distribute.stencils.passes import stream
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make_plan
 from halocline_engine.distribute.stencils.request import Checked, fingerprint_of, temporaries_of
 from halocline_engine.distribute.tasks.cancel import CancelToken
@@ -38,6 +42,10 @@ __all__ = ["launch"]
 
 # Two finished passes are kept while a third one is written.
 _PASSES = 3
+#: Seconds after which a run that is killed shall not have to begin again.
+_LOST = 10.0
+#: Seconds between two checkpoints for each byte of them.
+_SECONDS_A_BYTE = 1e-8
 #: Blocks that overlap on a device: one is sent, one computed, one fetched.
 _SLOTS = 3
 #: As many are enough where files go straight to the device, and nothing waits for large buffers.
@@ -67,11 +75,11 @@ class _Places:
 
 def launch(
     checked: Checked,
-    pool: Pool,
+    pool: RankPool,
     on_event: OnEvent,
     cancelled: CancelToken | None,
     options: Options,
-    reason: str,
+    mode: str,
 ) -> xr.Dataset:
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
     check_compiled(checked.compiled, options)
@@ -80,15 +88,31 @@ def launch(
         check_frame(frame, _attributes(checked))
     sizes = _sizes(checked)
     memory = pool.memory if options.memory is None else min(pool.memory, options.memory)
+
+    def choice() -> Choice:
+        here = 0 if pool.remote or checked.request.output is not None else sizes.result
+        device = _device_memory(checked, pool, options)
+        supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
+        return choose(checked, supply, options, mode)
+
+    chosen = choice()
+    resident = chosen.resident
     in_memory = _passes_in_memory(checked, pool, sizes, memory)
-    plan = _plan(checked, memory, pool, options, in_memory=in_memory)
+    in_memory |= resident is not None and not pool.remote
+    plan = (
+        _plan(checked, memory, pool, options, in_memory=in_memory)
+        if resident is None
+        else resident.plan
+    )
+    shared = resident is not None and pool.remote and pool.same_host
+    shared = shared and can_share(sizes.loaded + sizes.result)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
-    on_event(_planned(checked, pool, plan, reason))
+    on_event(_planned(checked, pool, plan, chosen))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
             dataset=checked.opened.dataset,
-            source=_source(checked, pool, places, stack),
+            source=_source(checked, pool, places, stack, shared=shared),
             frame=frame,
             code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
             scalars=checked.scalars,
@@ -101,9 +125,23 @@ def launch(
             stored=not isinstance(checked.opened.source, InMemory),
             target=checked.compiled.target,
             compressed=options.compressed,
+            shared=shared and checked.request.output is None,
         )
-        result = stream(job, pool, on_event, cancelled)
-        return result if checked.request.output or not pool.remote else in_memory_copy(result)
+        if resident is None:
+            result = stream(job, pool, on_event, cancelled)
+        else:
+            times = _checkpoint_times(options, sizes)
+            result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
+        here = checked.request.output is not None or not pool.remote or job.shared
+        return result if here else in_memory_copy(result)
+
+
+def _checkpoint_times(options: Options, sizes: _Bytes) -> CheckpointTimes:
+    """Return when checkpoints are written: so seldom that it takes a small part of the time."""
+    seconds = max(_LOST, _SECONDS_A_BYTE * sizes.kept)
+    if options.checkpoint_seconds is not None:
+        seconds = options.checkpoint_seconds
+    return CheckpointTimes(options.checkpoint_steps, seconds)
 
 
 def _attributes(checked: Checked) -> list[dict[str, Any]]:
@@ -272,14 +310,14 @@ def _temporary() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _planned(checked: Checked, pool: Pool, plan: Plan, reason: str) -> Planned:
+def _planned(checked: Checked, pool: Pool, plan: Plan, chosen: Choice) -> Planned:
     sizes = zip(plan.layout.grid.sizes, plan.block, strict=True)
     counts = [-(-size // block) for size, block in sizes]
     return Planned(
-        mode="streamed",
-        reason=reason,
+        mode=chosen.mode,
+        reason=chosen.reason,
         target=checked.compiled.target,
-        workers=pool.workers,
+        workers=pool.workers if chosen.resident is None else len(chosen.resident.ranks),
         blocks=len(plan.blocks),
         passes=plan.passes,
         steps=checked.request.steps,
@@ -324,16 +362,21 @@ def _result_files(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: 
     return _Places(request.workspace or made, output)
 
 
-def _source(checked: Checked, pool: Pool, places: _Places, stack: ExitStack) -> Source:
+def _source(
+    checked: Checked, pool: Pool, places: _Places, stack: ExitStack, *, shared: bool
+) -> Source:
     """Return what workers read: a dataset of this process is written for other processes.
 
-    It goes to a new folder in the workspace: every other name there may be the caller's.
+    It goes to shared memory, or to a new folder in the workspace: every other name there may be the
+    caller's.
     """
     opened = checked.opened
     if not pool.remote or not isinstance(opened.source, InMemory):
         return opened.source
     assert places.workspace is not None
     names = [use.variable for use in checked.match.uses if use.loaded]
+    if shared:
+        return share_variables(opened.dataset, names, stack)
     places.workspace.mkdir(parents=True, exist_ok=True)
     made = stack.enter_context(temporary_folder(places.workspace))
     return spool(opened.dataset, names, made / "input")

@@ -26,7 +26,7 @@ from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Components, Field, Lookup, Program, Table
 from halocline_engine.ir.types import Axis
 
-__all__ = ["Call", "Origin", "Point", "bind"]
+__all__ = ["Call", "Origin", "Point", "axes_view", "bind"]
 
 Point: TypeAlias = tuple[int, int, int]
 #: A point for every field, the K part alone, or a mapping from field names (or "_all_") to points
@@ -68,7 +68,7 @@ def bind(
         given[lookup.name] = _elements(lookup, given[lookup.name])
     arrays = {f.name: _array(f, given[f.name], target) for f in signature.used}
     points = _origins(program, arrays, origin)
-    views = {f.name: _view(f, arrays[f.name]) for f in signature.used}
+    views = {f.name: axes_view(f, arrays[f.name]) for f in signature.used}
     box = _default_domain(signature, views, points) if domain is None else _domain(domain)
     _check_space(signature, views, points, box)
     _refuse_overlaps(program, facts, views, points)
@@ -247,7 +247,7 @@ def _order(field: Field, array: Array) -> list[int]:
     return [named.index(axis) for axis in axes]
 
 
-def _view(field: Field, array: Array) -> Array:
+def axes_view(field: Field, array: Array) -> Array:
     """Return the array as [i, j, k], with one point of stride 0 along axes it does not have."""
     if len(field.axes) == len(Axis) and getattr(array, "__gt_dims__", None) is None:
         return array

@@ -1,0 +1,39 @@
+"""The kind of FORWARD and BACKWARD kernel on arrays along K, whose warps transpose chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from halocline_engine.backends.cuda.kernels.column_chunks.text import chunks_text
+from halocline_engine.backends.cuda.kernels.column_chunks.tile import (
+    chunks_bytes,
+    chunks_fitted,
+    chunks_tile,
+)
+from halocline_engine.backends.cuda.kernels.column_chunks.windows import COLUMNS
+from halocline_engine.backends.cuda.kernels.kind import KernelKind
+from halocline_engine.backends.cuda.model.entries import Entry
+from halocline_engine.backends.cuda.model.launch import Launch
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.ir.extent import Range
+
+__all__ = ["COLUMN_CHUNKS"]
+
+
+def _launches(entry: Entry, domain: Domain, _tile: Tile, _levels: Range) -> Iterator[Launch]:
+    """Yield the launch of all columns, whatever levels are asked for."""
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    columns = max(domain[0] + i_high - i_low, 0) * max(domain[1] + j_high - j_low, 0)
+    if columns:
+        yield Launch((-(-columns // COLUMNS), 1, 1), (COLUMNS, 1, 1), j_low, 0, domain[2])
+
+
+COLUMN_CHUNKS = KernelKind(
+    tile=chunks_tile,
+    fit=chunks_fitted,
+    text=chunks_text,
+    shared_bytes=lambda entry, schedule, variant, tile, _domain: chunks_bytes(
+        entry, schedule, variant, tile
+    ),
+    launches=_launches,
+)

@@ -1,0 +1,111 @@
+"""Moves of chunks between memory and the windows of a pass, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from halocline_engine.backends.cuda.kernels.column_chunks.windows import PassWindows, Window
+from halocline_engine.backends.cuda.model.entries import Stride
+from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.fragments import bound, signed
+from halocline_engine.backends.cuda.text.statements import Scope
+from halocline_engine.ir.nodes import Interval
+
+__all__ = ["ChunkMoves", "first_level", "last_level"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMoves:
+    """Writes what moves the chunks of a pass, whose windows begin at byte `start`."""
+
+    one: PassWindows
+    scope: Scope
+    chunk: int
+    start: int
+
+    @property
+    def sign(self) -> int:
+        """The step from a level to the one that is visited next."""
+        return -self.one.one.step
+
+    def declarations(self) -> list[str]:
+        """Return the places of all windows."""
+        numbered = enumerate(self.one.windows)
+        return [line for number, window in numbered for line in self._declared(number, window)]
+
+    def _declared(self, number: int, window: Window) -> list[str]:
+        """Return the places of a window, and the levels that it loads."""
+        kind, pitch = TYPES[self.scope.dtypes[window.name]], window.pitch(self.chunk)
+        lines = [
+            f"{kind}* const w{number} ="
+            f" reinterpret_cast<{kind}*>(chip + {self.start + window.start});",
+            f"{kind}* const l{number} = w{number} + lane * {pitch};",
+        ]
+        if window.loaded:
+            low, high = first_level(window.loaded), last_level(window.loaded)
+            if window.name not in self.scope.fields:
+                # A buffer has the levels of the domain; a branch that is not taken may name others.
+                low, high = f"max({low}, 0)", f"min({high}, nk)"
+            lines.append(f"const int low{number} = {low}, high{number} = {high};")
+        return lines
+
+    def prologue(self) -> list[str]:
+        """Return the loads before the first chunk is computed, the one behind it among them."""
+        lines: list[str] = []
+        for number in range(-1, self.one.early):
+            behind = number < 0
+            lines += self.loads(f"initial{signed(self.sign * number)}", behind=behind)
+        return [*lines, "copy_async_commit();"]
+
+    def loads(self, chunk: str, *, behind: bool = False) -> list[str]:
+        """Return the loads of a chunk; where `behind`, for windows that look there alone."""
+        return [
+            f"load_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self.mask(window)}>(w{n},"
+            f" {self._base(window)}, columns{self.scope.kinds[window.name][0]},"
+            f" ({chunk}) * {self.chunk}, low{n}, high{n});"
+            for n, window in enumerate(self.one.windows)
+            if window.loaded and (window.behind or not behind)
+        ]
+
+    def stores(self) -> list[str]:
+        """Return the stores of the chunk that was computed."""
+        return [
+            f"store_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self.mask(window)}>("
+            f"{self._base(window)}, w{n}, columns{self.scope.kinds[window.name][0]},"
+            f" m * {self.chunk}, {bound(levels.start)}, {bound(levels.end)}, own);"
+            for n, window in enumerate(self.one.windows)
+            for levels in window.stored
+        ]
+
+    def _base(self, window: Window) -> str:
+        """Return the address that offsets of columns and levels are counted from."""
+        number, kind = self.scope.kinds[window.name]
+        text = self.scope.arrays[window.name]
+        for axis, stride, steps in zip("ij", kind, window.across, strict=False):
+            if steps and stride is Stride.ONE:
+                text += signed(steps)
+            elif steps and stride is not Stride.NONE:
+                text += f" {'+' if steps > 0 else '-'} {abs(steps)} * s{number}{axis}"
+        return text
+
+    def mask(self, window: Window) -> int:
+        """Return what makes a level its place in the ring of a window."""
+        return window.chunks * self.chunk - 1
+
+
+def first_level(intervals: Sequence[Interval]) -> str:
+    """Return the first level of intervals."""
+    return _nested("min", [bound(interval.start) for interval in intervals])
+
+
+def last_level(intervals: Sequence[Interval]) -> str:
+    """Return the level behind the last one of intervals."""
+    return _nested("max", [bound(interval.end) for interval in intervals])
+
+
+def _nested(function: str, values: Sequence[str]) -> str:
+    first, *rest = dict.fromkeys(values)
+    for value in rest:
+        first = f"{function}({first}, {value})"
+    return first

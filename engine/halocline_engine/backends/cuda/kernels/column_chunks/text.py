@@ -1,0 +1,238 @@
+"""The body of FORWARD and BACKWARD kernels whose warps move their columns in chunks of levels.
+
+A block is a warp. It brings the next chunk of each array to shared memory while its threads compute
+the levels of one, a column each, and then brings what they wrote to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from halocline_engine.backends.cuda.kernels.column_chunks.moves import (
+    ChunkMoves,
+    first_level,
+    last_level,
+)
+from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
+    COLUMNS,
+    PassWindows,
+    windows_of,
+)
+from halocline_engine.backends.cuda.kernels.columns.passes import Carry, always_assigned
+from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
+from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant
+from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.fragments import (
+    bound,
+    indent,
+    offsets,
+    section_body,
+    signed,
+    touched,
+)
+from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
+from halocline_engine.errors import InternalError
+from halocline_engine.ir.nodes import Offset
+from halocline_engine.ir.types import Order
+from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.schedule.nodes import Schedule, Section
+from halocline_engine.schedule.storage.coverage import exposed
+
+__all__ = ["chunks_text"]
+
+
+def chunks_text(
+    entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
+) -> list[str]:
+    """Return the body of a kernel, one pass after the other."""
+    passes = windows_of(entry, schedule, variant, tile)
+    if passes is None:
+        raise InternalError(f"Kernel '{entry.name}' has no windows: expected a tile that fits.")
+    variables = placement_of(entry.kernel, schedule, tile).variables
+    kinds = {
+        number: kind
+        for one in passes
+        for window in one.windows
+        for number, kind in (scope.kinds[window.name],)
+    }
+    places = {number: n * COLUMNS * 8 for n, number in enumerate(sorted(kinds))}
+    start = len(variant.kinds) * COLUMNS * 8
+    lines = [
+        *_columns(entry, variant),
+        "extern __shared__ __align__(16) unsigned char chip[];",
+    ]
+    for number, kind in sorted(kinds.items()):
+        terms = [
+            f"(index_t){axis}" if stride is Stride.ONE else f"(index_t){axis} * s{number}{axis}"
+            for axis, stride in zip("ij", kind, strict=False)
+            if stride is not Stride.NONE
+        ]
+        lines += [
+            f"index_t* const columns{number} ="
+            f" reinterpret_cast<index_t*>(chip + {places[number]});",
+            f"columns{number}[lane] = {' + '.join(terms) or '0'};",
+        ]
+    lines.append("__syncwarp();")
+    for one in passes:
+        moves = ChunkMoves(one, scope, tile.chunk, start)
+        writer = _PassText(entry, one, scope, tile.chunk, variables, moves)
+        lines += ["{", *indent(writer.lines()), "}"]
+    return lines
+
+
+def _columns(entry: Entry, variant: Variant) -> list[str]:
+    """Return the point along I and J of the column of each thread; the last ones compute none."""
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    size = {"i": f"ni{signed(i_high - i_low)}", "j": f"nj{signed(j_high - j_low)}"}
+    low = {"i": signed(i_low), "j": signed(j_low)}
+    near, far = "ji" if variant.near else "ij"
+    return [
+        "const int lane = (int)threadIdx.x;",
+        f"const int row_size = {size[near]}, total = row_size * ({size[far]});",
+        f"const int first = (int)blockIdx.x * {COLUMNS}, own = min({COLUMNS}, total - first);",
+        "const int column = first + min(lane, own - 1);",
+        f"[[maybe_unused]] const int {near} = column % row_size{low[near]};",
+        f"[[maybe_unused]] const int {far} = column / row_size{low[far]};",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _PassText:
+    """Writes one pass, between the moves of its chunks."""
+
+    entry: Entry
+    one: PassWindows
+    scope: Scope
+    chunk: int
+    variables: frozenset[str]
+    moves: ChunkMoves
+
+    def lines(self) -> list[str]:
+        """Return the pass: the first chunks, then chunk after chunk."""
+        ends = [section.interval for section in self.one.one.sections]
+        first, last = f"begin / {self.chunk}", f"(end - 1) / {self.chunk}"
+        if self._forward:
+            loop = f"for (int m = {first}; m <= {last}; ++m) {{"
+        else:
+            first, loop = last, f"for (int m = {last}; m >= {first}; --m) {{"
+        return [
+            f"const int begin = {first_level(ends)}, end = {last_level(ends)};",
+            *self.moves.declarations(),
+            *(f"{self._type(name)} {self._before(name)} = 0;" for name in self._carried()),
+            f"const int initial = {first};",
+            *self.moves.prologue(),
+            loop,
+            *indent(self.moves.loads(f"m{signed(self.moves.sign * self.one.early)}")),
+            "  copy_async_commit();",
+            "  copy_async_wait<1>();",
+            "  __syncwarp();",
+            "  if (lane < own) {",
+            *indent(indent(self._levels())),
+            "  }",
+            "  __syncwarp();",
+            *indent(self.moves.stores()),
+            "  __syncwarp();",
+            "}",
+            "copy_async_wait_all();",
+            "__syncwarp();",
+        ]
+
+    @property
+    def _forward(self) -> bool:
+        return self.one.one.order is Order.FORWARD
+
+    def _carried(self) -> list[str]:
+        found = {name for carry in self.one.carried for name in carry.before}
+        return [name for name in self.entry.arrays if name in found]
+
+    def _levels(self) -> list[str]:
+        """Return the levels of a chunk, section after section."""
+        lines: list[str] = []
+        for section, carry in zip(self.one.one.sections, self.one.carried, strict=True):
+            start, end = bound(section.interval.start), bound(section.interval.end)
+            low, high = (
+                f"max(m * {self.chunk}, {start})",
+                f"min(m * {self.chunk} + {self.chunk}, {end})",
+            )
+            loop = f"for (int k = {low}; k < {high}; ++k) {{"
+            first = start
+            if not self._forward:
+                loop = f"for (int k = {high} - 1; k >= {low}; --k) {{"
+                first = f"{end} - 1"
+            lines += [loop, *indent(self._level(section, carry, first)), "}"]
+        return lines
+
+    def _level(self, section: Section, carry: Carry, first: str) -> list[str]:
+        """Return one level: statements, what it stores and what it hands on."""
+        always = always_assigned(section)
+        kept = [name for name in self.entry.arrays if name in always]
+        values = {
+            (read.name, read.offset): place
+            for read in reads(section.body)
+            if (place := self._place(read.name, read.offset)) is not None
+        }
+        for name in carry.before:
+            values[name, (0, 0, self.one.one.step)] = self._before(name)
+        written = {assign.target for assign in assignments(section.body)}
+        outputs = {n: place for n in written if (place := self._place(n, HERE)) is not None}
+        outputs |= {name: self._here(name) for name in kept}
+        scope = replace(self.scope, values=values, outputs=outputs)
+        return [
+            *offsets([n for n in self.entry.arrays if n in self._direct(section)], self.scope),
+            *self._first_of(carry, first),
+            *(self._declared(name, section) for name in kept),
+            *section_body(section, scope),
+            *(
+                f"{self._element(n, HERE)} = {self._here(n)};"
+                for n in kept
+                if n not in self.variables
+            ),
+            *(
+                f"{self._before(n)} = {self._here(n)};"
+                for n in self._carried()
+                if n in carry.handed
+            ),
+        ]
+
+    def _direct(self, section: Section) -> set[str]:
+        """Return the arrays of a section that are looked up in memory."""
+        windows = {window.name for window in self.one.windows}
+        return touched(section) & set(self.entry.arrays) - windows - self.variables
+
+    def _first_of(self, carry: Carry, first: str) -> Iterator[str]:
+        """Yield the loads of what the first level of a section needs of the level before."""
+        step = self.one.one.step
+        test = "k > 0" if step < 0 else "k + 1 < nk"
+        for name in self.entry.arrays:
+            if name in carry.loaded:
+                within = "" if name in self.scope.fields else f" && {test}"
+                place = self._element(name, (0, 0, step))
+                yield f"if (k == {first}{within}) {self._before(name)} = {place};"
+
+    def _declared(self, name: str, section: Section) -> str:
+        kind, here = self._type(name), self._here(name)
+        if name not in self.variables and HERE in exposed(section.body, name):
+            return f"{kind} {here} = {self._element(name, HERE)};"
+        return f"[[maybe_unused]] {kind} {here};"
+
+    def _place(self, name: str, offset: Offset) -> str | None:
+        """Return an element in a window, or None where there is none for it."""
+        for number, window in enumerate(self.one.windows):
+            if window.name == name and window.across == offset[:2]:
+                level = f"k{signed(offset[2])}"
+                return f"l{number}[({level}) & {self.moves.mask(window)}]"
+        return None
+
+    def _element(self, name: str, offset: Offset) -> str:
+        return self._place(name, offset) or element(self.scope, name, offset)
+
+    def _type(self, name: str) -> str:
+        return TYPES[self.scope.dtypes[name]]
+
+    def _before(self, name: str) -> str:
+        return f"before_{self.scope.arrays[name]}"
+
+    def _here(self, name: str) -> str:
+        return f"here_{self.scope.arrays[name]}"

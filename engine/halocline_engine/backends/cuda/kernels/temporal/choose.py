@@ -1,0 +1,339 @@
+"""Cost model of fused steps: how many are worth it, and the tile of each; no device is asked.
+
+A pass takes as long as its bytes or its instructions do, whichever is longer. More steps need fewer
+passes, but more is computed that other blocks compute too, and more registers leave less room for
+the warps that hide each other's waits. The constants are those of an H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from halocline_engine.backends.cuda.kernels.temporal.exchange import shared_of
+from halocline_engine.backends.cuda.kernels.temporal.form import (
+    LANES,
+    VECTOR,
+    Form,
+    arrays_of_steps,
+)
+from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
+from halocline_engine.backends.cuda.kernels.temporal.values import Registers
+from halocline_engine.backends.cuda.model.entries import Kind, Stride
+from halocline_engine.backends.cuda.model.tile import Domain
+from halocline_engine.ir.nodes import Binary, Call, Expr, Number, Parameter, Read
+from halocline_engine.ir.types import Axis, DType
+from halocline_engine.ir.walk import children
+from halocline_engine.schedule.temporal.levels import Levels, Node, levels_at_once
+from halocline_engine.schedule.temporal.step import Step
+
+__all__ = ["Gains", "fits", "fused_tile", "gains_of", "seconds_of_pass", "usual_form"]
+
+#: Steps that are looked at.
+_STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+#: Registers of a thread, of a processor, and bytes of shared memory of a block.
+_REGISTERS, _PROCESSOR, _SHARED = 255, 65536, 227 * 1024
+_PROCESSORS, _SCHEDULERS = 132, 4
+_CLOCK = 1.7e9
+#: Bytes a second of memory, as copies and as fused steps reach them, and of the cache.
+_MEMORY, _REACHED, _CACHE = 4.2e12, 0.85, 8e12
+#: Bytes that stay in the cache from step to step, those in the cache of a processor, and those of a
+#: step up to which steps one by one are hardly slower.
+_CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 150 << 10, 16 << 20
+#: The share of cycles in which instructions are issued: at most, with no warps, and more with each;
+#: that of the units for doubles; and cycles that a step waits where a warp is alone.
+_ISSUED, _ALONE, _EACH, _DOUBLE, _WAIT = 0.9, 0.45, 0.035, 0.95, 45
+#: How much longer a position takes with a barrier, and near a side; the share of a block that the
+#: others wait for at the end; and how many blocks one after the other hide the longest one.
+_BARRIER, _NEAR, _TAIL, _LONGEST = 1.3, 2.2, 0.3, 4.0
+#: Warps of a processor that threads with all registers leave room for, and how many more registers
+#: the compiler would take than it needs.
+_FEWEST, _SQUEEZED = 8, 1.05
+#: Coefficients of a step that are loaded without many registers for them.
+_FEW = 2
+#: What a launch takes, in seconds; and how much faster fused steps must be.
+_LAUNCH, _GAIN = 1.3e-6, 1.15
+_HEAVY = {"sqrt": 10, "abs": 1, "min": 2, "max": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 1}
+_FUNCTION, _DIVISION = 30, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """How much faster than one by one so many steps at once should be."""
+
+    by_steps: Mapping[int, float]
+
+    @property
+    def most(self) -> int:
+        """The most steps that are known."""
+        return max(self.by_steps, default=1)
+
+    def best(self, steps: Iterable[int]) -> int:
+        """Return the number of steps that gains most, or 1 where none gains much."""
+        found = max(steps, key=lambda n: (self.by_steps.get(n, 0.0), -n), default=1)
+        return found if self.by_steps.get(found, 0.0) >= _GAIN else 1
+
+
+def gains_of(step: Step, domain: Domain) -> Gains:
+    """Return what fusing steps should gain on a domain, in arrays as the target makes them."""
+    if _bytes(step, domain) < _SMALL:
+        return Gains({})
+    one = _single(step, domain)
+    found: dict[int, float] = {}
+    for steps in _STEPS[1:]:
+        levels = levels_at_once(step, steps)
+        if not fits(levels):
+            break
+        _, seconds = _best(levels, domain)
+        found[steps] = one * steps / seconds
+    return Gains(found)
+
+
+def fits(levels: Levels) -> bool:
+    """Whether a thread has registers for the narrowest tile."""
+    return any(True for _ in _candidates(levels))
+
+
+def fused_tile(levels: Levels, domain: Domain) -> FusedTile:
+    """Return the tile that should be the fastest."""
+    return _best(levels, domain)[0]
+
+
+def _best(levels: Levels, domain: Domain) -> tuple[FusedTile, float]:
+    several = [_cut(form, domain) for form in _candidates(levels)]
+    return min(several, key=lambda one: one[1])
+
+
+def _single(step: Step, domain: Domain) -> float:
+    """Return the seconds of one step by itself."""
+    moved = _bytes(step, domain)
+    rate = _CACHE if moved <= _CACHED else _MEMORY * 0.95
+    return max(_LAUNCH, moved / rate)
+
+
+def _bytes(step: Step, domain: Domain) -> float:
+    """Return the bytes of all arrays of a step on a domain."""
+    names = arrays_of_steps(levels_at_once(step, 1))
+    sizes = dict(zip(Axis, domain, strict=True))
+    return sum(
+        step.dtypes[name].itemsize * prod(sizes[axis] for axis in step.axes[name]) for name in names
+    )
+
+
+def _candidates(levels: Levels) -> Iterator[Form]:
+    """Yield the forms for which a thread has registers."""
+    size = max(levels.step.dtypes[name].itemsize for name in arrays_of_steps(levels))
+    unit = VECTOR // size
+    early = sum(node.value is None and node.level == 0 for node in levels.nodes)
+    if levels.along is Axis.J:
+        ahead, unroll = {1: (3, 3), 2: (2, 2), 3: (2, 2)}.get(early, (1, 2))
+        # Wider lanes keep more in registers than the warps that are left can hide.
+        widths = [unit >> n for n in range(unit.bit_length())]
+        tiles = [FusedTile(width, 1, ahead=ahead, unroll=unroll) for width in widths]
+    else:
+        shapes = ((3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
+        tiles = [
+            FusedTile(width, 1, rows=rows, warps=warps, ahead=1)
+            for width in dict.fromkeys((unit, max(1, unit // 2)))
+            for rows, warps in shapes
+        ]
+    width = 0
+    for tile in tiles:
+        if width > tile.width:
+            return
+        form = usual_form(levels, tile)
+        if _is_fit(form):
+            width = tile.width
+            yield replace(form, tile=replace(tile, resident=_asked(form)))
+
+
+def usual_form(levels: Levels, tile: FusedTile) -> Form:
+    """Return the form for arrays as the target's memory makes them."""
+    step = levels.step
+    numbers: dict[tuple[tuple[Axis, ...], int], int] = {}
+    kinds: dict[str, tuple[int, Kind]] = {}
+    for name in arrays_of_steps(levels):
+        look = (step.axes[name], step.dtypes[name].itemsize)
+        i, j, k = (Stride.ANY if axis in look[0] else Stride.NONE for axis in Axis)
+        kind = (Stride.ONE if i is Stride.ANY else i, j, k)
+        kinds[name] = (numbers.setdefault(look, len(numbers)), kind)
+    return Form(levels, kinds, frozenset(kinds), wide=False, tile=tile, alternate=False)
+
+
+def _is_fit(form: Form) -> bool:
+    tall = max(max(len(kept.below), len(kept.above)) for kept in form.kept)
+    return (
+        form.columns > 0
+        and form.rows * form.width <= LANES
+        and form.lines > 0
+        and tall <= form.rows
+        and shared_of(form) <= _SHARED
+        and _registers(form) <= min(_REGISTERS, _PROCESSOR // form.tile.threads)
+    )
+
+
+def _registers(form: Form) -> int:
+    """Return about how many registers the compiler needs."""
+    several = [Registers(form, n) for n in range(len(form.levels.nodes))]
+    early = [
+        one
+        for one, node in zip(several, form.levels.nodes, strict=True)
+        if node.value is None and not node.level
+    ]
+    states = sum(node.halo is not None and not node.level for node in form.levels.nodes)
+    points = form.rows * form.width * max(one.dtype.itemsize for one in several) // 4
+    waiting = len(early) * form.tile.ahead * points
+    return (
+        35 + sum(one.words for one in several) * 6 // 5 + waiting + 3 * points * max(0, states - 1)
+    )
+
+
+def _resident(form: Form) -> int:
+    """Return how many warps a processor has room for, as the compiler is asked to make it."""
+    if form.tile.resident:
+        return form.tile.resident
+    if not form.vertical:
+        return _FEWEST
+    blocks = _PROCESSOR // (min(_REGISTERS, _registers(form)) * form.tile.threads)
+    shared = shared_of(form)
+    if shared:
+        blocks = min(blocks, _SHARED // shared)
+    return max(1, blocks) * form.tile.warps
+
+
+def _asked(form: Form) -> int:
+    """Return for how many warps the compiler should leave room; 0 for as many as it likes.
+
+    Where a step loads many coefficients, those are under way in registers that others do not need.
+    """
+    again = sum(node.value is None and node.level == 1 for node in form.levels.nodes)
+    if form.vertical or again > _FEW:
+        return 0
+    needed = _registers(form)
+    for warps in (16, 12):
+        if needed <= _SQUEEZED * (_PROCESSOR // (LANES * warps)):
+            return warps
+    return 0
+
+
+def _cut(form: Form, domain: Domain) -> tuple[FusedTile, float]:
+    """Return the tile of a form cut along the stream, and the seconds of a pass."""
+    length = domain[2] if form.vertical else domain[1]
+    blocks = prod(_across(form, domain))
+    slots = _PROCESSORS * _resident(form) // form.tile.warps
+    cuts: dict[int, float] = {}
+    for turns in range(1, 13):
+        chunks = max(1, min(length, slots * turns // blocks))
+        depth = -(-length // chunks)
+        cuts[depth] = seconds_of_pass(form, domain, depth)
+        if chunks == length:
+            break
+    best = min(cuts, key=lambda depth: (cuts[depth], depth))
+    return replace(form.tile, depth=best), cuts[best]
+
+
+def _across(form: Form, domain: Domain) -> tuple[int, int]:
+    """Return how many blocks there are along I, and how many rows of them or planes."""
+    ni, nj, nk = domain
+    return -(-ni // form.columns), -(-nj // form.lines) if form.vertical else nk
+
+
+def seconds_of_pass(form: Form, domain: Domain, depth: int) -> float:
+    """Return the seconds of a pass whose blocks have so many positions."""
+    length = domain[2] if form.vertical else domain[1]
+    chunks = -(-length // depth)
+    along, across = _across(form, domain)
+    ends = min(along, 2) * across
+    if form.vertical:
+        ends += max(0, along - 2) * min(across, 2)
+    blocks = (along * across + (_NEAR - 1) * ends) * chunks
+    resident = _resident(form)
+    slots = _PROCESSORS * resident // form.tile.warps
+    positions = depth + form.levels.start + form.levels.lag
+    turns = max(_LONGEST, blocks / slots + _TAIL)
+    alone = min(resident, -(-along * across * chunks * form.tile.warps // _PROCESSORS))
+    issue, double = _position(form)
+    busy = max(issue / min(_ISSUED, _ALONE + _EACH * alone), double / _DOUBLE)
+    each = max(busy * alone / _SCHEDULERS, issue + double + _WAIT * form.levels.steps)
+    if form.vertical:
+        each *= _BARRIER
+    return _LAUNCH + max(turns * positions * each / _CLOCK, _moving(form, domain, depth))
+
+
+def _moving(form: Form, domain: Domain, depth: int) -> float:
+    """Return the seconds that memory needs for a pass."""
+    step = form.levels.step
+    sizes = dict(zip(Axis, domain, strict=True))
+    extra = form.levels.start + form.levels.lag
+    again = (LANES * form.width / form.columns) * (1 + extra / depth)
+    if form.vertical:
+        again *= form.rows * form.tile.warps / form.lines
+    moved = 0.0
+    for name in form.arrays:
+        size = step.dtypes[name].itemsize * prod(sizes[axis] for axis in step.axes[name])
+        # Half of what is read again is still in the cache.
+        moved += size if name in step.results else size * (1 + again) / 2
+    rate = _CACHE if moved <= _CACHED else _MEMORY * _REACHED
+    return max(moved / rate, _fetching(form, domain))
+
+
+def _fetching(form: Form, domain: Domain) -> float:
+    """Return the seconds for coefficients that later steps fetch anew, where they do not stay near.
+
+    Between two steps that read them as many rows pass as the second one lags behind.
+    """
+    nodes = form.levels.nodes
+    later = [node.dtype.itemsize for node in nodes if node.value is None and node.level]
+    first = [node.dtype.itemsize for node in nodes if node.value is None and not node.level]
+    rows = form.levels.lag * LANES * form.width * form.rows * sum(first)
+    if not later or rows * _resident(form) <= _NEAR_CACHE:
+        return 0.0
+    return sum(later) * prod(domain) / _CACHE
+
+
+def _position(form: Form) -> tuple[float, float]:
+    """Return the instructions of a warp for one position, and the cycles of units for doubles."""
+    issue, double = 8.0, 0.0
+    for number, node in enumerate(form.levels.nodes):
+        registers = Registers(form, number)
+        kept = registers.kept
+        own = form.rows * form.width
+        words = max(1, node.dtype.itemsize // 4)
+        issue += (len(kept.left) + len(kept.right)) * form.rows * words
+        issue += (len(kept.below) + len(kept.above)) * form.width * 1.5
+        issue += own * words / 4 if node.outputs else 0
+        if node.value is None:
+            issue += 4 + own * words / 2
+            continue
+        singles, doubles = _arithmetic(node)
+        issue += own * (singles + doubles)
+        double += 2 * own * doubles
+    return issue, double
+
+
+def _arithmetic(node: Node) -> tuple[float, float]:
+    """Return the instructions of an expression, and those on doubles; equal parts count once."""
+    seen: set[Expr] = set()
+    pending = [node.value]
+    found = [0.0, 0.0]
+    while pending:
+        expr = pending.pop()
+        if expr is None or expr in seen:
+            continue
+        seen.add(expr)
+        found[expr.dtype is DType.FLOAT64] += _slots(expr)
+        pending.extend(children(expr))
+    return found[0], found[1]
+
+
+def _slots(expr: Expr) -> float:
+    match expr:
+        case Number() | Parameter() | Read():
+            return 0
+        case Binary("/" | "%"):
+            return _DIVISION
+        case Call(function):
+            return _HEAVY.get(function, _FUNCTION)
+        case _:
+            return 1

@@ -1,0 +1,206 @@
+"""Loads and stores of fused steps: whole vectors inside, within what there is near sides.
+
+Inside, all that a warp touches is in the arrays, and no value is a fixed one. Near a side, indices
+are kept within what a caller provides, so what no result depends on is some other element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from halocline_engine.backends.cuda.kernels.temporal.form import Form
+from halocline_engine.backends.cuda.kernels.temporal.values import Registers, loop
+from halocline_engine.backends.cuda.model.entries import Stride
+from halocline_engine.backends.cuda.text.fragments import indent, signed
+from halocline_engine.ir.extent import Range
+
+__all__ = ["Elements"]
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The elements of the arrays of a form; rows across are `j` + q, positions are given."""
+
+    form: Form
+
+    def bases(self) -> list[str]:
+        """Return the offsets of a thread's first point in arrays of each kind, without the stream.
+
+        Those of planes have the level; rows across come with each access.
+        """
+        lines: list[str] = []
+        for number, kind in sorted({self.form.kinds[name] for name in self.form.arrays}):
+            indices = ("x", "j", "") if self.form.vertical else ("x", "", "k")
+            text = _offset(number, kind, indices)
+            lines.append(f"const index_t o{number} = {text};")
+        return lines
+
+    def beyond(self) -> list[str]:
+        """Return which points of a thread lie beyond sides that are not open: a bit for each.
+
+        The stream has no part in that. `some` says whether any thread of the warp has such a point.
+        """
+        test = "x + e < ilo || x + e >= ihi"
+        if self.form.vertical:
+            test += f" || {self._across} < jlo || {self._across} >= jhi"
+        bit = f"1u << {self._bit}"
+        body = loop(self.form.width, "e", [f"if ({test}) beyond |= {bit};"])
+        rows = body if self.form.rows == 1 else loop(self.form.rows, "q", body)
+        some = "const bool some = __any_sync(0xffffffffu, beyond != 0u);"
+        return ["unsigned beyond = 0u;", *rows, some]
+
+    def loaded(self, registers: Registers, name: str, target: str, row: str) -> list[str]:
+        """Return the loads of a row of a field, whole, into an array that is called `target`."""
+        return self._rows(name, self._whole(registers, name, target, self._place(name, row)))
+
+    def loaded_within(self, registers: Registers, name: str, target: str, row: str) -> list[str]:
+        """Return the same loads, of the nearest elements where there are none."""
+        along = self.form.is_along(name)
+        column = "e" if along else "0"
+        single = self._near(name, row, "x + e" if along else "x")
+        body = [f"{self._element(registers, target, column)} = {single};"]
+        if not along:
+            return self._rows(name, body)
+        body = loop(self.form.width, "e", body)
+        if self.form.width == 1:
+            return self._rows(name, body)
+        low, high = _bounds(self.form.extent(name)[0], "i")
+        place = self._near(name, row, "x", anyhow=True).removesuffix("]")
+        return [
+            f"if (x >= {low} && x + {self.form.width - 1} <= {high}) {{",
+            *indent(self._rows(name, self._whole(registers, name, target, place))),
+            "} else {",
+            *indent(self._rows(name, body)),
+            "}",
+        ]
+
+    def fixed(self, registers: Registers, name: str, row: str, before: str) -> list[str]:
+        """Return what gives a new row, beyond sides that are not open, the values of a field.
+
+        Those are `before`, an element of a step earlier, or else in memory.
+        """
+        limits = ("0", "nk") if self.form.vertical else ("jlo", "jhi")
+        stream = f"{row} < {limits[0]} || {row} >= {limits[1]}"
+        value = before or self._near(name, row, "x + e")
+        place = registers.place(0)
+        body = [f"if (out || (beyond >> {self._bit} & 1u)) {place} = {value};"]
+        test = [f"const bool out = {stream};"]
+        inner = ["if (out || some) {", *indent(registers.every(body)), "}"]
+        return ["{", *indent([*test, *inner]), "}"]
+
+    def stored(self, registers: Registers, name: str, row: str) -> list[str]:
+        """Return the stores of a row of results."""
+        place = self._place(name, row)
+        number, kind = self.form.kinds[name]
+        step = "" if kind[0] is Stride.ONE else f" * s{number}i"
+        element = registers.place(0)
+        whole = loop(self.form.width, "e", [f"if (x + e < ni) {place} + e{step}] = {element};"])
+        if kind[0] is Stride.ONE and self.form.width > 1:
+            pieces = [
+                _moved("store", f"{place}{signed(n)}]", registers.place(0, column=str(n)), size)
+                for n, size in self._pieces(name)
+            ]
+            whole = [
+                f"if (x + {self.form.width} <= ni) {{",
+                *indent(pieces),
+                "} else {",
+                *indent(whole),
+                "}",
+            ]
+        if self.form.vertical:
+            across = self._across
+            whole = [f"if ({across} >= j0 && {across} < j1) {{", *indent(whole), "}"]
+            if self.form.rows > 1:
+                whole = loop(self.form.rows, "q", whole)
+        return [f"if (own && {row} >= y0 && {row} < y1) {{", *indent(whole), "}"]
+
+    @property
+    def _across(self) -> str:
+        return "j + q" if self.form.rows > 1 else "j"
+
+    @property
+    def _bit(self) -> str:
+        return f"(q * {self.form.width} + e)" if self.form.rows > 1 else "e"
+
+    def _whole(self, registers: Registers, name: str, target: str, place: str) -> list[str]:
+        """Return the loads of the elements of a thread from a place on, which lacks its bracket."""
+        if not self.form.is_along(name):
+            return [f"{self._element(registers, target, '0')} = {place}];"]
+        number, kind = self.form.kinds[name]
+        if kind[0] is not Stride.ONE:
+            element = self._element(registers, target, "e")
+            return loop(self.form.width, "e", [f"{element} = {place} + e * s{number}i];"])
+        return [
+            _moved("load", self._element(registers, target, str(n)), f"{place}{signed(n)}]", size)
+            for n, size in self._pieces(name)
+        ]
+
+    def _near(self, name: str, row: str, column: str, *, anyhow: bool = False) -> str:
+        """Return the nearest element that an array is sure to have.
+
+        With `anyhow`, the column is one that it has.
+        """
+        number, kind = self.form.kinds[name]
+        i, j, k = self.form.extent(name)
+        along = column if anyhow else _clamped(column, i, "i")
+        if self.form.vertical:
+            indices = (along, _clamped(self._across, j, "j"), _clamped(row, k, "k"))
+        else:
+            indices = (along, _clamped(row, j, "j"), "k")
+        return f"{self.form.names[name]}[{_offset(number, kind, indices)}]"
+
+    def _rows(self, name: str, body: list[str]) -> list[str]:
+        """Return code for each row that an array has of a thread."""
+        if self.form.rows == 1:
+            return body
+        return loop(self.form.rows if self.form.is_across(name) else 1, "q", body)
+
+    def _element(self, registers: Registers, target: str, column: str) -> str:
+        """Return an own element of the newest row, or of one that is under way."""
+        if not target:
+            return registers.place(0, column=column)
+        row = "" if self.form.rows == 1 else f"[{'0' if registers.flat[0] else 'q'}]"
+        return f"{target}{row}[{'0' if registers.flat[1] else column}]"
+
+    def _pieces(self, name: str) -> Iterator[tuple[int, int]]:
+        size = self.form.piece(name)
+        yield from ((first, size) for first in range(0, self.form.width, size))
+
+    def _place(self, name: str, row: str) -> str:
+        """Return an array's element at the thread's first point of a row, without the bracket."""
+        number, kind = self.form.kinds[name]
+        across = "q" if self.form.rows > 1 else ""
+        more = ("", across, row) if self.form.vertical else ("", row, "")
+        text = _offset(number, kind, more)
+        return f"{self.form.names[name]}[o{number}{f' + {text}' if text != '0' else ''}"
+
+
+def _moved(verb: str, to: str, source: str, size: int) -> str:
+    if size == 1:
+        return f"{to} = {source};"
+    return f"{verb}<{size}>(&{to}, &{source});"
+
+
+def _bounds(extent: Range, axis: str) -> tuple[str, str]:
+    """Return the first and the last index that an array is sure to have."""
+    low, high = extent
+    if axis == "k":
+        return str(low), f"nk{signed(high - 1)}"
+    return f"{low} - {axis}grown0", f"n{axis}{signed(high - 1)} + {axis}grown1"
+
+
+def _clamped(index: str, extent: Range, axis: str) -> str:
+    low, high = _bounds(extent, axis)
+    return f"within({index}, {low}, {high})"
+
+
+def _offset(number: int, kind: tuple[Stride, Stride, Stride], indices: tuple[str, str, str]) -> str:
+    """Return the offset of an element; axes without an index do not count."""
+    terms: list[str] = []
+    for axis, stride, index in zip("ijk", kind, indices, strict=True):
+        if not index or stride is Stride.NONE:
+            continue
+        known = stride is Stride.ONE and axis != "k"
+        terms.append(f"(index_t)({index})" + ("" if known else f" * s{number}{axis}"))
+    return " + ".join(terms) or "0"

@@ -1,0 +1,117 @@
+"""The code of one position of fused steps: loads, values, exchanges, stores, and all one older."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from halocline_engine.backends.cuda.kernels.temporal.exchange import Exchange, shared_of
+from halocline_engine.backends.cuda.kernels.temporal.form import Form
+from halocline_engine.backends.cuda.kernels.temporal.memory import Elements
+from halocline_engine.backends.cuda.kernels.temporal.values import Registers
+from halocline_engine.backends.cuda.text.expressions import TYPES, expression_text
+from halocline_engine.backends.cuda.text.fragments import signed
+from halocline_engine.errors import InternalError
+from halocline_engine.ir.nodes import Read
+from halocline_engine.schedule.temporal.levels import Node
+
+__all__ = ["Position", "early_of", "row_ahead", "under_way"]
+
+
+def early_of(form: Form) -> list[int]:
+    """Return the values that are loaded before they are needed: those of the first step."""
+    nodes = enumerate(form.levels.nodes)
+    return [n for n, node in nodes if node.value is None and node.level == 0]
+
+
+def under_way(form: Form, number: int, place: int, *, declared: bool = False) -> str:
+    """Return the array of a row that is so many positions ahead."""
+    if not declared:
+        return f"n{number}_{place}"
+    registers = Registers(form, number)
+    rows = "" if form.rows == 1 else f"[{1 if registers.flat[0] else form.rows}]"
+    columns = 1 if registers.flat[1] else form.width
+    return f"{TYPES[registers.dtype]} n{number}_{place}{rows}[{columns}]"
+
+
+def row_ahead(ahead: int) -> str:
+    """Return the row that is so far ahead of the position."""
+    return f"(y{signed(ahead)})" if ahead else "y"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Writes the code of a position; `near` a side of the domain."""
+
+    form: Form
+    near: bool
+
+    def lines(self) -> list[str]:
+        """Return the code."""
+        lines: list[str] = []
+        fetched: set[int] = set()
+        for number, node in enumerate(self.form.levels.nodes):
+            registers = Registers(self.form, number)
+            lines.append(f"{registers.declared(0)};")
+            if node.value is None:
+                lines += self._loaded(number, node)
+            else:
+                for source in dict.fromkeys(one.node for one in node.sources.values()):
+                    if source not in fetched:
+                        fetched.add(source)
+                        below = Registers(self.form, source)
+                        lines += Exchange(below).fetched(range(1, below.kept.ages))
+                lines += self._computed(registers, node)
+            if node.halo is not None and self.near:
+                lines += self._fixed(registers, node)
+            lines += Exchange(registers).fetched(range(1))
+            if Exchange(registers).shared:
+                lines += Exchange(registers).published()
+            for name in node.outputs:
+                lines += Elements(self.form).stored(registers, name, row_ahead(-node.lag))
+        for number in range(len(self.form.levels.nodes)):
+            lines += Registers(self.form, number).aged()
+        if shared_of(self.form):
+            lines.append("__syncthreads();")
+        return lines
+
+    def _fixed(self, registers: Registers, node: Node) -> list[str]:
+        """Return what keeps values beyond sides that are not open as they are."""
+        name, before = self.form.halo_of(node.level + 1, node.halo or ""), ""
+        if node.before is not None and not self.form.alternate:
+            before = Registers(self.form, node.before.node).place(node.before.age)
+        return Elements(self.form).fixed(registers, name, row_ahead(-node.lag), before)
+
+    def _loaded(self, number: int, node: Node) -> list[str]:
+        """Return the loads of a row, or the row that was under way and the loads of a later one."""
+        registers, elements = Registers(self.form, number), Elements(self.form)
+        load = elements.loaded_within if self.near else elements.loaded
+        ahead = self.form.tile.ahead
+        if node.level or not ahead:
+            return load(registers, node.name, "", row_ahead(-node.lag))
+        lines = self._moved(registers, "", under_way(self.form, number, 0))
+        for place in range(1, ahead):
+            to, source = (
+                under_way(self.form, number, place - 1),
+                under_way(self.form, number, place),
+            )
+            lines += self._moved(registers, to, source)
+        last = under_way(self.form, number, ahead - 1)
+        return [*lines, *load(registers, node.name, last, row_ahead(ahead - node.lag))]
+
+    def _moved(self, registers: Registers, to: str, source: str) -> list[str]:
+        rows = "" if self.form.rows == 1 else "[q]"
+        target = registers.place(0) if not to else f"{to}{rows}[e]"
+        return registers.every([f"{target} = {source}{rows}[e];"])
+
+    def _computed(self, registers: Registers, node: Node) -> list[str]:
+        """Return the computation of a row, all its elements."""
+        form = self.form
+
+        def read(one: Read) -> str:
+            source = node.sources[one]
+            return Registers(form, source.node).place(source.age, j=source.j, i=source.i)
+
+        if node.value is None:
+            raise InternalError("A value of fused steps has no expression.")
+        value = expression_text(node.value, read, form.scalars.__getitem__)
+        return registers.every([f"{registers.place(0)} = {value};"])

@@ -1,0 +1,103 @@
+"""Interface of communication between the ranks of a job.
+
+A rank is one of the processes, or threads, that keep the blocks of a job and make its steps at the
+same time. Ranks are numbered from 0; rank 0 decides what all of them do next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.model import Report
+
+__all__ = ["SILENCE", "Communicator", "RankLostError", "RankWork", "Tag", "Tell", "agree", "shared"]
+
+#: What a message is, and which one of its kind.
+Tag: TypeAlias = tuple[str, int]
+#: Takes the events of rank 0.
+Tell: TypeAlias = Callable[[Event], None]
+#: Seconds that a rank waits for a message of one that it has heard of before it takes it for lost.
+#: Whoever started the ranks knows much sooner of one that is gone; this is for who is left alone.
+SILENCE = 1200.0
+
+
+class RankLostError(Exception):
+    """A rank of the job is gone, or no longer answers: the others end, and the job is resumed.
+
+    It stays inside the engine; whoever started the ranks handles it.
+    """
+
+
+class Communicator(Protocol):
+    """The other ranks, as one of them sees them; every wait ends with the job."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        ...
+
+    def send(self, to: int, tag: Tag, values: NDArray[Any]) -> None:
+        """Send an array, which must not change afterwards; waits for nobody."""
+        ...
+
+    def receive(self, source: int, tag: Tag) -> NDArray[Any]:
+        """Return the array that a rank sends under a tag; waits for it.
+
+        Raises `CancelledError` where the job was cancelled, and `RankLostError` where a rank is
+        lost or nothing came for `SILENCE` seconds. A rank that was never heard of may not have
+        begun, as its worker has other work: it is waited for.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise what `receive` would raise by now."""
+        ...
+
+
+class RankWork(Protocol):
+    """What each rank of a job does; it can be pickled."""
+
+    def run(self, communicator: Communicator, tell: Tell) -> Report:
+        """Do the part of one rank, from its sources to its sinks.
+
+        Rank 0 tells what happens. Running it again writes the same values again.
+        """
+        ...
+
+
+def shared(communicator: Communicator, tag: Tag, decide: Callable[[], dict[str, Any]]) -> Any:
+    """Return what rank 0 decides, on every rank; `decide` is called there alone.
+
+    A decision is a mapping that JSON knows.
+    """
+    if communicator.rank:
+        return json.loads(communicator.receive(0, tag).tobytes())
+    decision = decide()
+    values = np.frombuffer(json.dumps(decision).encode(), np.uint8)
+    for rank in range(1, communicator.size):
+        communicator.send(rank, tag, values)
+    return decision
+
+
+def agree(communicator: Communicator, tag: Tag, *, here: bool) -> bool:
+    """Return whether all ranks say yes; each waits for all others."""
+    if communicator.rank:
+        communicator.send(0, (f"{tag[0]}?", tag[1]), np.array([here]))
+
+    def decide() -> dict[str, Any]:
+        others = range(1, communicator.size)
+        said = [communicator.receive(rank, (f"{tag[0]}?", tag[1])) for rank in others]
+        return {"yes": here and all(bool(one[0]) for one in said)}
+
+    return shared(communicator, tag, decide)["yes"]

@@ -1,0 +1,107 @@
+"""Choice between the streamed and the resident mode, with its reason."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from halocline_engine.distribute.resident.plan import ResidentPlan, plan_resident
+from halocline_engine.distribute.stencils.plan import Demand, Supply, check_sizes, shown_bytes
+from halocline_engine.distribute.stencils.request import Checked, temporaries_of
+from halocline_engine.errors import ArgumentError, CapacityError
+
+if TYPE_CHECKING:
+    from halocline_engine.distribute.tasks.options import Options
+
+__all__ = ["Choice", "choose", "resident_demand"]
+
+_STREAMED = "blocks are read, computed and written pass by pass"
+#: Points of dimensions that are looped over, of which each would be a block of its own.
+_POINTS = 64
+#: Options that say how blocks go through a process.
+_OF_STREAMS = ("cache", "pipeline_depth", "direct_io", "device_decoding", "threads")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a job runs and why; `resident` is its plan where blocks stay in memory."""
+
+    reason: str
+    resident: ResidentPlan | None = None
+
+    @property
+    def mode(self) -> str:
+        """The name of the mode."""
+        return "streamed" if self.resident is None else "resident"
+
+
+def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Choice:
+    """Return the mode of a job.
+
+    Raises `ArgumentError` or `CapacityError` where the caller wants a mode that is impossible.
+    """
+    request = checked.request
+    if mode == "streamed":
+        return Choice(_STREAMED)
+    if mode == "auto" and request.steps == 1:
+        return Choice(f"{_STREAMED}, as there is one step")
+    wanted = [name for name in _OF_STREAMS if getattr(options, name) is not None]
+    wanted += ["order"] if request.order != "auto" else []
+    if wanted and mode == "auto":
+        return Choice(f"{_STREAMED}, as '{wanted[0]}' asks for it")
+    if wanted:
+        raise ArgumentError(
+            f"With mode='resident' blocks stay where they are, but '{wanted[0]}' says how they"
+            " follow each other.",
+            hint="Leave it out, or use mode='streamed'.",
+        )
+    points = math.prod(checked.match.grid.extra_sizes)
+    if mode == "auto" and points > max(_POINTS, supply.workers):
+        return Choice(
+            f"{_STREAMED}, as there are {points} points of dimensions that the program does not use"
+        )
+    demand = resident_demand(checked, options)
+    check_sizes(demand)
+    plan = plan_resident(demand, supply)
+    workers = f"{supply.workers} worker{'s' if supply.workers > 1 else ''}"
+    needed, available = shown_bytes(_bytes(plan)), shown_bytes(_available(plan, supply))
+    if plan.fits(supply):
+        return Choice(
+            f"{request.steps} steps on blocks that fit the memory of {workers}:"
+            f" {needed} of {available} each",
+            plan,
+        )
+    if mode == "auto":
+        return Choice(
+            f"{_STREAMED}, as the blocks do not fit the memory of {workers}:"
+            f" {needed} of {available} each"
+        )
+    raise CapacityError(
+        f"Blocks that stay in memory need {needed} of each of {workers}, but only {available}"
+        " are free.",
+        hint="Use more workers, or mode='streamed'.",
+        needed=_bytes(plan),
+        available=_available(plan, supply),
+    )
+
+
+def resident_demand(checked: Checked, options: Options) -> Demand:
+    """Return what a job asks for whose blocks stay in memory."""
+    return Demand(
+        layout=checked.layout,
+        temporaries=temporaries_of(checked.compiled),
+        steps=checked.request.steps,
+        target=checked.compiled.target,
+        block=checked.request.chunks,
+        steps_per_pass=options.steps_per_pass,
+        in_memory=True,
+    )
+
+
+def _bytes(plan: ResidentPlan) -> int:
+    return plan.device or plan.host
+
+
+def _available(plan: ResidentPlan, supply: Supply) -> int:
+    return supply.device or 0 if plan.device else supply.memory

@@ -1,0 +1,188 @@
+"""The fields of a rank's blocks, in the memory of its target for as long as the job takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.targets import TARGETS
+from halocline_engine.datasets.grids.match import FieldUse
+from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
+from halocline_engine.distribute.blocks.work import executable_of
+from halocline_engine.distribute.communicators.base import Communicator, agree
+from halocline_engine.distribute.grid.exchange import exchange, wrapped_lines
+from halocline_engine.distribute.grid.geometry import geometry
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.resident.fusing import Group, groups_of
+from halocline_engine.distribute.resident.halos import Exchange, Halos, ResidentBlock
+from halocline_engine.distribute.resident.model import RankJob
+from halocline_engine.distribute.resident.values import load_field, save_field
+from halocline_engine.distribute.tasks.model import COMPUTE
+
+__all__ = ["RankFields"]
+
+#: Bundles that are made one by one before others are repeated: each field has had each of its
+#: arrays, and code for all of them is there.
+_EAGER = 2
+
+
+class RankFields:
+    """The blocks of one rank: load, make steps, save."""
+
+    def __init__(self, job: RankJob, communicator: Communicator) -> None:
+        self._job, self._communicator = job, communicator
+        self._executable = executable_of(job.code)
+        blocks = [block for some in job.blocks for block in some]
+        cells = {block.index: geometry(job.layout, block, job.bundle) for block in blocks}
+        mine = job.blocks[communicator.rank]
+        self._blocks = {block.index: block for block in mine}
+        self._resident: dict[int, ResidentBlock] = {}
+        for block in mine:
+            fields = BlockFields.of(job.layout, cells[block.index], self._executable)
+            steps = BlockSteps(fields, dict(job.scalars))
+            self._resident[block.index] = ResidentBlock(fields, steps)
+        self._wraps = wrapped_lines(job.layout, blocks)
+        rank_of = {block.index: rank for rank, some in enumerate(job.blocks) for block in some}
+        self._halos = Halos(
+            exchange(job.layout, blocks, cells),
+            rank_of,
+            self._resident,
+            self._wraps,
+            self._executable,
+            communicator,
+        )
+        if TARGETS[job.target].on_device and communicator.size > 1:
+            self._halos.connect()
+        self._bundles = 0
+        self._groups: dict[int, list[tuple[ResidentBlock, list[Group]]]] = {}
+
+    @property
+    def transport(self) -> str:
+        """How halos go from rank to rank."""
+        return self._halos.transport
+
+    def close(self, *, complete: bool) -> None:
+        """Give back what other ranks share; where all is `complete`, they are waited for."""
+        self._halos.end()
+        if complete and self._communicator.size > 1:
+            agree(self._communicator, ("ended", 0), here=True)
+        self._halos.close()
+
+    def load(self) -> int:
+        """Read all blocks; return how many bytes."""
+        count = 0
+        for index, block in self._blocks.items():
+            fields = self._resident[index].fields
+            for name, source, variable in self._job.sources:
+                self._communicator.check()
+                count += load_field(self._job, fields, block, self._wraps, name, source, variable)
+        return count
+
+    def advance(self, count: int) -> None:
+        """Make so many steps, on all blocks."""
+        whole, rest = divmod(count, self._job.bundle)
+        while whole and self._bundles < _EAGER:
+            self._bundle(self._job.bundle)
+            whole -= 1
+        if whole >= _EAGER:
+            self._repeat(whole // 2)
+            whole %= 2
+        for _ in range(whole):
+            self._bundle(self._job.bundle)
+        if rest:
+            self._bundle(rest)
+        self._halos.check()
+
+    def own(self, use: FieldUse) -> list[tuple[Block, NDArray[Any]]]:
+        """Return the blocks' own cells of a kept field by now, in arrays that stay as they are."""
+        found: list[tuple[Block, NDArray[Any]]] = []
+        for index, resident in self._resident.items():
+            array = resident.steps.array_of(resident.steps.owner(use))
+            values = np.array(resident.fields.download(array, use.name), order="K")
+            found.append((self._blocks[index], values))
+        return found
+
+    def save(self) -> int:
+        """Write the blocks' own cells of the results; return how many bytes."""
+        count = 0
+        for index, resident in self._resident.items():
+            arrays = resident.steps.arrays
+            for name, source in self._job.saved:
+                self._communicator.check()
+                found = (resident.fields, self._blocks[index])
+                count += save_field(self._job, *found, name, source, arrays[source])
+        return count
+
+    def _bundle(self, steps: int) -> None:
+        """Exchange halos, and make so many steps, up to a whole bundle."""
+        self._check()
+        if self._bundles:
+            self._halos.prepared()(self._bundles)
+        self._bundles += 1
+        with self._computing():
+            for resident, groups in self._grouped(steps):
+                for group in groups:
+                    resident.steps.make(group.last, group.executable)
+
+    def _repeat(self, pairs: int) -> None:
+        """Make pairs of whole bundles, after which every field has the array that it had before."""
+        both = [self._recorded(other=other) for other in (False, True)]
+        if self._halos.queued:
+            acts = [act for halos, steps in both for act in (*halos.queued, *steps)]
+
+            def two() -> None:
+                for act in acts:
+                    act()
+
+            with self._computing():
+                self._executable.repeat(two, pairs, self._check)
+            self._bundles += 2 * pairs
+            return
+        for _ in range(pairs):
+            for halos, steps in both:
+                self._check()
+                halos(self._bundles)
+                self._bundles += 1
+                with self._computing():
+                    for act in steps:
+                        act()
+
+    def _check(self) -> None:
+        """Raise where the job is to end; then nothing waits for other ranks any more."""
+        try:
+            self._communicator.check()
+        except BaseException:
+            self._halos.end()
+            raise
+
+    def _recorded(self, *, other: bool) -> tuple[Exchange, list[Callable[[], None]]]:
+        """Return what exchanges halos before the next bundle, and what makes its steps."""
+        exchange = self._halos.prepared()
+        steps: list[Callable[[], None]] = []
+        for resident, groups in self._grouped(self._job.bundle):
+            for group in groups:
+                steps += resident.steps.recorded(group.last, group.executable, other=other)
+        return exchange, steps
+
+    def _grouped(self, steps: int) -> list[tuple[ResidentBlock, list[Group]]]:
+        """Return each block with its last `steps` steps of a bundle, as they are made together."""
+        found = self._groups.get(steps)
+        if found is None:
+            found = self._groups[steps] = [
+                (one, groups_of(self._executable, self._job.layout, one.fields.cells, steps))
+                for one in self._resident.values()
+            ]
+        return found
+
+    @contextmanager
+    def _computing(self) -> Generator[None]:
+        """Have the threads of this process for oneself; a device is shared by streams."""
+        if TARGETS[self._job.target].on_device:
+            yield
+        else:
+            with COMPUTE:
+                yield

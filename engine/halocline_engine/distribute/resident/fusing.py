@@ -1,0 +1,122 @@
+"""Steps of a bundle that a target makes at once, in one pass through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from halocline_engine.analysis.boundaries import Kind
+from halocline_engine.backends.base import Executable, Fusing, OpenSides, Placed
+from halocline_engine.datasets.grids.match import FieldUse, Role
+from halocline_engine.distribute.grid.boundary import Line, Reach
+from halocline_engine.distribute.grid.geometry import Geometry, Layout
+from halocline_engine.distribute.grid.partition import Box, Span, shares
+
+__all__ = ["Group", "best_bundle", "groups_of", "may_fuse"]
+
+#: What lies beyond these ends is the same in every step.
+_FIXED = (Kind.NONE, Kind.CONSTANT)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Steps of a bundle that are made together: the last one, and what makes all of them.
+
+    `executable` is None for the block's own, which makes one.
+    """
+
+    last: int
+    executable: Executable | None
+
+
+def may_fuse(layout: Layout) -> bool:
+    """Say whether steps may be fused, as far as roles of fields and boundaries tell."""
+    roles = all(use.role is not Role.IN_PLACE and _is_written(use) for use in layout.uses)
+    return roles and all(
+        _is_fixed(line, reach) for line, reach in zip(layout.lines, layout.reach, strict=True)
+    )
+
+
+def best_bundle(executable: Executable, layout: Layout, box: Box, bundle: int, most: int) -> int:
+    """Return how many steps a block makes between two exchanges.
+
+    It is `bundle` where steps are made one by one; whole groups of fused steps where these pay,
+    `most` at most.
+    """
+    if most == 1 or not isinstance(executable, Fusing) or isinstance(executable, Placed):
+        return bundle
+    i, j, k = box
+    steps = executable.fused_steps(_feedback(layout), (i.size, j.size, k.size))
+    if steps == 1:
+        return bundle
+    return min(most, steps * max(1, bundle // steps))
+
+
+def groups_of(executable: Executable, layout: Layout, cells: Geometry, steps: int) -> list[Group]:
+    """Return how a block makes the last `steps` steps of its bundle."""
+    count = len(cells.domains)
+    first = count - steps
+    alone = [Group(step, None) for step in range(first, count)]
+    if steps == 1 or not isinstance(executable, Fusing) or isinstance(executable, Placed):
+        return alone
+    if not may_fuse(layout):
+        return alone
+    i, j, k = cells.domains[-1]
+    best = executable.fused_steps(_feedback(layout), (i.size, j.size, k.size))
+    if best == 1:
+        return alone
+    return list(_fused(executable, layout, cells, range(first, count), best))
+
+
+def _fused(
+    executable: Fusing, layout: Layout, cells: Geometry, steps: range, best: int
+) -> Iterator[Group]:
+    for group in shares(steps, -(-len(steps) // best)):
+        sides = _open_sides(layout, cells.domains[group[0]], cells.domains[group[-1]], len(group))
+        found = None
+        if sides is not None and len(group) > 1:
+            found = executable.fused(len(group), _feedback(layout), sides)
+        if found is not None:
+            yield Group(group[-1], found)
+        else:
+            yield from (Group(step, None) for step in group)
+
+
+def _open_sides(layout: Layout, first: Box, last: Box, steps: int) -> OpenSides | None:
+    """Return at which sides earlier steps compute more; None where they do so in part.
+
+    Blocks that are near an end of the data, but not at it, have such sides.
+    """
+    found: list[tuple[bool, bool]] = []
+    for wide, narrow, (low, high) in zip(first, last, layout.reach, strict=True):
+        if not narrow.size:
+            return None
+        sides = _growth(wide, narrow, (steps - 1) * -low, (steps - 1) * high)
+        if sides is None:
+            return None
+        found.append(sides)
+    i, j, k = found
+    return None if any(k) else (i, j, k)
+
+
+def _growth(wide: Span, narrow: Span, low: int, high: int) -> tuple[bool, bool] | None:
+    below, above = narrow.start - wide.start, wide.stop - narrow.stop
+    if below not in (0, low) or above not in (0, high):
+        return None
+    return below > 0, above > 0
+
+
+def _is_written(use: FieldUse) -> bool:
+    """Whether a field that steps write has values of the last one alone."""
+    return use.complete or use.role not in (Role.FEEDS, Role.CREATED)
+
+
+def _is_fixed(line: Line, reach: Reach) -> bool:
+    low, high = reach
+    if line.endless:
+        return True
+    return (not low or line.low.kind in _FIXED) and (not high or line.high.kind in _FIXED)
+
+
+def _feedback(layout: Layout) -> Mapping[str, str]:
+    return {use.name: use.partner for use in layout.uses if use.role is Role.FEEDS}

@@ -1,0 +1,276 @@
+"""Exchange of halos between the blocks of a rank, and with those of other ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import setitem
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Array, Executable
+from halocline_engine.datasets.grids.match import FieldUse
+from halocline_engine.distribute.blocks.ghosts import ghosts_of
+from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
+from halocline_engine.distribute.communicators.base import Communicator, Tag
+from halocline_engine.distribute.grid.boundary import Line
+from halocline_engine.distribute.grid.exchange import Piece
+from halocline_engine.distribute.grid.partition import Box
+from halocline_engine.distribute.resident.peers import PeerMemory, connect
+
+__all__ = ["Exchange", "Halos", "ResidentBlock"]
+
+#: Cells of a field begin at a multiple of so many bytes of a message.
+_ALIGNED = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResidentBlock:
+    """A block in the memory of a target, and its steps."""
+
+    fields: BlockFields
+    steps: BlockSteps
+
+    def part(self, use: FieldUse, box: Box) -> Array:
+        """Return the view of some cells of a kept field, as the next step will read it."""
+        frame = self.fields.cells.frames[use.name]
+        cells = tuple(span.within(whole) for span, whole in zip(box, frame, strict=True))
+        return self.steps.array_of(self.steps.owner(use))[cells]
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """Cells in a message: which array view, from which byte on, and their memory order."""
+
+    view: Array
+    start: int
+    stop: int
+
+
+class Halos:
+    """The halos of the blocks of one rank.
+
+    `pieces` are those of all blocks, `rank_of` says which rank has a block, `blocks` are those of
+    this rank. `lines` are the rules of halos that blocks fill from their own cells. Views of arrays
+    are made once for each state of the blocks: fields and the outputs that feed them alternate.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        rank_of: Mapping[int, int],
+        blocks: Mapping[int, ResidentBlock],
+        lines: tuple[Line, Line, Line],
+        executable: Executable,
+        communicator: Communicator,
+    ) -> None:
+        rank = communicator.rank
+        self._blocks, self._lines, self._executable = blocks, lines, executable
+        self._communicator = communicator
+        self._own = [p for p in pieces if rank_of[p.source] == rank == rank_of[p.target]]
+        self._sent = _by_rank(pieces, rank, lambda p: (rank_of[p.source], rank_of[p.target]))
+        self._received = _by_rank(pieces, rank, lambda p: (rank_of[p.target], rank_of[p.source]))
+        self._uses = {
+            use.name: use
+            for block in blocks.values()
+            for use in block.fields.layout.uses
+            if use.kept
+        }
+        self._exchanges: dict[tuple[str, ...], Exchange] = {}
+        self._peers: PeerMemory | None = None
+
+    def connect(self) -> None:
+        """Let devices store into each other's memory, if they can; all ranks call it."""
+        self._peers = connect(
+            self._communicator, self._message_bytes(self._sent), self._message_bytes(self._received)
+        )
+
+    @property
+    def transport(self) -> str:
+        """How halos go from rank to rank."""
+        if self.alone:
+            return "none"
+        return "messages" if self._peers is None else "peer memory"
+
+    def check(self) -> None:
+        """Raise where a halo did not come; waits until what is queued on a device is complete."""
+        if self._peers is not None:
+            self._peers.check()
+
+    def end(self) -> None:
+        """Let nothing on a device wait for other ranks any more."""
+        if self._peers is not None:
+            self._peers.end()
+
+    def close(self) -> None:
+        """Use the memory of other ranks no more; nothing is under way."""
+        if self._peers is not None:
+            self._peers.close()
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing comes from, or goes to, another rank."""
+        return not self._sent and not self._received
+
+    @property
+    def queued(self) -> bool:
+        """Whether exchanges need nothing but the device, or the processor, of this rank."""
+        return self.alone or self._peers is not None
+
+    def prepared(self) -> Exchange:
+        """Return the exchange of all halos before the next step, to be done again and again.
+
+        It is that of the arrays which the kept fields have now.
+        """
+        key = self._state()
+        found = self._exchanges.get(key)
+        if found is None:
+            copies = [
+                partial(setitem, self._into(piece), ..., self._cells(piece)) for piece in self._own
+            ]
+            wraps = list(self._wrap())
+            if self._peers is not None:
+                sends, receives = self._peers.exchange(
+                    {to: [self._cells(p) for p in some] for to, some in self._sent.items()},
+                    {of: [self._into(p) for p in some] for of, some in self._received.items()},
+                )
+                # Halos of this rank are filled while those of others are under way.
+                queued, messages = [*sends, *copies, *receives, *wraps], None
+            elif self.alone:
+                queued, messages = [*copies, *wraps], None
+            else:
+                queued, messages = wraps, self._made(copies)
+            found = Exchange(queued, messages, self._executable, self._communicator)
+            self._exchanges[key] = found
+        return found
+
+    def _message_bytes(self, pieces: Mapping[int, Sequence[Piece]]) -> dict[int, int]:
+        """Return the bytes of the message to, or from, each other rank."""
+        sizes = {name: np.dtype(use.dtype).itemsize for name, use in self._uses.items()}
+        return {
+            rank: sum(_aligned(sizes[piece.field] * piece.cells) for piece in some)
+            for rank, some in pieces.items()
+        }
+
+    def _made(self, copies: Sequence[Callable[[], None]]) -> _Messages:
+        """Return the messages for the arrays that the kept fields have now."""
+        return _Messages(
+            copies,
+            {to: _Message([self._cells(p) for p in some]) for to, some in self._sent.items()},
+            {of: _Message([self._into(p) for p in some]) for of, some in self._received.items()},
+        )
+
+    def _state(self) -> tuple[str, ...]:
+        """Return whose arrays the kept fields have; all blocks make the same steps."""
+        steps = next(iter(self._blocks.values())).steps
+        return tuple(steps.owner(use) for use in self._uses.values())
+
+    def _cells(self, piece: Piece) -> Array:
+        return self._blocks[piece.source].part(self._uses[piece.field], piece.sent)
+
+    def _into(self, piece: Piece) -> Array:
+        return self._blocks[piece.target].part(self._uses[piece.field], piece.into)
+
+    def _wrap(self) -> Iterator[Callable[[], None]]:
+        for block in self._blocks.values():
+            framed = [
+                (block.steps.array_of(block.steps.owner(use)), block.fields.cells.frames[name])
+                for name, use in self._uses.items()
+            ]
+            yield from ghosts_of(self._executable, self._lines, framed)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The exchange of the halos of one rank, between arrays that stay the same.
+
+    First come `messages`, if there are any. What is `queued` copies cells within the rank, and on a
+    device those of others that it reaches; all of it is queued on the current stream.
+    """
+
+    queued: Sequence[Callable[[], None]]
+    messages: _Messages | None
+    executable: Executable
+    communicator: Communicator
+
+    def __call__(self, number: int) -> None:
+        """Exchange; `number` counts the exchanges of the job, alike on all ranks."""
+        if self.messages is not None:
+            self.messages.exchange(("halo", number), self.executable, self.communicator)
+        for act in self.queued:
+            act()
+
+
+class _Message:
+    """The cells of one message, one view after the other, each at a multiple of 16 bytes."""
+
+    def __init__(self, views: Sequence[Array]) -> None:
+        self._parts: list[_Packed] = []
+        at = 0
+        for view in views:
+            size = view.dtype.itemsize * math.prod(view.shape)
+            self._parts.append(_Packed(view, at, at + size))
+            at += _aligned(size)
+        self._bytes = at
+
+    def packed(self, executable: Executable) -> NDArray[Any]:
+        """Return the cells in a new array of the host."""
+        buffer = executable.memory.empty((max(1, self._bytes), 1, 1), np.dtype(np.uint8), (0, 0, 0))
+        flat = buffer[:, 0, 0]
+        for part in self._parts:
+            _typed(flat, part)[...] = part.view
+        return executable.memory.download(buffer).reshape(-1)
+
+    def unpack(self, values: NDArray[Any], executable: Executable) -> None:
+        """Store the cells of a message that came."""
+        memory = executable.memory
+        buffer = memory.empty((max(1, self._bytes), 1, 1), np.dtype(np.uint8), (0, 0, 0))
+        memory.upload(values.reshape(buffer.shape), buffer)
+        flat = buffer[:, 0, 0]
+        for part in self._parts:
+            part.view[...] = _typed(flat, part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """The messages to and from each other rank, and the `copies` within this one."""
+
+    copies: Sequence[Callable[[], None]]
+    sent: Mapping[int, _Message]
+    received: Mapping[int, _Message]
+
+    def exchange(self, tag: Tag, executable: Executable, communicator: Communicator) -> None:
+        """Send, copy what stays in this rank meanwhile, and receive."""
+        for rank, message in self.sent.items():
+            communicator.send(rank, tag, message.packed(executable))
+        for act in self.copies:
+            act()
+        for rank, message in self.received.items():
+            message.unpack(communicator.receive(rank, tag), executable)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNED) * _ALIGNED
+
+
+def _typed(flat: Array, part: _Packed) -> Array:
+    """Return a part of a buffer with the type and shape of a view, neighbours along I together."""
+    i, j, k = part.view.shape
+    values = flat[part.start : part.stop].view(part.view.dtype)
+    return values.reshape((k, j, i)).transpose(2, 1, 0)
+
+
+def _by_rank(
+    pieces: Sequence[Piece], rank: int, ends: Callable[[Piece], tuple[int, int]]
+) -> dict[int, list[Piece]]:
+    """Return the pieces of which one end is here, by the rank at the other end."""
+    found: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        here, other = ends(piece)
+        if here == rank != other:
+            found.setdefault(other, []).append(piece)
+    return found

@@ -1,0 +1,75 @@
+"""The part of a job that ranks need: what they load, keep, and write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Value
+from halocline_engine.datasets.grids.match import FieldUse
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Source
+from halocline_engine.distribute.blocks.work import Code
+from halocline_engine.distribute.grid.geometry import Layout
+from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.grid.regions import write_box
+
+__all__ = ["Checkpoints", "RankJob"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Where and how often the fields are written while steps go on.
+
+    `chunks` are the chunk sizes of each kept field. A checkpoint is made every `steps` steps, and
+    when `seconds` have passed since the last one; None for neither.
+    """
+
+    workspace: Path
+    attempt: int
+    fingerprint: str
+    chunks: Mapping[str, Mapping[str, int]]
+    steps: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankJob:
+    """What all ranks of a job know.
+
+    `blocks` are those of each rank, which exchange halos every `bundle` steps, or, where several
+    steps are made at once, after up to `deepest`. `done` of `steps`
+    steps were made before. `sources` says for each loaded field where it is read and under which
+    name, `saved` which fields are written to the sink at the end, as (name there, field).
+    """
+
+    layout: Layout
+    code: Code
+    scalars: tuple[tuple[str, Value], ...]
+    sources: tuple[tuple[str, Source, str], ...]
+    sink: Sink
+    saved: tuple[tuple[str, str], ...]
+    blocks: tuple[tuple[Block, ...], ...]
+    bundle: int
+    deepest: int
+    steps: int
+    done: int
+    target: str
+    checkpoints: Checkpoints | None
+
+    @property
+    def kept(self) -> tuple[FieldUse, ...]:
+        """The fields that go from step to step."""
+        return tuple(use for use in self.layout.uses if use.kept)
+
+    def write(
+        self, sink: Sink, name: str, use: FieldUse, block: Block, values: NDArray[Any]
+    ) -> int:
+        """Write a block's own cells of a field, indexed [i, j, k]; return how many bytes."""
+        outer = len(self.layout.grid.extra)
+        return write_box(sink, name, use, self.layout.grid, block, values[(np.newaxis,) * outer])

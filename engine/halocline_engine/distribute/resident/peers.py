@@ -1,0 +1,253 @@
+"""Halos that the ranks of one host store into each other's device memory.
+
+No host takes part in an exchange: kernels store cells into a buffer of the neighbour, set a counter
+there, and wait for the counters that neighbours set here. Ranks agree on it when they begin: where
+one of them cannot reach the memory of another, messages take the way through their hosts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halocline_engine.backends.base import Array
+from halocline_engine.device.memory.peers import (
+    OpenedMemory,
+    SharedMemory,
+    SharedWord,
+    open_memory,
+    read_word,
+    write_word,
+)
+from halocline_engine.distribute.communicators.base import Communicator, RankLostError, agree
+from halocline_engine.distribute.tasks.kernels import current, device_index
+from halocline_engine.errors import DeviceError
+from halocline_engine.kernels.halo.cuda import HaloKernels
+from halocline_engine.kernels.halo.problem import (
+    STATE_WORDS,
+    Box,
+    Link,
+    packed_boxes,
+    packed_links,
+)
+from halocline_engine.kernels.machine import Moved
+
+__all__ = ["PeerMemory", "connect"]
+
+_WORD = 8
+#: Counters of a rank for each other one: arrived, consumed, done (sent), done (received), token.
+_COUNTERS = 5
+_ALIGNED = 256
+
+
+@dataclass(slots=True)
+class _Peer:
+    """Another rank: its memory, and where what belongs to this rank is in it."""
+
+    opened: OpenedMemory
+    arrived: int
+    consumed: int
+    token: int
+    buffer: int
+
+
+@dataclass(slots=True)
+class PeerMemory:
+    """The memory of this rank that its neighbours store into, and theirs.
+
+    `half` are the bytes of a message to, and from, each other rank.
+    """
+
+    communicator: Communicator
+    own: SharedMemory
+    sent: Mapping[int, int]
+    received: Mapping[int, int]
+    places: Mapping[int, int]
+    buffers: Mapping[int, int]
+    states: int
+    peers: dict[int, _Peer]
+    kernels: HaloKernels
+    moved: Moved
+    ended: SharedWord
+    _links: list[np.uint64] = field(default_factory=list["np.uint64"])
+
+    def exchange(
+        self, sent: Mapping[int, Sequence[Array]], received: Mapping[int, Sequence[Array]]
+    ) -> tuple[list[Callable[[], None]], list[Callable[[], None]]]:
+        """Return what sends, and what receives, the cells of some views of arrays, by rank.
+
+        Both queue their work on the current stream.
+        """
+        out = self._boxes(sent, lambda rank: self.peers[rank].buffer)
+        into = self._boxes(received, lambda rank: self.own.address + self.buffers[rank])
+        if not self._links:
+            self._links += [self._packed(out, sending=True), self._packed(into, sending=False)]
+        acts: list[list[Callable[[], None]]] = []
+        for at, (queue, boxes) in enumerate(
+            ((self.kernels.send, out), (self.kernels.receive, into))
+        ):
+            table = int(self.moved.put(packed_boxes(boxes)))
+            state = self.own.address + self.states + at * STATE_WORDS * _WORD
+            links, ended = int(self._links[at]), self.ended.address
+            acts.append([partial(queue, boxes, table, links, state, ended)] if boxes else [])
+        return acts[0], acts[1]
+
+    def check(self) -> None:
+        """Raise `RankLostError` where a kernel waited in vain; all that is queued is complete."""
+        for at in range(2):
+            if read_word(self.own.address + self.states + (at * STATE_WORDS + 2) * _WORD):
+                raise RankLostError("A neighbour did not send its halos.")
+
+    def end(self) -> None:
+        """Let kernels that wait for others end at once."""
+        self.ended.set(1)
+
+    def close(self) -> None:
+        """Use the memory of others no more; none of them uses that of this rank any more."""
+        for peer in self.peers.values():
+            with suppress(Exception):
+                peer.opened.close()
+
+    def _boxes(
+        self, views: Mapping[int, Sequence[Array]], buffer_of: Callable[[int], int]
+    ) -> list[Box]:
+        machine = _machine()
+        found: list[Box] = []
+        for link, (rank, some) in enumerate(views.items()):
+            at = buffer_of(rank)
+            for view in some:
+                i, j, k = view.shape
+                di, dj, dk = view.strides
+                width = view.dtype.itemsize
+                found.append(Box(link, width, machine.address(view), at, (i, j, k), (di, dj, dk)))
+                at += -(-width * i * j * k // 16) * 16
+        return found
+
+    def _packed(self, boxes: Sequence[Box], *, sending: bool) -> np.uint64:
+        """Return the address of the links that boxes belong to."""
+        base = self.own.address
+        links: list[Link] = []
+        for at, (rank, half) in enumerate((self.sent if sending else self.received).items()):
+            mine, peer = base + self.places[rank], self.peers[rank]
+            count = sum(box.link == at for box in boxes)
+            if sending:
+                awaited, done, other = mine + _WORD, mine + 2 * _WORD, peer.arrived
+            else:
+                awaited, done, other = mine, mine + 3 * _WORD, peer.consumed
+            links.append(Link(awaited, other, done, half, count))
+        return self.moved.put(packed_links(links))
+
+
+def connect(
+    communicator: Communicator, sent: Mapping[int, int], received: Mapping[int, int]
+) -> PeerMemory | None:
+    """Return the memory that neighbours share, or None on all ranks where one cannot do so.
+
+    `sent` and `received` are the bytes of a message to, and from, each other rank. All ranks call
+    it, whether they have neighbours or not.
+    """
+    others = sorted({*sent, *received})
+    made: PeerMemory | None = None
+    with suppress(DeviceError, _failure()):
+        made = _allocated(communicator, others, sent, received)
+    for rank in others:
+        told = {} if made is None else _description(made, rank)
+        communicator.send(rank, ("memory", 0), _packed_json(told))
+    opened = made is not None
+    for rank in others:
+        told = json.loads(communicator.receive(rank, ("memory", 0)).tobytes())
+        if made is None or not told:
+            opened = False
+            continue
+        try:
+            made.peers[rank] = _peer(told)
+            write_word(made.peers[rank].token, communicator.rank + 1)
+        except (DeviceError, _failure()):
+            opened = False
+    if agree(communicator, ("opened", 0), here=opened) and made is not None:
+        # Now all have written into the memory of others: is that what they find?
+        right = all(
+            read_word(made.own.address + made.places[rank] + 4 * _WORD) == rank + 1
+            for rank in others
+        )
+    else:
+        right = False
+    if agree(communicator, ("written", 0), here=right):
+        return made
+    if made is not None:
+        made.close()
+    return None
+
+
+def _allocated(
+    communicator: Communicator,
+    others: Sequence[int],
+    sent: Mapping[int, int],
+    received: Mapping[int, int],
+) -> PeerMemory:
+    places = {rank: at * _COUNTERS * _WORD for at, rank in enumerate(others)}
+    states = len(others) * _COUNTERS * _WORD
+    at = _aligned(states + 2 * STATE_WORDS * _WORD)
+    buffers: dict[int, int] = {}
+    halves = {rank: _aligned(size) for rank, size in received.items()}
+    for rank, half in halves.items():
+        buffers[rank] = at
+        at += 2 * half
+    machine, library, _ = current(device_index("cuda"))
+    return PeerMemory(
+        communicator,
+        SharedMemory.of(at),
+        {rank: _aligned(size) for rank, size in sent.items()},
+        halves,
+        places,
+        buffers,
+        states,
+        {},
+        HaloKernels(library),
+        Moved(machine),
+        SharedWord(),
+    )
+
+
+def _description(made: PeerMemory, rank: int) -> dict[str, Any]:
+    """Return what another rank needs of the memory here."""
+    own = made.own
+    return {
+        "host": own.host,
+        "process": own.process,
+        "handle": own.handle.hex(),
+        "place": made.places[rank],
+        "buffer": made.buffers.get(rank, 0),
+    }
+
+
+def _peer(told: Mapping[str, Any]) -> _Peer:
+    opened = open_memory(told["host"], told["process"], bytes.fromhex(told["handle"]))
+    place = opened.address + told["place"]
+    buffer = opened.address + told["buffer"]
+    return _Peer(opened, place, place + _WORD, place + 4 * _WORD, buffer)
+
+
+def _packed_json(told: Mapping[str, Any]) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(told).encode(), np.uint8)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNED) * _ALIGNED
+
+
+def _machine() -> Any:
+    return current(device_index("cuda"))[0]
+
+
+def _failure() -> type[Exception]:
+    from halocline_engine.device.cupy_types import cupy
+
+    return cupy().cuda.runtime.CUDARuntimeError

@@ -1,0 +1,102 @@
+"""Stretches of steps between two decisions, which rank 0 takes for all ranks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["CheckpointStore", "Schedule", "Stretch", "Stretches"]
+
+#: Seconds that a stretch should take: progress is told, and the end is asked for, as often.
+_LASTING = 0.25
+_GROWTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """So many steps; afterwards a checkpoint is written to a place, "" for none."""
+
+    steps: int
+    checkpoint: str
+
+
+class Schedule(Protocol):
+    """How often checkpoints are wanted: after so many steps, or seconds; None for neither."""
+
+    @property
+    def steps(self) -> int | None:
+        """After how many steps."""
+        ...
+
+    @property
+    def seconds(self) -> float | None:
+        """After how many seconds."""
+        ...
+
+
+class CheckpointStore(Protocol):
+    """What makes the places of checkpoints."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether the checkpoint before is still being written."""
+        ...
+
+    def begin(self, steps_done: int) -> str:
+        """Make the place of the checkpoint after so many steps; waits for the one before."""
+        ...
+
+
+class Stretches:
+    """How far a job is, and what comes next.
+
+    Every rank counts the steps; only rank 0 decides. Stretches grow until they take `_LASTING`
+    seconds, are whole bundles where they can be, and end where a checkpoint is due.
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        done: int,
+        bundle: int,
+        schedule: Schedule | None,
+        store: CheckpointStore,
+    ) -> None:
+        self.done = done
+        self._steps, self._bundle = steps, bundle
+        self._schedule, self._store = schedule, store
+        self._next = bundle
+        self._kept_at = time.monotonic()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all steps were made."""
+        return self.done >= self._steps
+
+    def decide(self) -> dict[str, Any]:
+        """Return the next stretch as a mapping."""
+        end = min(self.done + self._next, self._steps)
+        every = None if self._schedule is None else self._schedule.steps
+        if every is not None:
+            end = min(end, (self.done // every + 1) * every)
+        checkpoint = self._store.begin(end) if self._due(end, every) else ""
+        return {"steps": end - self.done, "checkpoint": checkpoint}
+
+    def made(self, stretch: Stretch, seconds: float) -> None:
+        """Count a stretch that took so many seconds."""
+        self.done += stretch.steps
+        wanted = int(stretch.steps * _LASTING / max(seconds, 1e-9))
+        bundles = min(_GROWTH * self._next, wanted) // self._bundle
+        self._next = max(1, bundles) * self._bundle
+
+    def _due(self, end: int, every: int | None) -> bool:
+        """Whether the end of the next stretch is to be kept; the last step is the result itself."""
+        if self._schedule is None or end == self._steps:
+            return False
+        seconds, now = self._schedule.seconds, time.monotonic()
+        late = seconds is not None and now - self._kept_at >= seconds and not self._store.busy
+        if late or (every is not None and end % every == 0):
+            self._kept_at = now
+            return True
+        return False

@@ -1,0 +1,84 @@
+"""The work of a rank: it loads its blocks, makes all steps, and writes their results."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from halocline_engine.backends.targets import TARGETS
+from halocline_engine.device.launch.streams import own_stream
+from halocline_engine.distribute.blocks.work import executable_of
+from halocline_engine.distribute.communicators.base import Communicator, Tell, agree, shared
+from halocline_engine.distribute.resident.checkpoints import CheckpointWriter
+from halocline_engine.distribute.resident.fields import RankFields
+from halocline_engine.distribute.resident.fusing import best_bundle
+from halocline_engine.distribute.resident.model import RankJob
+from halocline_engine.distribute.resident.stretches import Stretch, Stretches
+from halocline_engine.distribute.tasks.events import StepsFinished
+from halocline_engine.distribute.tasks.model import Report, peak_bytes
+
+__all__ = ["ResidentWork"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResidentWork:
+    """What the ranks of a job do: `communicators.base.RankWork`."""
+
+    job: RankJob
+
+    def run(self, communicator: Communicator, tell: Tell) -> Report:
+        """Do the part of one rank."""
+        began = time.perf_counter()
+        with ExitStack() as stack:
+            if TARGETS[self.job.target].on_device:
+                stack.enter_context(own_stream())
+            job = self._bundled(communicator)
+            fields = RankFields(job, communicator)
+            complete = False
+            try:
+                read, written = _run(job, fields, communicator, tell)
+                complete = True
+            finally:
+                fields.close(complete=complete)
+        seconds = time.perf_counter() - began
+        return Report(communicator.rank, seconds, read, written, peak_bytes())
+
+    def _bundled(self, communicator: Communicator) -> RankJob:
+        """Return the job with the bundle that rank 0 finds best: ranks have the same geometry."""
+        job = self.job
+
+        def decide() -> dict[str, int]:
+            executable = executable_of(job.code)
+            box = job.blocks[0][0].box
+            return {"steps": best_bundle(executable, job.layout, box, job.bundle, job.deepest)}
+
+        return replace(job, bundle=shared(communicator, ("bundle", 0), decide)["steps"])
+
+
+def _run(
+    job: RankJob, fields: RankFields, communicator: Communicator, tell: Tell
+) -> tuple[int, int]:
+    """Load, make all steps, and save; return the bytes that were read and written."""
+    read = fields.load()
+    # Kernels that wait for halos begin when there is nothing else that ranks wait for.
+    agree(communicator, ("loaded", 0), here=True)
+    began_steps = time.perf_counter()
+    with CheckpointWriter(job, fields, communicator, tell) as writer:
+        stretches = Stretches(job.steps, job.done, job.bundle, job.checkpoints, writer)
+        number = 0
+        while not stretches.complete:
+            decided = shared(communicator, ("stretch", number), stretches.decide)
+            stretch = Stretch(**decided)
+            started = time.perf_counter()
+            fields.advance(stretch.steps)
+            stretches.made(stretch, time.perf_counter() - started)
+            if stretch.checkpoint:
+                writer.write(Path(stretch.checkpoint), stretches.done)
+            if communicator.rank == 0:
+                seconds = time.perf_counter() - began_steps
+                tell(StepsFinished(stretches.done, job.steps, seconds, fields.transport))
+            number += 1
+        written = fields.save()
+    return read, written

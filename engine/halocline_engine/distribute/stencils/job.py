@@ -1,0 +1,60 @@
+"""A planned run of a stencil program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import xarray as xr
+
+from halocline_engine.backends.base import Value
+from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.stores.source import Source
+from halocline_engine.distribute.blocks.work import Code
+from halocline_engine.distribute.stencils.plan import Plan
+
+__all__ = ["Job"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """All that a mode needs to know of a run.
+
+    `frame` is the result without its variables. `output` None asks for a result in memory;
+    `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
+    a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
+    is where a pipeline computes, if the plan has one; `compressed` is how results are stored. Where
+    results in memory are `shared`, other processes of this machine write them.
+    """
+
+    dataset: xr.Dataset
+    source: Source
+    frame: xr.Dataset
+    code: Code
+    scalars: Mapping[str, Value]
+    plan: Plan
+    steps: int
+    output: Path | None
+    workspace: Path | None
+    attempt: int
+    fingerprint: str
+    stored: bool = False
+    target: str = ""
+    compressed: bool = True
+    shared: bool = False
+
+    @property
+    def uses(self) -> tuple[FieldUse, ...]:
+        """The fields."""
+        return self.plan.layout.uses
+
+    @property
+    def grid(self) -> Grid:
+        """The grid."""
+        return self.plan.layout.grid
+
+    @property
+    def kept(self) -> list[FieldUse]:
+        """The fields that go from pass to pass."""
+        return [use for use in self.uses if use.kept]

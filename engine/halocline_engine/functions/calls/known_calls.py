@@ -1,0 +1,256 @@
+"""Calls that are like one before, which are checked by comparing what the checks depend on.
+
+Those are numbers and types: the shapes, strides, types and addresses of arrays, the origin and the
+domain. No array is kept. What cannot be told so, such as arrays with attributes of their own, is
+checked in full at each call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from halocline_engine.analysis.named import given_scalars
+from halocline_engine.analysis.scalars import scalar_value
+from halocline_engine.analysis.signature import Signature
+from halocline_engine.backends.base import Executable, Launch, Launcher, Launching, Value
+from halocline_engine.backends.span import Span, disjoint
+from halocline_engine.functions.calls.binding import Call, Origin, Point, axes_view
+from halocline_engine.ir.nodes import Field, Scalar
+
+__all__ = ["GivenCall", "KnownCalls"]
+
+#: How many kinds of calls are remembered, and how many places of the arrays of each.
+_KINDS, _PLACES = 256, 64
+_Key = TypeVar("_Key")
+_Kept = TypeVar("_Kept")
+#: Returns what there is to know of an array but its address, and the address.
+_Reader = Callable[[Any], tuple[tuple[Hashable, ...], int]]
+
+
+class GivenCall(NamedTuple):
+    """The arguments of a call, told by plain values: all but the addresses, and the addresses.
+
+    `values` are the arguments themselves, by name.
+    """
+
+    kind: Hashable
+    addresses: tuple[int, ...]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Calls that differ in addresses and values of scalars, all of which passed the checks.
+
+    `names` are those of the given arrays, `bounds` where each begins and ends from its element of
+    index zero on. `given` are the scalars that every call gives, `values` those of the others.
+    """
+
+    fields: tuple[Field, ...]
+    names: tuple[str, ...]
+    bounds: tuple[tuple[int, int], ...]
+    written: tuple[bool, ...]
+    given: tuple[Scalar, ...]
+    values: Mapping[str, Value]
+    origins: Mapping[str, Point]
+    domain: Point
+    executable: Executable | None
+    launcher: Launcher | None
+    launches: dict[tuple[int, ...], Launch | None] = field(
+        default_factory=dict[tuple[int, ...], "Launch | None"]
+    )
+
+    def apart(self, addresses: tuple[int, ...]) -> bool:
+        """Whether no array that is written has memory between the bounds of another one."""
+        places = zip(addresses, self.bounds, strict=True)
+        spans = [(address + low, address + high) for address, (low, high) in places]
+        return disjoint(spans, self.written)
+
+
+class KnownCalls:
+    """The calls that a stencil made, by what their checks depend on."""
+
+    def __init__(self, signature: Signature) -> None:
+        program = signature.program
+        self._fields = {one.name: one for one in signature.used}
+        self._arguments = program.arguments
+        self._scalars = {one.name: one for one in given_scalars(program)}
+        # Tables, components and looked-up arrays become several fields, or other shapes.
+        self._plain = not (program.tables or program.components or program.lookups)
+        self._readers: dict[type, _Reader] = {}
+        self._kinds: dict[Hashable, _Kind] = {}
+        self._lock = threading.Lock()
+
+    def given(
+        self,
+        arguments: tuple[object, ...],
+        keywords: Mapping[str, object],
+        origin: Origin | None,
+        domain: Sequence[int] | None,
+    ) -> GivenCall | None:
+        """Return a call told by plain values, or None where it cannot be."""
+        if not self._plain:
+            return None
+        looks: list[Hashable] = [len(arguments), tuple(keywords), _plain(origin), _plain(domain)]
+        if _ODD in looks:
+            return None
+        values: dict[str, Any] = {}
+        addresses: list[int] = []
+        fields, readers = self._fields, self._readers
+        for name, value in chain(zip(self._arguments, arguments, strict=False), keywords.items()):
+            values[name] = value
+            if name in fields:
+                kind = type(value)
+                reader = readers.get(kind)
+                if reader is None:
+                    return None
+                look, address = reader(value)
+                looks.append(kind)
+                looks += look
+                addresses.append(address)
+            else:
+                looks.append(value is None)
+        return GivenCall(tuple(looks), tuple(addresses), values)
+
+    def make(self, given: GivenCall) -> bool:
+        """Make a call if one like it was made before; otherwise say so and do nothing.
+
+        Raises `ArgumentError` for values of scalars.
+        """
+        kind = self._kinds.get(given.kind)
+        if kind is None:
+            return False
+        known, there = kind.launches, given.addresses
+        launch = known.get(there)
+        if launch is None and there not in known:
+            if not kind.apart(there):
+                return False
+            launch = self._placed(kind, there)
+        values = dict(kind.values)
+        for scalar in kind.given:
+            values[scalar.name] = scalar_value(scalar, given.values[scalar.name])
+        if launch is not None:
+            launch(values)
+        elif kind.executable is not None:
+            views = {one.name: axes_view(one, given.values[one.name]) for one in kind.fields}
+            kind.executable(views, values, kind.origins, kind.domain)
+        return True
+
+    def keep(
+        self,
+        arguments: tuple[object, ...],
+        keywords: Mapping[str, object],
+        origin: Origin | None,
+        domain: Sequence[int] | None,
+        call: Call,
+        executable: Executable | None,
+    ) -> None:
+        """Remember a call that was made; `executable` is None where it had no points."""
+        for value in chain(arguments, keywords.values()):
+            reader = _reader(value)
+            if reader is not None:
+                self._readers[type(value)] = reader
+        given = self.given(arguments, keywords, origin, domain)
+        if given is None:
+            return
+        kind = self._kinds.get(given.kind)
+        if kind is None:
+            kind = self._kind(given, call, executable)
+            with self._lock:
+                _keep(self._kinds, given.kind, kind, _KINDS)
+        self._placed(kind, given.addresses)
+
+    def forget(self) -> None:
+        """Check and prepare every call anew."""
+        with self._lock:
+            self._kinds = {}
+
+    def _kind(self, given: GivenCall, call: Call, executable: Executable | None) -> _Kind:
+        names = tuple(name for name in given.values if name in self._fields)
+        spans = [Span.of(call.fields[name]) for name in names]
+        launcher = None
+        if isinstance(executable, Launching):
+            launcher = executable.launcher(call.fields, call.origins, call.domain)
+        values = {n: v for n, v in call.scalars.items() if given.values.get(n) is None}
+        return _Kind(
+            fields=tuple(self._fields.values()),
+            names=names,
+            bounds=tuple(
+                (low - span.address, high - span.address)
+                for span in spans
+                for low, high in (span.bounds,)
+            ),
+            written=tuple(self._fields[name].written for name in names),
+            given=tuple(one for name, one in self._scalars.items() if name not in values),
+            values=values,
+            origins=call.origins,
+            domain=call.domain,
+            executable=executable,
+            launcher=launcher,
+        )
+
+    def _placed(self, kind: _Kind, addresses: tuple[int, ...]) -> Launch | None:
+        """Return what launches a kind of call on arrays at some addresses, and remember it."""
+        launch = None
+        if kind.launcher is not None:
+            launch = kind.launcher(dict(zip(kind.names, addresses, strict=True)))
+        with self._lock:
+            _keep(kind.launches, addresses, launch, _PLACES)
+        return launch
+
+
+class _Odd:
+    """What stands for a value that is not told by plain ones."""
+
+
+_ODD = _Odd()
+
+
+def _plain(value: object) -> Hashable:
+    """Return an origin or a domain as what compares equal only to the same one."""
+    if value is None or type(value) is int:
+        return value
+    if type(value) in (tuple, list):
+        numbers = tuple(cast("Sequence[object]", value))
+        return numbers if all(type(one) is int for one in numbers) else _ODD
+    if type(value) is dict:
+        several = cast("dict[object, object]", value)
+        pairs = tuple((name, _plain(one)) for name, one in several.items())
+        named = all(type(name) is str and one is not _ODD for name, one in pairs)
+        return ("by name", pairs) if named else _ODD
+    return _ODD
+
+
+def _reader(value: object) -> _Reader | None:
+    """Return what tells an array by plain values, for all arrays of its class.
+
+    An object with a dictionary may get attributes that change the meaning of its axes.
+    """
+    if any(hasattr(value, name) for name in ("__gt_dims__", "__gt_origin__", "__dict__")):
+        return None
+    if type(value) is np.ndarray:
+        return _host
+    is_cupy = hasattr(type(value), "__cuda_array_interface__")
+    return _device if is_cupy and hasattr(getattr(value, "data", None), "ptr") else None
+
+
+def _host(array: Any) -> tuple[tuple[Hashable, ...], int]:
+    look = (array.shape, array.strides, array.dtype, array.flags.writeable)
+    return look, array.__array_interface__["data"][0]
+
+
+def _device(array: Any) -> tuple[tuple[Hashable, ...], int]:
+    return (array.shape, array.strides, array.dtype), array.data.ptr
+
+
+def _keep(known: dict[_Key, _Kept], key: _Key, found: _Kept, most: int) -> None:
+    """Remember something; the oldest is forgotten where there is much."""
+    if len(known) >= most and key not in known:
+        del known[next(iter(known))]
+    known[key] = found

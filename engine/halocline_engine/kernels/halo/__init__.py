@@ -1,0 +1,1 @@
+"""Halos that devices of one host store into each other's memory."""

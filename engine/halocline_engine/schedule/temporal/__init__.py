@@ -1,0 +1,1 @@
+"""Several steps of a feedback as one computation that streams through memory."""

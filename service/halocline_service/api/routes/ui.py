@@ -1,0 +1,181 @@
+"""The web page at `/ui/`: every page as HTML of its own, and the files that it loads.
+
+Where keys are needed, whoever sends none gets a page without content: a browser sends no header
+when somebody follows a link, so the script of the page asks again with the key.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Annotated, TypeVar, cast
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from halocline_service.api.problems import SECURITY, ProblemError
+from halocline_service.api.requests.context import LOCAL_OWNER, Here
+from halocline_service.api.requests.paging import Before
+from halocline_service.api.responses.status import status_info
+from halocline_service.api.routes.datasets import datasets
+from halocline_service.api.routes.health import DISPATCHER_SECONDS, outcomes
+from halocline_service.api.routes.uploads import uploads
+from halocline_service.api.ui.assets import Asset, Assets
+from halocline_service.api.ui.cluster import Cluster, cluster_main
+from halocline_service.api.ui.datasets import datasets_main
+from halocline_service.api.ui.html import Html
+from halocline_service.api.ui.job import job_main, missing_main
+from halocline_service.api.ui.jobs import Asked, find, jobs_main
+from halocline_service.api.ui.new import new_main
+from halocline_service.api.ui.shell import View, locked, page
+from halocline_service.auth.keys import verify
+from halocline_service.jobs.states import State, ogc_status
+from halocline_service.store.base import JobQuery, Page
+
+__all__ = ["POLICY", "router"]
+
+router = APIRouter(prefix="/ui", include_in_schema=False)
+
+#: What a page may load: what this service answers, and pictures that it made itself.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    **SECURITY,
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "Vary": "Authorization",
+}
+_FOREVER = "public, max-age=31536000, immutable"
+_OFFERED = 500  # names of datasets on a page
+
+_bearer = HTTPBearer(auto_error=False)
+_T = TypeVar("_T")
+
+
+def _visitor(
+    here: Here, sent: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> str | None:
+    """Give who looks at a page, or None where that is not known."""
+    if not here.settings.needs_keys:
+        return LOCAL_OWNER
+    return None if sent is None else verify(here.store.keys, sent.credentials)
+
+
+_Visitor = Annotated[str | None, Depends(_visitor)]
+_Text = Annotated[str, Query(max_length=200)]
+
+
+def _answer(request: Request, view: View, main: Html, status: int = 200) -> HTMLResponse:
+    assets = cast("Assets", request.app.state.assets)
+    return HTMLResponse(page(view, assets.version, main), status_code=status, headers=_HEADERS)
+
+
+def _refused(request: Request, view: View) -> HTMLResponse:
+    """Ask for a key; the status is that of a page, since a browser shows it."""
+    wrong = "authorization" in request.headers
+    return _answer(request, view, locked(view.title, wrong=wrong))
+
+
+@router.get("")
+async def without_slash() -> Response:
+    """Lead to the page, from which links are relative."""
+    return RedirectResponse("ui/", status_code=308)
+
+
+@router.get("/")
+def jobs_page(
+    request: Request,
+    here: Here,
+    visitor: _Visitor,
+    status: _Text = "",
+    process: _Text = "",
+    q: _Text = "",
+    before: Before = None,
+) -> Response:
+    """Show jobs, newest first."""
+    view = View("Jobs", "jobs", "")
+    if visitor is None:
+        return _refused(request, view)
+    asked = Asked(status, process, q.strip(), before)
+    found = find(here.store.jobs, visitor, asked, lambda job: status_info(job, ""))
+    return _answer(request, view, jobs_main(found, asked, tuple(here.processes)))
+
+
+@router.get("/jobs/{job_id}")
+def job_page(request: Request, here: Here, visitor: _Visitor, job_id: str) -> Response:
+    """Show a job."""
+    view = View(f"Job {job_id[-8:]}", "job", "job", depth=1)
+    if visitor is None:
+        return _refused(request, view)
+    job = here.store.jobs.get(job_id, owner=visitor)
+    if job is None:
+        return _answer(request, view, missing_main(job_id), 404)
+    return _answer(request, view, job_main(status_info(job, "")))
+
+
+@router.get("/new")
+def new_page(request: Request, here: Here, visitor: _Visitor) -> Response:
+    """Show the form for a new job."""
+    view = View("New job", "new", "new")
+    if visitor is None:
+        return _refused(request, view)
+    sent = uploads(request, here, visitor, limit=_OFFERED).uploads
+    complete = [each.reference for each in sent if each.status == "complete"]
+    named = datasets(request, here, visitor, limit=_OFFERED).datasets
+    return _answer(request, view, new_main([*complete, *named]))
+
+
+@router.get("/datasets")
+def datasets_page(
+    request: Request, here: Here, visitor: _Visitor, before: Before = None
+) -> Response:
+    """Show what jobs may read."""
+    view = View("Datasets", "datasets", "datasets")
+    if visitor is None:
+        return _refused(request, view)
+    named = datasets(request, here, visitor, limit=_OFFERED)
+    sent = uploads(request, here, visitor, limit=25, before=before)
+    return _answer(request, view, datasets_main(named, sent, before=before))
+
+
+@router.get("/cluster")
+def cluster_page(request: Request, here: Here, visitor: _Visitor) -> Response:
+    """Show how the service is."""
+    view = View("Cluster", "cluster", "cluster")
+    if visitor is None:
+        return _refused(request, view)
+    oldest = here.store.jobs.oldest_queued()
+    page = Page(limit=max(here.settings.queue_per_owner, here.settings.uploads_per_owner))
+    unfinished = JobQuery(owner=visitor, states=(State.QUEUED, State.RUNNING), page=page)
+    cluster = Cluster(
+        checks=outcomes(here),
+        counts={ogc_status(state): number for state, number in here.store.jobs.counts().items()},
+        oldest=None if oldest is None else max(0.0, here.now() - oldest),
+        dispatchers=here.store.presence.alive(within=DISPATCHER_SECONDS),
+        free=shutil.disk_usage(here.layout.root).free,
+        unfinished=len(here.store.jobs.list(unfinished)),
+        uploads=len(here.store.uploads.list(visitor, page)),
+        settings=here.settings,
+    )
+    return _answer(request, view, cluster_main(cluster))
+
+
+@router.get("/assets/{version}/{path:path}")
+async def asset(request: Request, version: str, path: str) -> Response:
+    """Give a file of the page; a name of another version of the service leads nowhere."""
+    assets = cast("Assets", request.app.state.assets)
+    found = assets.by_path.get(path) if version == assets.version else None
+    if found is None:
+        raise ProblemError("not-found", "The page has no such file: load it again.")
+    headers = {"ETag": found.tag, "Cache-Control": _FOREVER}
+    if _is_known(request, found):
+        return Response(status_code=304, headers=headers)
+    return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+def _is_known(request: Request, found: Asset) -> bool:
+    given = request.headers.get("if-none-match", "").split(",")
+    tags = {tag.strip().removeprefix("W/") for tag in given}
+    return bool(tags & {found.tag, "*"})

@@ -1,0 +1,95 @@
+"""What all pages have: head, navigation, and a place for what a page shows.
+
+Links are relative, since only the browser knows under which address it reaches the API.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from halocline_service.api.ui.html import Html, document, element
+
+__all__ = ["View", "locked", "page"]
+
+_VIEWS = (("", "Jobs"), ("new", "New job"), ("datasets", "Datasets"), ("cluster", "Cluster"))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One page: its title, its script, the part of the navigation, and how deep its path is."""
+
+    title: str
+    script: str
+    part: str
+    depth: int = 0
+
+    @property
+    def up(self) -> str:
+        """The way from this page to `/ui/`."""
+        return "../" * self.depth or "./"
+
+
+def page(view: View, version: str, main: Html) -> str:
+    """Write a page."""
+    assets = f"{view.up}assets/{version}"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("title", f"{view.title} · Halocline"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("link", rel="icon", type="image/svg+xml", href=f"{assets}/icon.svg"),
+        element("link", rel="stylesheet", href=f"{assets}/style.css"),
+        # Before the first paint, so that a theme that was chosen does not flash.
+        element("script", src=f"{assets}/theme.js"),
+        element("script", type="module", src=f"{assets}/{view.script}.js"),
+    )
+    body = element(
+        "body",
+        element("a", "Skip to content", href="#main", class_="skip"),
+        _header(view),
+        main,
+        element("div", id="status", role="status", aria_live="polite"),
+    )
+    return document(head, body)
+
+
+def _header(view: View) -> Html:
+    items = (
+        element(
+            "a",
+            title,
+            href=f"{view.up}{path}",
+            aria_current="page" if path == view.part else None,
+        )
+        for path, title in _VIEWS
+    )
+    brand = element("a", "Halocline", href=view.up, class_="brand")
+    theme = element("button", "Theme", type="button", id="theme", hidden=True)
+    return element("header", brand, element("nav", *items, aria_label="Pages"), theme, class_="top")
+
+
+def locked(title: str, *, wrong: bool) -> Html:
+    """Write what is shown to who has sent no key, or a wrong one."""
+    said = "This API key is not valid." if wrong else "This service asks for an API key."
+    without = (
+        "Reading this page without JavaScript needs the header 'Authorization: Bearer hc_...'."
+    )
+    form = element(
+        "form",
+        element("label", "API key", for_="key"),
+        element("input", id="key", type="password", autocomplete="off", spellcheck="false"),
+        element("button", "Use this key", class_="primary"),
+        id="key-form",
+        hidden=True,
+    )
+    return element(
+        "main",
+        element("h1", title),
+        element("p", said, role="alert" if wrong else None),
+        element("noscript", element("p", without)),
+        form,
+        id="main",
+        tabindex="-1",
+        data_locked=True,
+    )

@@ -1,0 +1,39 @@
+// Buttons that copy a request as text.
+
+import { announce, el } from "./dom.js";
+import { asCurl, asFile, asPython } from "./snippets.js";
+
+const FORMS = { "Copy as Python": asPython, "Copy as curl": asCurl, "Copy as JSON": asFile };
+
+/** Make the buttons; `request()` gives `[process, inputs]`, or null where there is none. */
+export function copyButtons(request) {
+  return Object.entries(FORMS).map(([title, write]) =>
+    el("button", { type: "button", onclick: () => copy(write, request()) }, title),
+  );
+}
+
+async function copy(write, request) {
+  if (!request) return;
+  const text = write(...request);
+  try {
+    await navigator.clipboard.writeText(text);
+    announce("Copied.");
+  } catch {
+    shown(text); // pages without encryption may not write to the clipboard
+  }
+}
+
+function shown(text) {
+  const area = el("textarea", { rows: 14, readonly: true, "aria-label": "Text to copy" });
+  area.value = text;
+  const dialog = el(
+    "dialog",
+    {},
+    area,
+    el("form", { method: "dialog" }, el("button", {}, "Close")),
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  area.select();
+}

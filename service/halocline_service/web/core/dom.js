@@ -1,0 +1,52 @@
+// Elements made from values: text stays text, so what users name can never become markup.
+
+/** Make an element; attributes that are null or false are left out, `on...` are listeners. */
+export function el(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value === true ? "" : String(value));
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+/** Say something to those who read and to those who listen. */
+export function announce(text) {
+  const place = document.getElementById("status");
+  place.textContent = text;
+  place.classList.toggle("shown", text !== "");
+  clearTimeout(announce.timer);
+  announce.timer = setTimeout(() => place.classList.remove("shown"), 6000);
+}
+
+/** Give the value of a colour of the theme. */
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+/** Size a canvas for the screen's own pixels; gives its context, which draws in CSS pixels. */
+export function sized(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(width * ratio));
+  canvas.height = Math.max(1, Math.round(height * ratio));
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+
+/** Call `draw` in the next frame, once however often it was asked for. */
+export function framed(draw) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      draw();
+    });
+  };
+}

@@ -1,0 +1,246 @@
+"""What is typed, sent and shown: programs, keys, uploads, names of users."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from page_scripts import in_module
+from playwright.sync_api import Page, Request, Route, expect
+
+from halocline import Client
+
+if TYPE_CHECKING:
+    from tests.clients.web.conftest import Site, Watched
+
+HOSTILE = "<img src=x onerror=window.hit=1>"
+
+
+def test_a_program_is_checked_while_one_types(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/ui/new")
+    checked = page.locator("#checked")
+    expect(checked).to_contain_text("'smooth' is a valid program.")
+    expect(checked).to_contain_text("I: 1 before, 1 after; J: 1 before, 1 after")
+    expect(page.locator("#wrong")).to_be_empty()  # nobody has typed anything yet
+    page.get_by_label("Steps").fill("2")
+    expect(page.locator("#wrong")).to_contain_text("Scalar 'strength' needs a value")
+    page.get_by_label("Scalars").fill("strength=0.1")
+    expect(page.locator("#wrong")).to_be_empty()
+    program = page.get_by_label("Program")
+    program.fill(program.input_value().replace("(around", "(arround"))
+    expect(checked).to_contain_text("The name 'arround' is unknown.")
+    expect(checked).to_contain_text("Hint: Did you mean 'around'?")
+    excerpt = checked.locator("pre").text_content() or ""
+    line, caret = excerpt.splitlines()
+    assert line[caret.index("^") :].startswith("arround")
+    mark = page.locator("#marks mark.error")
+    expect(mark).to_have_text("arround")
+    expect(program).to_have_attribute("aria-invalid", "true")
+    checked.get_by_role("button", name="line 4").click()
+    at = program.evaluate("it => it.value.slice(it.selectionStart, it.selectionStart + 7)")
+    assert at == "arround"
+    page.keyboard.type("a")  # over the first letter, which stays what it was
+    page.get_by_label("Scalars").fill("strength=much")
+    expect(page.locator("#wrong")).to_have_text("Scalars must be numbers, got 'much'.")
+
+
+def test_a_mark_lies_under_its_word(site: Site, page: Page) -> None:
+    """The copy beneath the text has the same lines at the same places, when scrolled as well."""
+    page.goto(f"{site.url}/ui/new")
+    program = page.get_by_label("Program")
+    text = "# " + "x" * 300 + "\n" + "#\n" * 60 + program.input_value().replace("t[1,", "q[1,")
+    program.fill(text)
+    mark = page.locator("#marks mark.error").first
+    expect(mark).to_have_text("q")
+    page.locator("#checked").get_by_role("button").first.click()
+    sizes = page.evaluate(
+        "() => ['program', 'marks'].map((id) => document.getElementById(id))"
+        ".map((it) => [it.scrollTop, it.scrollLeft, getComputedStyle(it).font])"
+    )
+    assert sizes[0] == sizes[1]
+    assert sizes[0][0] > 0
+    box, area = mark.bounding_box(), program.bounding_box()
+    assert box is not None
+    assert area is not None
+    assert area["y"] <= box["y"] <= area["y"] + area["height"]
+
+
+def test_a_refused_job_is_not_submitted(site: Site, watched: Watched) -> None:
+    page = watched.page
+    watched.allowed = ["404 (Not Found)"]  # a browser tells of each
+    page.goto(f"{site.url}/ui/new")
+    page.get_by_label("Scalars").fill("strength=0.1")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("#wrong")).to_have_text("Name a dataset first.")
+    expect(page.get_by_label("Dataset")).to_be_focused()
+    page.get_by_label("Dataset").fill("nothing.zarr")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("#wrong")).to_contain_text("'nothing.zarr'")
+    assert page.url == f"{site.url}/ui/new"
+
+
+def test_a_job_is_begun_from_another_one(site: Site, page: Page) -> None:
+    """Where the API gives what a job was asked for."""
+    job = site.finished(steps=3, feedback={"smoothed": "t"})
+    inputs = {
+        "program": "def f(a: Field[float], b: Field[float], s: float):\n"
+        "    with computation(PARALLEL), interval(...):\n        b = s * a\n",
+        "dataset": HOSTILE,
+        "scalars": {"s": 2.5},
+        "boundary": {"x": {"low": "edge", "high": {"constant": 1}}},
+        "steps": 3,
+        "feedback": {"b": "a"},
+        "mode": "streamed",
+    }
+
+    def with_inputs(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "inputs": inputs})
+
+    page.route(f"{site.url}/jobs/{job}", with_inputs)
+    page.goto(f"{site.url}/ui/jobs/{job}")
+    expect(page.locator(".program-text")).to_contain_text("b = s * a")
+    expect(page.get_by_text("Inputs")).to_be_visible()
+    expect(page.locator("#live")).to_contain_text(HOSTILE)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy as Python").click()
+    expect(page.locator("#status")).to_have_text("Copied.")
+    assert 'client.submit("stencil", inputs)' in page.evaluate("navigator.clipboard.readText()")
+    page.get_by_role("link", name="New job like this").click()
+    expect(page.get_by_label("Boundary")).to_have_value("x.low=edge, x.high=1")
+    expect(page.get_by_label("Steps")).to_have_value("3")
+    expect(page.locator("#status")).to_have_text("Not taken over: mode.")
+    expect(page.locator("#checked")).to_contain_text("'f' is a valid program.")
+
+
+def test_a_job_is_planned_where_a_process_plans(site: Site, page: Page) -> None:
+    """The job that plans goes once its answer is there."""
+    plan = {
+        "mode": "streamed",
+        "reason": HOSTILE,
+        "target": "cpu",
+        "workers": 2,
+        "blocks": 6,
+        "passes": 1,
+        "steps": 4,
+        "steps_per_pass": 4,
+        "projected_bytes": 3 * 2**20,
+        "halo": {"x": [1, 2]},
+        "block": {"x": 12},
+        "input_bytes": 2**20,
+    }
+    told: list[str] = []
+
+    def answer(route: Route) -> None:
+        request = route.request
+        path = request.url.removeprefix(site.url)
+        told.append(f"{request.method} {path}")
+        if path.startswith("/processes?"):
+            given = route.fetch().json()
+            route.fulfill(json={**given, "processes": [*given["processes"], {"id": "plan"}]})
+        elif path == "/processes/plan/execution":
+            sent = json.loads(request.post_data or "")["inputs"]
+            assert (sent["process"], sent["inputs"]["dataset"]) == ("stencil", "sea.zarr")
+            route.fulfill(status=201, json={"id": "1"})
+        elif path == "/jobs/1/events":
+            route.fulfill(content_type="text/event-stream", body="")
+        elif path == "/jobs/1/results":
+            route.fulfill(json={"plan": plan})
+        else:
+            route.fulfill(json={"status": "successful"})
+
+    told_of = rf"{re.escape(site.url)}/(processes[?]|processes/plan/|jobs/1(/|$))"
+    page.route(re.compile(told_of), answer)
+    page.goto(f"{site.url}/ui/new?dataset=sea.zarr")
+    page.get_by_role("button", name="Plan").click()
+    expect(page.locator("#new dl")).to_contain_text("6 a pass")
+    expect(page.locator("#new dl")).to_contain_text("x: 1 before, 2 after")
+    expect(page.locator("#new dl")).to_contain_text(HOSTILE)
+    assert told[-1] == "DELETE /jobs/1"
+
+
+def test_a_service_that_plans_nothing_offers_no_plan(site: Site, page: Page) -> None:
+    with page.expect_response("**/processes?limit=100"):
+        page.goto(f"{site.url}/ui/new")
+    expect(page.get_by_role("button", name="Copy as JSON")).to_be_visible()
+    expect(page.get_by_role("button", name="Plan", exact=True)).to_have_count(0)
+
+
+def test_names_of_users_are_shown_as_text(site: Site, page: Page) -> None:
+    """Names of datasets, long names and units of variables, errors of jobs."""
+    page.goto(f"{site.url}/ui/datasets")
+    expect(page.locator("#named")).to_contain_text(f"{HOSTILE}.zarr")
+    expect(page.locator("#named")).to_contain_text("Ω" * 100)
+    page.goto(f"{site.url}/ui/new?dataset={HOSTILE}")
+    expect(page.get_by_label("Dataset")).to_have_value(HOSTILE)
+    page.get_by_label("Scalars").fill("strength=0.1")
+    expect(page.locator("#wrong")).to_contain_text(HOSTILE)
+    job = site.finished(f"{HOSTILE}.zarr", steps=2, feedback={"smoothed": "t"})
+    failed = site.submit(f"{HOSTILE}.zarr", fields={"t": HOSTILE})
+    with Client(site.url) as client:
+        client.job(failed).wait(timeout=60)
+    page.goto(f"{site.url}/ui/jobs/{job}")
+    page.wait_for_selector("canvas.result[data-ready]")
+    expect(page.get_by_label("Variable").locator("option").first).to_contain_text(HOSTILE)
+    page.goto(f"{site.url}/ui/jobs/{failed}")
+    expect(page.locator("#facts [role=alert]")).to_contain_text(HOSTILE)
+    expect(page.locator("img:not(.picture)")).to_have_count(0)
+
+
+def test_a_store_is_uploaded_used_and_removed(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/ui/datasets")
+    page.get_by_role("button", name="Upload").click()
+    expect(page.locator("#send [role=status]")).to_have_text(
+        "Choose the folder of a Zarr store first."
+    )
+    page.get_by_label("Folder").set_input_files(site.roots)
+    page.get_by_role("button", name="Upload").click()
+    expect(page.locator("#send [role=status]")).to_contain_text("This folder is no Zarr store")
+    page.get_by_label("Folder").set_input_files(site.roots / "sea.zarr")
+    page.get_by_role("button", name="Upload").click()
+    expect(page.locator("#send [role=status]")).to_have_text("The dataset is there.")
+    row = page.locator("tr[data-upload]").first
+    expect(row).to_contain_text("complete")
+    reference = row.locator("code").inner_text()
+    site.finished(reference)
+    row.get_by_role("link", name="Use").click()
+    expect(page.get_by_label("Dataset")).to_have_value(reference)
+    page.go_back()
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name=f"Remove {reference}").click()
+    expect(page.locator("#uploads")).not_to_contain_text(reference)
+
+
+def test_a_key_is_asked_for_and_sent(locked_service: tuple[str, str], page: Page) -> None:
+    url, key = locked_service
+    sent: list[tuple[str, str | None]] = []
+
+    def note(request: Request) -> None:
+        sent.append((request.url, request.headers.get("authorization")))
+
+    page.goto(f"{url}/ui/")
+    page.get_by_label("API key").fill("hc_wrong")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main [role=alert]")).to_have_text("This API key is not valid.")
+    page.get_by_label("API key").fill(key)
+    page.keyboard.press("Enter")
+    expect(page.locator("#list")).to_contain_text("There are no jobs.")
+    body: dict[str, Any] = {"inputs": {"string": "x"}}
+    code = """
+      const headers = { Prefer: "respond-async" };
+      return (await module.post("processes/echo/execution", given, { headers })).id;
+    """
+    job = in_module(page, "core/api.js", code, body)
+    page.on("request", note)
+    with page.expect_response("**/events"):
+        page.goto(f"{url}/ui/jobs/{job}")
+    expect(page.locator("#facts")).to_contain_text("successful")
+    expect(page.locator("#result pre")).to_contain_text('"string": "x"')
+    events = [header for address, header in sent if address.endswith("/events")]
+    assert events
+    assert set(events) == {f"Bearer {key}"}
+    assert key not in page.url
+    page.get_by_role("button", name="Forget key").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0

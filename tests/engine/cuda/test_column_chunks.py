@@ -1,0 +1,265 @@
+"""Columns that warps move in chunks: the bits of the reference under any chunk, and what fits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from corpus.calls import CorpusCall, wrong
+from corpus.cases import CorpusCase, corpus
+from cubin import resources
+from differential import assert_same, front, inputs, judged, run
+from drawing import SCALARS, program
+from emulation.machine import EmulatedArtifact, EmulatedMachine
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from nvidia import compiled_everywhere
+
+import halocline_engine as he
+from halocline_engine.backends.cuda.emit import emit
+from halocline_engine.backends.cuda.kernels.choose import (
+    TileFor,
+    kernel_kind,
+    shared_bytes,
+    tile_for,
+    tiles_of,
+)
+from halocline_engine.backends.cuda.kernels.column_chunks.kind import COLUMN_CHUNKS
+from halocline_engine.backends.cuda.kernels.column_chunks.tile import chunks_fitted
+from halocline_engine.backends.cuda.kernels.column_chunks.windows import windows_of
+from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, entries_of
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.device.compile.compiler import compile_source
+from halocline_engine.errors import ProgramError
+from halocline_engine.ir.types import Order
+from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.plan import plan
+
+#: Levels that are written under a condition, read before and behind, up and down again, at gaps.
+TEXTS = {
+    "conditions": """
+def columns(a: Field[{0}], b: Field[{0}], x: Field[{0}]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            if a > 0.0:
+                x = a
+        with interval(1, None):
+            if a < 0.5:
+                b = b + a * x[0, 0, -1]
+            x = b - b[0, 0, -1]
+""",
+    "far": """
+def columns(a: Field[{0}], b: Field[{0}], x: Field[{0}]):
+    with computation(BACKWARD):
+        with interval(-3, None):
+            x = a[1, 0, 0] + b[0, 0, 1]
+        with interval(0, -3):
+            x = a[0, -1, -2] - x[0, 0, 3] * b[0, 0, 1] + x[0, 0, 1]
+    with computation(FORWARD), interval(2, None):
+        x = x + 0.5 * x[0, 0, -2] + a[0, 0, 2]
+""",
+    "gaps": """
+def columns(a: Field[{0}], b: Field[{0}], x: Field[{0}]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            x = a
+        with interval(-1, None):
+            x = b - a[0, 0, -1]
+    with computation(BACKWARD), interval(1, -1):
+        b = b[0, 0, 1] + b[0, 0, -1] + a
+""",
+    "temporaries": """
+def columns(a: Field[{0}], b: Field[{0}], p: Field[IJ, {0}], q: Field[K, {0}], x: Field[{0}]):
+    with computation(FORWARD):
+        with interval(0, 2):
+            t = a + p
+        with interval(2, None):
+            t = t[0, 0, -2] * q + b + t[0, 0, -1]
+    with computation(BACKWARD):
+        with interval(-1, None):
+            x = t * q
+        with interval(0, -1):
+            x = t + x[0, 0, 1] * p
+""",
+}
+CHUNKS = (8, 16, 32)
+DOMAINS: tuple[Domain, ...] = ((7, 11, 6), (1, 33, 8), (5, 13, 45))
+
+
+def chunks(chunk: int) -> TileFor:
+    """Return a choice of tiles with a chunk for column kernels, where they can have one."""
+
+    def choose(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
+        usual = tile_for(entry, schedule, variant, domain)
+        tile = Tile((32, 1), chunk=chunk)
+        fits = chunks_fitted(tile, entry, schedule, variant, domain)
+        return usual if fits is None else fits
+
+    return choose
+
+
+def agree(load: Any, text: str, domain: Domain, chunk: int, **named: Any) -> None:
+    meaning, facts = front(text)
+    scalars = {s.name: SCALARS.get(s.name, 3.5) for s in meaning.scalars}
+    layout = named.pop("layout", "along K")
+    expected = judged(meaning, facts, inputs(meaning, facts, domain), domain, scalars)
+    own = inputs(meaning, facts, domain, layout=layout)
+    executable = load(plan(meaning, facts), tiles=chunks(chunk), **named)
+    assert_same(run(executable, own, domain, scalars), expected)
+
+
+@pytest.mark.parametrize("number", range(len(TEXTS) * len(CHUNKS)))
+def test_every_chunk_gives_the_bits_of_the_reference(load: Any, number: int) -> None:
+    name, chunk = list(TEXTS)[number % len(TEXTS)], CHUNKS[number // len(TEXTS)]
+    dtype = ("float64", "float32")[number % 2]
+    for domain in DOMAINS:
+        agree(load, TEXTS[name].format(dtype), domain, chunk)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_threads_may_run_in_any_order(load: Any, emulation_folder: Path, name: str) -> None:
+    folder = emulation_folder / "loaded"
+    for machine in (
+        EmulatedMachine(folder, descending=True),
+        EmulatedMachine(folder, shuffled=3),
+    ):
+        agree(load, TEXTS[name].format("float64"), (5, 13, 21), 8, on=machine)
+
+
+def test_types_that_are_not_copied_asynchronously(load: Any) -> None:
+    text = """
+def columns(a: Field[int16], m: Field[bool], x: Field[int16], y: Field[bool]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            x = a
+            y = m
+        with interval(1, None):
+            x = x[0, 0, -1] + a if m else a
+            y = m and not y[0, 0, -1]
+"""
+    for chunk in CHUNKS:
+        agree(load, text, (5, 7, 37), chunk)
+
+
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
+
+
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=QUIET)
+@given(
+    st.integers(0, 2**48),
+    st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(4, 20)),
+    st.sampled_from(CHUNKS),
+)
+def test_drawn_columns_mean_what_the_program_means(
+    load: Any, seed: int, domain: Domain, chunk: int
+) -> None:
+    text = program(seed, ("FORWARD", "BACKWARD"))
+    text = re.sub(r"\b([tuvxyz])\[-?\d, -?\d, (-?\d)\]", r"\1[0, 0, \2]", text)
+    try:
+        facts = front(text)[1]
+    except ProgramError:
+        assume(False)
+        return
+    agree(load, text, (domain[0], domain[1], max(domain[2], facts.min_levels)), chunk)
+
+
+def has_columns(case: CorpusCase) -> bool:
+    made = CorpusCall(case, "float64", "IJK", case.domain).compiled
+    every = entries_of(plan(made.program, made.facts))
+    return any(entry.kernel.order is not Order.PARALLEL for entry in every)
+
+
+COLUMN_CASES = [case for case in corpus() if has_columns(case)]
+
+
+@pytest.mark.parametrize("number", range(len(COLUMN_CASES)), ids=[c.name for c in COLUMN_CASES])
+def test_columns_of_the_corpus_along_k(number: int, emulation_folder: Path) -> None:
+    dtype = ("float64", "float32")[number % 2]
+    call = CorpusCall(COLUMN_CASES[number], dtype, "IJK", (5, 7, 19))
+    made = call.stencil("reference").compiled
+    kernels = EmulatedArtifact(plan(made.program, made.facts), emulation_folder)
+    artifact = with_made_fields(kernels, made.program, made.facts)
+    given = call.arrays(np)
+    got = {name: array.copy(order="K") for name, array in given.items()}
+    call.run(he.Stencil(replace(made, artifact=artifact)), got)
+    assert wrong(call, got, given) == ""
+
+
+def along_k(schedule: Schedule) -> Variant:
+    """Return the variant for arrays that lie along K, J and I."""
+    usual = usual_variant(schedule)
+    turned = {
+        Stride.ONE: Stride.ANY,
+        Stride.ANY: Stride.ANY,
+        Stride.NONE: Stride.NONE,
+    }
+    kinds = tuple(
+        (turned[i], j, Stride.ONE if k is not Stride.NONE else k) for i, j, k in usual.kinds
+    )
+    return replace(usual, kinds=kinds, near=1)
+
+
+def source(case: CorpusCase, dtype: str) -> str:
+    made = CorpusCall(case, dtype, "IJK", case.domain).compiled
+    schedule = plan(made.program, made.facts)
+    variant = along_k(schedule)
+    return emit(schedule, variant, tiles_of(schedule, variant, case.domain))
+
+
+def test_nvidias_compiler_takes_them_for_each_device() -> None:
+    found = compiled_everywhere(source(case, "float64") for case in COLUMN_CASES[::4])
+    for needs in found.values():
+        assert {number for number, _ in needs} == set(range(len(COLUMN_CASES[::4])))
+
+
+def test_a_solve_keeps_its_values_in_registers() -> None:
+    case = next(case for case in COLUMN_CASES if case.name == "tridiagonal_72")
+    used = resources(compile_source(source(case, "float64"), "sm_90"))
+    assert all(one.stack <= 8 and one.registers <= 128 for one in used.values()), used
+
+
+def entry_and_tile(text: str, chunk: int = 16) -> tuple[Entry, Schedule, Variant, Tile | None]:
+    schedule = plan(*front(text))
+    variant = along_k(schedule)
+    entry = next(iter(entries_of(schedule)))
+    tile = Tile((32, 1), chunk=chunk)
+    return entry, schedule, variant, chunks_fitted(tile, entry, schedule, variant, (64, 64, 40))
+
+
+def test_what_is_loaded_and_stored() -> None:
+    """What a pass assigns before it reads it is not loaded, and what it may not assign is."""
+    entry, schedule, variant, tile = entry_and_tile(TEXTS["temporaries"].format("float64"))
+    assert tile is not None
+    passes = windows_of(entry, schedule, variant, tile)
+    assert passes is not None
+    down, up = ({w.name: (bool(w.loaded), bool(w.stored)) for w in p.windows} for p in passes)
+    assert down == {"a": (True, False), "b": (True, False), "t": (False, True)}
+    assert up == {"t": (True, False), "x": (False, True)}
+    entry, schedule, variant, tile = entry_and_tile(TEXTS["conditions"].format("float64"))
+    assert tile is not None
+    passes = windows_of(entry, schedule, variant, tile)
+    assert passes is not None
+    (one,) = passes
+    assert {w.name for w in one.windows if w.loaded and w.stored} == {"b", "x"}
+
+
+def test_who_gets_another_kind() -> None:
+    entry, schedule, variant, tile = entry_and_tile(TEXTS["far"].format("float64"))
+    assert tile is not None
+    assert kernel_kind(entry, tile) is COLUMN_CHUNKS
+    domain = (64, 64, 40)
+    assert 0 < shared_bytes(entry, schedule, variant, tile, domain) <= 227 * 1024
+    for other in (
+        replace(variant, disjoint=False),
+        usual_variant(schedule),
+    ):
+        assert chunks_fitted(tile, entry, schedule, other, domain) is None
+        assert not tile_for(entry, schedule, other, domain).chunk
+    assert chunks_fitted(tile, entry, schedule, variant, (2**16, 2**16, 40)) is None
+    assert chunks_fitted(replace(tile, chunk=7), entry, schedule, variant, domain) is None

@@ -1,0 +1,318 @@
+"""Calls like one before are not checked in full, and mean the same all the same."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from emulation.machine import EmulatedArtifact
+
+import halocline_engine as he
+from halocline_engine.backends.base import Launch
+from halocline_engine.backends.made_fields import with_made_fields
+from halocline_engine.errors import HaloclineError
+from halocline_engine.functions import stencil as module
+
+SHAPE = (9, 8, 7)
+#: A mask, a temporary that goes through memory, an update in place, and a default.
+TEXT = """
+def several(a: Field[float64], b: Field[float64], s: Field[IJ, float64], c: float,
+            n: int = 2):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a * c
+        with interval(1, None):
+            t = a + t[0, 0, -1]
+    with computation(BACKWARD):
+        with interval(-1, None):
+            b = t + s
+        with interval(0, -1):
+            b = t * n + b[0, 0, 1]
+"""
+#: A position, a temporary over I and J, and offsets.
+MADE = """
+def several(a: Field[float64], b: Field[float64], s: Field[IJ, float64], c: float,
+            n: int = 2):
+    with computation(FORWARD), interval(...):
+        m: Field[IJ, float64] = 0.0
+        m = m + a[1, 0, 0] * K
+    with computation(PARALLEL), interval(...):
+        b = m * c + s + n
+"""
+
+
+def emulated(text: str, folder: Path) -> he.Stencil:
+    """Return a stencil whose generated CUDA runs on the host; it takes NumPy arrays."""
+    made = he.stencil(text, target="reference").compiled
+    kernels = EmulatedArtifact(made.schedule, folder)
+    return he.Stencil(replace(made, artifact=with_made_fields(kernels, made.program, made.facts)))
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows with each call that is checked in full."""
+    found: list[str] = []
+    bind: Callable[..., Any] = vars(module)["bind"]
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        found.append(arguments[1])
+        return bind(*arguments, **named)
+
+    monkeypatch.setattr(module, "bind", counted)
+    return found
+
+
+def fields(seed: int = 0) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
+    made = {"a": generator.normal(size=SHAPE), "b": np.full(SHAPE, np.nan)}
+    return {**made, "s": generator.normal(size=SHAPE[:2])}
+
+
+def test_a_call_is_checked_in_full_once(checks: list[str]) -> None:
+    several = he.stencil(TEXT, target="reference")
+    several(**fields(), c=0.5)
+    for seed in range(1, 5):
+        given, own = fields(seed), fields(seed)
+        several(**given, c=0.1 * seed)
+        he.stencil(TEXT, target="reference")(**own, c=0.1 * seed)
+        np.testing.assert_array_equal(given["b"], own["b"])
+    assert len(checks) == 1 + 4
+
+
+OTHER: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "strides": lambda given: {**given, "a": np.asfortranarray(given["a"])},
+    "shape": lambda given: {**given, "a": given["a"][:-1]},
+    "origin": lambda given: {**given, "origin": (1, 0, 0)},
+    "domain": lambda given: {**given, "domain": (1, 1, 2)},
+    "names": lambda given: {**given, "n": 3},
+    "in place": lambda given: {**given, "b": given["a"]},
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_differs_is_checked_once_more(checks: list[str], name: str) -> None:
+    several = he.stencil(TEXT, target="reference")
+    several(**fields(), c=0.5)
+    given = OTHER[name](fields(3))
+    for count in (2, 2):
+        try:
+            several(**given, c=0.5)
+        except HaloclineError:
+            # 'in place' is refused here, however often it is tried.
+            assert name == "in place"
+            return
+        assert len(checks) == count
+
+
+def test_arrays_that_may_be_one_are_checked_where_they_lie(checks: list[str]) -> None:
+    """One array for two fields is known by its address: elsewhere it is looked at again."""
+    text = """
+def twice(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = 2.0 * a
+"""
+    twice = he.stencil(text, target="reference")
+    whole = np.ones((4, 3, 6))
+    one, other = whole[:, :, :3], whole[:, :, 3:]
+    for _ in range(3):
+        twice(one, one)
+    assert len(checks) == 1
+    twice(other, other)
+    assert len(checks) == 2
+    assert (whole[:, :, :3] == 8.0).all()
+    assert (whole[:, :, 3:] == 2.0).all()
+    with pytest.raises(HaloclineError, match="shares memory"):
+        twice(whole[:, :, 1:4], whole[:, :, :3])
+    # Bounds that lie within each other are looked at closely, elements between elements are not
+    # shared.
+    twice(whole[:, :, ::2], whole[:, :, 1::2])
+    assert len(checks) == 4
+
+
+class Marked(np.ndarray[Any, Any]):
+    """An array that says where its domain begins."""
+
+
+def test_arrays_with_attributes_are_always_checked(checks: list[str]) -> None:
+    several = he.stencil(TEXT, target="reference")
+    given = fields()
+    marked: Any = given["a"].view(Marked)
+    for at in (0, 1):
+        marked.__gt_origin__ = (at, 0, 0)
+        expected = fields()
+        he.stencil(TEXT, target="reference")(
+            **expected, c=0.5, origin={"a": (at, 0, 0)}, domain=(3, 3, 7)
+        )
+        several(marked, given["b"], given["s"], 0.5, domain=(3, 3, 7))
+        np.testing.assert_array_equal(given["b"], expected["b"])
+    assert len(checks) == 4
+
+
+@dataclass
+class Draw:
+    """Draws calls that are often like one before, some of them wrong."""
+
+    generator: random.Random
+    pool: np.ndarray[Any, np.dtype[np.float64]]
+
+    def array(self, axes: int) -> Any:
+        """Return a part of the memory that all arrays of a run are in."""
+        number = self.generator.choice((0,) * 20 + (1, 2, 3, 4))
+        part = self.pool[600 * self.generator.randrange(16) :][:504].reshape(SHAPE)
+        changed = [
+            part,
+            part[:, :, ::-1],
+            part[1:],
+            part.transpose(1, 0, 2)[:8],
+            part.astype(np.float32) if self.generator.random() < 0.3 else part[:, 1:],
+        ][number]
+        return changed if axes == 3 else changed[:, :, 0]
+
+    def call(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        draw = self.generator
+        arguments: list[Any] = [self.array(3), self.array(3), self.array(2)]
+        arguments[1].flags.writeable = draw.random() < 0.95
+        scalars: dict[str, Any] = {"c": draw.choice((0.5, 0.25, 0.125, 0.75, 1, None))}
+        if draw.random() < 0.2:
+            scalars["n"] = draw.choice((1, 5, None, 2.0))
+        if draw.random() < 0.2:
+            scalars["origin"] = draw.choice(((1, 0, 0), [1, 0, 0], 1, {"s": (0, 1)}, (9, 0, 0)))
+        if draw.random() < 0.2:
+            scalars["domain"] = draw.choice(((3, 3, 3), [2, 3, 4], (2, 2, 0), (True, 1, 2)))
+        return tuple(arguments), scalars
+
+
+def outcome(call: Callable[..., None], given: tuple[Any, ...], named: dict[str, Any]) -> str:
+    try:
+        call(*given, **named)
+    except HaloclineError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("text", [TEXT, MADE], ids=["buffers", "made"])
+@pytest.mark.parametrize("on", ["reference", "emulated"])
+def test_drawn_calls_mean_what_first_calls_mean(
+    on: str, text: str, checks: list[str], request: pytest.FixtureRequest
+) -> None:
+    """Each is made by a stencil that knows others, and by one that knows none."""
+    folder = request.getfixturevalue("emulation_folder") if on == "emulated" else None
+    known = emulated(text, folder) if folder else he.stencil(text, target="reference")
+    pools = [np.random.default_rng(5).normal(size=11000) for _ in range(2)]
+    draws = [Draw(random.Random(7), pool) for pool in pools]
+    wrong = 0
+    checks.clear()
+    for _ in range(250):
+        (given, named), (own, own_named) = (draw.call() for draw in draws)
+        seen = outcome(known, given, named)
+        before = len(checks)
+        fresh = pickle.loads(pickle.dumps(known)) if folder is None else renewed(known)
+        expected = outcome(fresh, own, own_named)
+        del checks[before:]
+        assert seen == expected
+        wrong += bool(seen)
+        np.testing.assert_array_equal(pools[0], pools[1])
+    assert 50 < wrong < 170
+    assert len(checks) < 200
+
+
+def renewed(known: he.Stencil) -> he.Stencil:
+    """Return a stencil that knows no calls, with the code of another one."""
+    fresh = he.Stencil(known.compiled)
+    vars(fresh)["_executable"] = vars(known)["_executable"]
+    return fresh
+
+
+def test_threads_may_call_one_stencil() -> None:
+    several = he.stencil(TEXT, target="reference")
+    every = [fields(seed) for seed in range(6)]
+    expected = [fields(seed) for seed in range(6)]
+    for seed, given in enumerate(expected):
+        several(**given, c=0.1 * seed)
+    several(**fields(9), c=0.5)
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            several(**every[number], c=0.1 * number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for given, own in zip(every, expected, strict=True):
+        np.testing.assert_array_equal(given["b"], own["b"])
+
+
+@dataclass
+class Counting:
+    """An executable that can be told by numbers, and measured."""
+
+    called: int = 0
+    launched: int = 0
+    located: int = 0
+    memory: Any = None
+
+    def __call__(self, *_: object) -> None:
+        self.called += 1
+
+    def repeat(self, *_: object) -> None:
+        raise NotImplementedError
+
+    def launcher(self, *_: object) -> Callable[[Mapping[str, int]], Launch]:
+        def launch(_: object) -> None:
+            self.launched += 1
+
+        def at(_: Mapping[str, int]) -> Launch:
+            self.located += 1
+            return launch
+
+        return at
+
+    def tune(self, *_: object) -> None:
+        return None
+
+    def tilings(self) -> tuple[str, ...]:
+        return ()
+
+
+def test_a_known_call_only_launches_until_it_was_tuned() -> None:
+    several, counting = he.stencil(TEXT, target="reference"), Counting()
+    vars(several)["_executable"] = counting
+    given = fields()
+    for _ in range(4):
+        several(**given, c=0.5)
+    assert (counting.called, counting.located, counting.launched) == (1, 1, 3)
+    elsewhere = fields()
+    for _ in range(2):
+        several(**elsewhere, c=0.5)
+    assert (counting.called, counting.located, counting.launched) == (1, 2, 5)
+    several.tune(**given, c=0.5)
+    several(**given, c=0.5)
+    assert (counting.called, counting.located, counting.launched) == (2, 3, 5)
+
+
+def test_so_many_places_are_kept_and_no_more() -> None:
+    several, counting = he.stencil(TEXT, target="reference"), Counting()
+    vars(several)["_executable"] = counting
+    every = [fields() for _ in range(65)]
+    for _ in range(2):
+        for given in every:
+            several(**given, c=0.5)
+    assert counting.called == 1
+    assert counting.located == 65 + 65
+
+
+@pytest.mark.parametrize("named", [{"domain": (1.0, 1, 2)}, {"origin": 1.0, "domain": (1, 1, 2)}])
+def test_numbers_that_are_equal_but_no_integers_are_refused(named: dict[str, Any]) -> None:
+    several, given = he.stencil(TEXT, target="reference"), fields()
+    several(**given, c=0.5, origin=1 if "origin" in named else None, domain=(1, 1, 2))
+    with pytest.raises(HaloclineError, match="whole numbers"):
+        several(**given, c=0.5, **named)

@@ -1,0 +1,137 @@
+"""Blocks that stay in device memory: the bits of the streamed mode, for any blocks and ranks."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from unittest.mock import Mock, patch
+
+import distributed
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline_engine as he
+from halocline_engine.device.machine import CudaMachine
+from halocline_engine.distribute.executors import dask as executors
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.tasks.events import Event, Planned, StepsFinished
+from halocline_engine.errors import DeviceError
+
+DASK = cast(Any, distributed)
+
+pytestmark = pytest.mark.gpu
+
+WAVE = """
+def wave(now: Field[T], old: Field[T], next: Field[T], kept: Field[T], c: T):
+    with computation(PARALLEL), interval(...):
+        around = now[1, 0, 0] + now[-1, 0, 0] + now[0, 1, 0] + now[0, -1, 0]
+        next = T(2.0) * now - old + c * (around - T(4.0) * now)
+        kept = now
+"""
+STAR = """
+def star(u: Field[T], v: Field[T], w: Field[IJ, T]):
+    with computation(PARALLEL), interval(1, -1):
+        around = u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -2, 0] + u[0, 0, 1] + u[0, 0, -1]
+        v = u + w * (around - T(6.0) * u)
+    with computation(PARALLEL), interval(0, 1):
+        v = u[0, 0, 1]
+    with computation(PARALLEL), interval(-1, None):
+        v = u
+"""
+BOUNDARIES: list[dict[str, Any]] = [
+    {"x": "periodic", "y": "periodic"},
+    {"x": "periodic", "y": {"low": "reflect", "high": "none"}},
+    {"x": {"constant": 0.5}, "y": "none"},
+    {"x": "edge", "y": "extrapolate"},
+]
+
+
+def case(name: str, dtype: str) -> tuple[str, xr.Dataset, dict[str, Any]]:
+    rng = np.random.default_rng(3)
+    number = "np." + dtype
+    if name == "wave":
+        values = {
+            one: (("y", "x"), rng.normal(size=(157, 211)).astype(dtype)) for one in ("now", "old")
+        }
+        how = {"scalars": {"c": 0.2}, "feedback": {"next": "now", "kept": "old"}}
+        return WAVE.replace("T", number), xr.Dataset(values), how
+    values = {
+        "u": (("z", "y", "x"), rng.normal(size=(7, 61, 83)).astype(dtype)),
+        "w": (("y", "x"), rng.uniform(0.0, 0.1, size=(61, 83)).astype(dtype)),
+    }
+    return STAR.replace("T", number), xr.Dataset(values), {"feedback": {"v": "u"}}
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["wave", "star"])
+def test_any_blocks_ranks_and_bundles_make_the_same_bits(
+    machine: CudaMachine, name: str, dtype: str, boundary: dict[str, Any]
+) -> None:
+    assert machine.facts.index >= 0
+    text, data, how = case(name, dtype)
+    how |= {"boundary": boundary, "steps": 37, "target": "cuda"}
+    expected = he.run(text, data, mode="streamed", **how)
+    for ranks, chunks, steps in (
+        (1, {}, None),
+        (1, {}, 12),
+        (1, {"x": 50, "y": 37}, 3),
+        (3, {"y": 23}, 1),
+        (3, {"y": 23, "x": 60}, 5),
+    ):
+        events: list[Event] = []
+        with patch(
+            "halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=ranks)
+        ):
+            found = he.run(
+                text,
+                data,
+                mode="resident",
+                chunks=chunks,
+                options=he.Options(steps_per_pass=steps),
+                on_event=events.append,
+                **how,
+            )
+        assert isinstance(events[0], Planned)
+        assert events[0].workers == ranks
+        transports = {e.transport for e in events if isinstance(e, StepsFinished)}
+        assert transports == ({"messages"} if ranks > 1 else {"none"})
+        for one in expected.data_vars:
+            np.testing.assert_array_equal(found[one].values, expected[one].values)
+
+
+def test_ranks_without_peer_memory_send_messages(
+    machine: CudaMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert machine.facts.index >= 0
+    text, data, how = case("wave", "float64")
+    how |= {"boundary": BOUNDARIES[1], "steps": 37, "target": "cuda", "chunks": {"y": 60}}
+    expected = he.run(text, data, mode="streamed", **how)
+    monkeypatch.setattr(
+        "halocline_engine.distribute.resident.peers.open_memory",
+        Mock(side_effect=DeviceError("Not from here.")),
+    )
+    events: list[Event] = []
+    with patch("halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=3)):
+        found = he.run(text, data, mode="resident", on_event=events.append, **how)
+    assert {e.transport for e in events if isinstance(e, StepsFinished)} == {"messages"}
+    for one in expected.data_vars:
+        np.testing.assert_array_equal(found[one].values, expected[one].values)
+
+
+def test_ranks_of_processes_store_into_the_memory_of_one_device(machine: CudaMachine) -> None:
+    """Two processes share the only device, and open each other's memory."""
+    assert machine.facts.index >= 0
+    text, data, how = case("wave", "float32")
+    how |= {"boundary": BOUNDARIES[0], "steps": 23, "target": "cuda", "chunks": {"y": 80}}
+    expected = he.run(text, data, mode="streamed", **how)
+    events: list[Event] = []
+    devices = [{"CUDA_VISIBLE_DEVICES": "0"}] * 2
+    with (
+        executors.worker_processes(devices, resources={"GPU": 1}) as cluster,
+        DASK.Client(cluster, set_as_default=False) as client,
+    ):
+        found = he.run(text, data, mode="resident", on_event=events.append, cluster=client, **how)
+    assert {e.transport for e in events if isinstance(e, StepsFinished)} == {"peer memory"}
+    for one in expected.data_vars:
+        np.testing.assert_array_equal(found[one].values, expected[one].values)
