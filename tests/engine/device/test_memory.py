@@ -105,7 +105,7 @@ def test_staging_is_reused_only_when_its_copy_is_complete(
 
 
 def test_large_arrays_go_in_slabs(fake: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def small(shape: tuple[int, int, int], itemsize: int) -> Iterator[slice]:
+    def small(shape: tuple[int, int, int], itemsize: int) -> Iterator[tuple[slice, slice]]:
         return slabs(shape, itemsize, most=1000)
 
     monkeypatch.setattr(memory, "slabs", small)
@@ -115,6 +115,12 @@ def test_large_arrays_go_in_slabs(fake: FakeCupy, monkeypatch: pytest.MonkeyPatc
     own.upload(host, array)
     assert [rows for _, rows in fake.copies] == [12, 12, 12, 12, 12, 6]
     np.testing.assert_array_equal(own.download(array), host)
+    fake.copies.clear()
+    plane = some((7, 40, 1))
+    array = own.empty((7, 40, 1), plane.dtype, (0, 0, 0))
+    own.upload(plane, array)
+    assert [rows for _, rows in fake.copies] == [17, 17, 6]
+    np.testing.assert_array_equal(own.download(array), plane)
 
 
 def test_memory_that_does_not_fit_is_refused_with_numbers(fake: FakeCupy) -> None:

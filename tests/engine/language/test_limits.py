@@ -8,6 +8,7 @@ import pytest
 
 from halocline_engine.errors import LimitError, ProgramError, SyntaxRuleError
 from halocline_engine.ir.lower.naming import names
+from halocline_engine.ir.lower.naming.fold import fold
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
@@ -169,7 +170,6 @@ def test_constants_are_computed_once(name: str, monkeypatch: pytest.MonkeyPatch)
     lines = [line.format(0, 1.0)]
     lines += [line.format(i, f"A{i - 1}{end} * 0.5 + A{i - 1}{end} * 0.5") for i in range(1, 60)]
     computed: list[Any] = []
-    fold = names.fold
 
     def counted(*given: Any) -> Any:
         computed.append(given)
