@@ -128,6 +128,15 @@ def _top(node: ast.stmt, reader: Reader, prefix: str = "") -> Iterator[Definitio
             yield from _binding(node, prefix, reader)
 
 
+def _is_computed(item: ast.withitem) -> bool:
+    """Whether a block belongs to a stencil; other blocks are the module's own."""
+    match item.context_expr:
+        case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)):
+            return name in ("computation", "interval", "horizontal")
+        case _:
+            return False
+
+
 def _base(node: ast.expr) -> str:
     """Return the name of a class that another has as a base, "" for what is no name."""
     match node:
@@ -146,6 +155,8 @@ def _binding(node: ast.stmt, prefix: str, reader: Reader) -> Iterator[Definition
                 yield from _bound(target, value, prefix, reader)
         case ast.AnnAssign(target, value=ast.expr() as value):
             yield from _bound(target, value, prefix, reader)
+        case ast.With(items=items) if not any(_is_computed(item) for item in items):
+            return
         case ast.With() | ast.Return() | ast.AugAssign():
             message = "This statement cannot stand at the top of a program: nothing is executed."
             hint = "Only imports, types, constants, functions and stencils may stand there."

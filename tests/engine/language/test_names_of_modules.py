@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,3 +126,17 @@ def test_an_external_is_imported_unless_the_module_has_its_name() -> None:
     a, b = np.ones((1, 1, 1)), np.zeros((1, 1, 1))
     he.stencil(text.replace("UNKNOWN", "0.0"), externals={"P": 1.0}, target="reference")(a, b)
     assert b[0, 0, 0] == 4.0 + 2.0
+
+
+def test_blocks_of_a_script_are_passed_over_but_not_those_of_a_stencil() -> None:
+    script = TWICE + "\n\nwith halocline.Client() as client, open('a') as file:\n    first(1, 2)\n"
+    assert he.stencil(script, name="first", target="reference").name == "first"
+    for block in ("computation(PARALLEL), interval(...)", "gtscript.computation(PARALLEL)"):
+        with pytest.raises(he.ProgramError, match="cannot stand at the top of a program"):
+            he.stencil(f"{TWICE}\n\nwith {block}:\n    a = 1.0\n", name="first")
+
+
+def test_the_script_of_the_quick_start_is_a_program() -> None:
+    page = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+    script = page.partition("```python\n")[2].partition("```")[0]
+    assert he.stencil(script, target="reference").name == "smooth"
