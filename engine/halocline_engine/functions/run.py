@@ -26,6 +26,7 @@ from halocline_engine.distribute.modes.launch import launch
 from halocline_engine.distribute.stencils.request import Request, check
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
+from halocline_engine.distribute.tasks.until import until_of
 from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution
@@ -61,6 +62,7 @@ def run(
     boundary: Mapping[str, Any] | None = None,
     steps: int = 1,
     feedback: Mapping[str, str] | None = None,
+    until: Mapping[str, Any] | None = None,
     target: str = "auto",
     mode: str = "auto",
     chunks: Mapping[str, int] | None = None,
@@ -112,6 +114,11 @@ def run(
     feedback : mapping of str to str, optional
         Inputs by the output that becomes them in the next step. The output keeps the values of the
         input where nothing is written. Fields that are updated in place need none.
+    until : mapping, optional
+        When the run may end before all steps are made: ``{'field': 'v', 'change': 'max', 'below':
+        1e-6, 'every': 100}`` ends it when the last of 100 steps changed the output `v`, which feeds
+        an input, by at most so much anywhere; 'norm' is the square root of the sum of squares. The
+        result has the attributes `halocline_steps` and `halocline_change`.
     order : {'auto', 'row', 'column', 'zigzag', 'tiles'}, default: 'auto'
         Order of the blocks, which share decoded chunks through a cache. 'auto' takes columns as
         wide as the memory allows.
@@ -177,6 +184,7 @@ def run(
         boundary=by_name("boundary", boundary, "{'lon': 'periodic', 'lat': 'edge'}"),
         steps=whole("steps", steps, 1),
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
+        until=until_of(until),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
         workspace=place_of("workspace", workspace),

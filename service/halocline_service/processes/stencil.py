@@ -21,6 +21,7 @@ __all__ = [
     "LiteralPrecision",
     "SidedBoundary",
     "StencilInputs",
+    "Until",
     "check_program",
     "tell_program",
 ]
@@ -54,6 +55,15 @@ class SidedBoundary(Inputs):
 
     low: _BoundaryRule = "none"
     high: _BoundaryRule = "none"
+
+
+class Until(Inputs):
+    """A job ends when a step changes an output by so little."""
+
+    field: Name
+    below: Annotated[float, Field(ge=0)]
+    change: Literal["max", "norm"] = "max"
+    every: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] = 100
 
 
 class StencilInputs(DatasetInputs):
@@ -132,6 +142,10 @@ class StencilInputs(DatasetInputs):
             description="Which output is which input of the next step.",
             max_length=64,
         ),
+    ] = None
+    until: Annotated[
+        Until | None,
+        Field(title="Until", description="When it may end before all steps are made."),
     ] = None
     target: Target = "auto"
     mode: Annotated[

@@ -25,6 +25,7 @@ from halocline_engine.distribute.tasks.events import (
     Checkpointed,
     Event,
     Finished,
+    Measured,
     Planned,
     Resumed,
     StepsFinished,
@@ -311,11 +312,11 @@ def test_an_error_of_one_rank_ends_all(water: xr.Dataset, ranks: None) -> None:
 
     counted: list[int] = []
 
-    def advance(self: RankFields, count: int) -> None:
+    def advance(self: RankFields, count: int, **how: bool) -> None:
         counted.append(count)
         if len(counted) == 3:
             raise MemoryError("no room")
-        plain(self, count)
+        plain(self, count, **how)
 
     with patch.object(RankFields, "advance", advance), pytest.raises(MemoryError, match="no room"):
         waved(water, chunks=THIRDS)
@@ -323,7 +324,7 @@ def test_an_error_of_one_rank_ends_all(water: xr.Dataset, ranks: None) -> None:
 
 
 def test_events_of_ranks_travel() -> None:
-    for event in (StepsFinished(3, 9, 0.5), Checkpointed(3, 9, 0.25)):
+    for event in (StepsFinished(3, 9, 0.5), Checkpointed(3, 9, 0.25), Measured(3, 9, 0.1, 0.2)):
         assert event_of_rank(event.to_json()) == event
         assert event.progress == pytest.approx(1 / 3)
 
@@ -351,3 +352,105 @@ def test_a_rank_that_falls_silent_is_lost_but_one_that_never_spoke_may_not_have_
 
     monkeypatch.setattr(mailbox, "check", late)
     assert mailbox.take(0, 2, ("halo", 1)).size == 1
+
+
+def relaxed(size: tuple[int, int], steps: int) -> list[np.ndarray[Any, Any]]:
+    """Return a field that calms down, after each step, with land that stays NaN."""
+    values = np.random.default_rng(9).normal(size=size)
+    values[2, 3] = np.nan
+    found = [values]
+    for _ in range(steps):
+        now = found[-1]
+        around = np.roll(now, 1, 1) + np.roll(now, -1, 1)
+        found.append(np.where(np.isnan(around), now, 0.25 * (around + 2.0 * now)))
+    return found
+
+
+LIKE = " Write for example until={'field': 'v', 'change': 'max', 'below': 1e-6, 'every': 100}."
+RELAX = """
+def relax(u: Field[float], v: Field[float]):
+    with computation(PARALLEL), interval(...):
+        around = u[-1, 0, 0] + u[1, 0, 0]
+        v = u if isnan(around) else 0.25 * (around + 2.0 * u)
+"""
+
+
+@pytest.mark.parametrize("change", ["max", "norm"])
+def test_a_run_ends_when_a_step_changes_little(change: str, tmp_path: Path) -> None:
+    """The change, and so the step, is the same for any blocks, bundles and ranks."""
+    grids = relaxed((31, 23), 200)
+    below = 0.02 if change == "max" else 0.2
+    found: set[tuple[int, float]] = set()
+    for ranks, chunks, steps in ((1, {}, 1), (1, {"x": 7, "y": 10}, 4), (3, {"y": 9}, 3)):
+        events: list[Event] = []
+        pool = LocalPool(workers=ranks)
+        with patch("halocline_engine.functions.run.local_pool", return_value=pool):
+            result = run(
+                RELAX,
+                xr.Dataset({"u": (("y", "x"), grids[0])}),
+                boundary={"x": "periodic"},
+                steps=200,
+                feedback={"v": "u"},
+                until={"field": "v", "change": change, "below": below, "every": 7},
+                chunks=chunks,
+                target="cpu",
+                output=tmp_path / f"{ranks}-{steps}.zarr",
+                options=Options(steps_per_pass=steps),
+                on_event=events.append,
+            )
+        measured = [one for one in events if isinstance(one, Measured)]
+        assert [one.steps_done for one in measured] == list(
+            range(7, measured[-1].steps_done + 1, 7)
+        )
+        assert [one.change <= below for one in measured[:-1]] == [False] * (len(measured) - 1)
+        last = measured[-1]
+        assert result.attrs["halocline_steps"] == last.steps_done
+        assert result.attrs["halocline_change"] == last.change <= below
+        np.testing.assert_allclose(result["v"].values, grids[last.steps_done], rtol=1e-12)
+        step = np.nan_to_num(grids[last.steps_done] - grids[last.steps_done - 1])
+        wanted = abs(step).max() if change == "max" else np.sqrt((step * step).sum())
+        assert last.change == pytest.approx(wanted, rel=1e-7)
+        found.add((last.steps_done, last.change))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("until", "message"),
+    [
+        (
+            {"field": "x", "below": 1.0},
+            "The 'field' of argument 'until' must be an output that feeds an input, got 'x'."
+            " There is 'next', 'kept'.",
+        ),
+        (
+            {"field": "next"},
+            "Argument 'until' must be a mapping with 'field' and 'below', got {'field': 'next'}."
+            + LIKE,
+        ),
+        (
+            {"field": "next", "below": -1.0},
+            "The 'below' of argument 'until' must be a finite number from 0, got -1.0." + LIKE,
+        ),
+        (
+            {"field": "next", "below": 1.0, "change": "sum"},
+            "The 'change' of argument 'until' must be 'max' or 'norm', got 'sum'." + LIKE,
+        ),
+        (
+            {"field": "next", "below": 1.0, "after": 3},
+            "Argument 'until' has no 'after'." + LIKE,
+        ),
+    ],
+)
+def test_what_ends_a_run_is_checked(water: xr.Dataset, until: Any, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        waved(water, until=until)
+    assert str(caught.value) == message
+
+
+def test_a_streamed_run_does_not_end_early(water: xr.Dataset) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        waved(water, mode="streamed", until={"field": "next", "below": 1.0})
+    assert str(caught.value) == (
+        "With 'until' the last step is looked at, for which blocks stay in memory, but"
+        " mode='streamed' was asked for. Leave the mode out."
+    )

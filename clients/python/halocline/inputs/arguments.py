@@ -181,6 +181,12 @@ def _precision(argument: str, given: Any) -> int | dict[str, int]:
     return _whole(argument, given)
 
 
+def _until(argument: str, given: Any) -> dict[str, Any]:
+    kinds: Mapping[str, _Check] = {"below": _number, "every": _whole}
+    told = by_name(argument, given)
+    return {name: kinds.get(name, text)(f"{argument}['{name}']", told[name]) for name in told}
+
+
 _EXAMPLES: Mapping[str, str] = {
     "fields": "{'t': 'temperature'}",
     "scalars": "{'strength': 0.2}",
@@ -190,6 +196,7 @@ _EXAMPLES: Mapping[str, str] = {
     "axis": "{'centre': 'z', 'face': 'z_f'}",
     "boundary": "{'lon': 'periodic'}",
     "feedback": "{'smoothed': 't'}",
+    "until": "{'field': 'smoothed', 'below': 1e-6}",
     "chunks": "{'lat': 100, 'lon': 100}",
     "inputs": "{'dataset': 'upload:...'}",
     "variables": "['u', 'v']",
@@ -233,4 +240,5 @@ CHECKS: Mapping[str, _Check] = {
     "literal_precision": _precision,
     "rhs": _name_or_names,
     "scalars": _scalars,
+    "until": _until,
 }

@@ -43,6 +43,7 @@ class Stencils(Submitting):
         boundary: Mapping[str, Boundary] | None = None,
         steps: int = 1,
         feedback: Mapping[str, str] | None = None,
+        until: Mapping[str, Any] | None = None,
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
@@ -84,6 +85,10 @@ class Stencils(Submitting):
             Number of times the program is run.
         feedback : mapping of str to str, optional
             Inputs by the output that becomes them in the next step.
+        until : mapping, optional
+            When the job may end before all steps are made: ``{'field': 'v', 'change': 'max',
+            'below': 1e-6, 'every': 100}`` ends it when the last of 100 steps changed the output `v`
+            by at most so much anywhere; 'norm' is the square root of the sum of squares.
         order : {'auto', 'row', 'column', 'zigzag', 'tiles'}, optional
             Order of the blocks.
         %(submission)s
@@ -100,7 +105,7 @@ class Stencils(Submitting):
         name = source.name if name is None else text("name", name)
         options: dict[str, Any] = {"fields": fields, "scalars": scalars, "externals": externals}
         options |= {"dtypes": dtypes, "name": name, "axes": axes, "boundary": boundary}
-        options |= {"feedback": feedback, "chunks": chunks, "order": order}
+        options |= {"feedback": feedback, "until": until, "chunks": chunks, "order": order}
         options |= {"literal_precision": literal_precision}
         options |= {"steps": steps, "target": target, "mode": mode}
         inputs = plain(options) | {"program": source.text}

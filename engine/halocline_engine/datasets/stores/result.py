@@ -20,6 +20,7 @@ from halocline_engine.datasets.variables import is_distinct
 from halocline_engine.errors import DatasetError, HaloclineError
 
 __all__ = [
+    "add_attributes",
     "assemble",
     "attributes_of",
     "consolidate",
@@ -140,6 +141,13 @@ def consolidate(path: Path) -> None:
     with full_disk(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ZARR.consolidate_metadata(str(path), zarr_format=3)
+
+
+def add_attributes(path: Path, attributes: Mapping[str, Any]) -> None:
+    """Add attributes to a store that is complete but for them."""
+    with full_disk(path):
+        ZARR.open_group(str(path), mode="r+").attrs.update(attributes)
+    consolidate(path)
 
 
 def open_result(path: Path) -> xr.Dataset:

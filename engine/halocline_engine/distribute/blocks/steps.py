@@ -176,6 +176,10 @@ class BlockSteps:
         """Return whose array, of those at the start, a field that is kept has in the next step."""
         return self._whose[use.partner or use.name] if self._made else use.name
 
+    def before(self, use: FieldUse) -> Array:
+        """Return the array that the last step read a field that is fed from."""
+        return self._array(use.name)
+
     def array_of(self, owner: str) -> Array:
         """Return the array that a field had at the start."""
         return self._arrays[owner]

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import Report
 
-__all__ = ["SILENCE", "Communicator", "RankLostError", "RankWork", "Tag", "Tell", "agree", "shared"]
+__all__ = [
+    "SILENCE",
+    "Communicator",
+    "RankLostError",
+    "RankWork",
+    "Tag",
+    "Tell",
+    "agree",
+    "from_all",
+    "shared",
+]
 
 #: What a message is, and which one of its kind.
 Tag: TypeAlias = tuple[str, int]
@@ -82,22 +92,34 @@ def shared(communicator: Communicator, tag: Tag, decide: Callable[[], dict[str, 
     A decision is a mapping that JSON knows.
     """
     if communicator.rank:
-        return json.loads(communicator.receive(0, tag).tobytes())
+        return _decoded(communicator.receive(0, tag))
     decision = decide()
-    values = np.frombuffer(json.dumps(decision).encode(), np.uint8)
     for rank in range(1, communicator.size):
-        communicator.send(rank, tag, values)
+        communicator.send(rank, tag, _encoded(decision))
     return decision
+
+
+def from_all(communicator: Communicator, tag: Tag, value: Any) -> list[Any]:
+    """Return what every rank says, on every rank and in their order; JSON knows it."""
+    asked = (f"{tag[0]}?", tag[1])
+    if communicator.rank:
+        communicator.send(0, asked, _encoded(value))
+
+    def decide() -> dict[str, Any]:
+        others = range(1, communicator.size)
+        return {"all": [value, *(_decoded(communicator.receive(one, asked)) for one in others)]}
+
+    return shared(communicator, tag, decide)["all"]
 
 
 def agree(communicator: Communicator, tag: Tag, *, here: bool) -> bool:
     """Return whether all ranks say yes; each waits for all others."""
-    if communicator.rank:
-        communicator.send(0, (f"{tag[0]}?", tag[1]), np.array([here]))
+    return all(from_all(communicator, tag, here))
 
-    def decide() -> dict[str, Any]:
-        others = range(1, communicator.size)
-        said = [communicator.receive(rank, (f"{tag[0]}?", tag[1])) for rank in others]
-        return {"yes": here and all(bool(one[0]) for one in said)}
 
-    return shared(communicator, tag, decide)["yes"]
+def _encoded(value: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def _decoded(values: NDArray[Any]) -> Any:
+    return json.loads(values.tobytes())

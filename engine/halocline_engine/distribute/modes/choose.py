@@ -42,8 +42,15 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
     Raises `ArgumentError` or `CapacityError` where the caller wants a mode that is impossible.
     """
     request = checked.request
+    if mode == "streamed" and request.until is not None:
+        raise ArgumentError(
+            "With 'until' the last step is looked at, for which blocks stay in memory, but"
+            " mode='streamed' was asked for.",
+            hint="Leave the mode out.",
+        )
     if mode == "streamed":
         return Choice(_STREAMED)
+    mode = "resident" if request.until is not None else mode
     if mode == "auto" and request.steps == 1:
         return Choice(f"{_STREAMED}, as there is one step")
     wanted = [name for name in _OF_STREAMS if getattr(options, name) is not None]

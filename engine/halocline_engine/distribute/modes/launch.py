@@ -104,8 +104,7 @@ def launch(
         if resident is None
         else resident.plan
     )
-    shared = resident is not None and pool.remote and pool.same_host
-    shared = shared and can_share(sizes.loaded + sizes.result)
+    shared = resident is not None and _shares(pool, sizes)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
     on_event(_planned(checked, pool, plan, chosen))
     with ExitStack() as stack:
@@ -126,6 +125,7 @@ def launch(
             target=checked.compiled.target,
             compressed=options.compressed,
             shared=shared and checked.request.output is None,
+            until=checked.request.until,
         )
         if resident is None:
             result = stream(job, pool, on_event, cancelled)
@@ -134,6 +134,11 @@ def launch(
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
         here = checked.request.output is not None or not pool.remote or job.shared
         return result if here else in_memory_copy(result)
+
+
+def _shares(pool: RankPool, sizes: _Bytes) -> bool:
+    """Whether workers get datasets of this process, and give results, in shared memory."""
+    return pool.remote and pool.same_host and can_share(sizes.loaded + sizes.result)
 
 
 def _checkpoint_times(options: Options, sizes: _Bytes) -> CheckpointTimes:

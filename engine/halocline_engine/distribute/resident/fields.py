@@ -82,9 +82,9 @@ class RankFields:
                 count += load_field(self._job, fields, block, self._wraps, name, source, variable)
         return count
 
-    def advance(self, count: int) -> None:
-        """Make so many steps, on all blocks."""
-        whole, rest = divmod(count, self._job.bundle)
+    def advance(self, count: int, *, last_alone: bool = False) -> None:
+        """Make so many steps, on all blocks; the last one by itself if its change is asked for."""
+        whole, rest = divmod(count - last_alone, self._job.bundle)
         while whole and self._bundles < _EAGER:
             self._bundle(self._job.bundle)
             whole -= 1
@@ -95,7 +95,14 @@ class RankFields:
             self._bundle(self._job.bundle)
         if rest:
             self._bundle(rest)
+        if last_alone:
+            self._bundle(1)
         self._halos.check()
+
+    @property
+    def blocks(self) -> list[ResidentBlock]:
+        """The blocks of this rank."""
+        return list(self._resident.values())
 
     def own(self, use: FieldUse) -> list[tuple[Block, NDArray[Any]]]:
         """Return the blocks' own cells of a kept field by now, in arrays that stay as they are."""

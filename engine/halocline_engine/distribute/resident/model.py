@@ -18,6 +18,7 @@ from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import write_box
+from halocline_engine.distribute.tasks.until import Until
 
 __all__ = ["Checkpoints", "RankJob"]
 
@@ -46,6 +47,7 @@ class RankJob:
     steps are made at once, after up to `deepest`. `done` of `steps`
     steps were made before. `sources` says for each loaded field where it is read and under which
     name, `saved` which fields are written to the sink at the end, as (name there, field).
+    The job ends early where `until` says so.
     """
 
     layout: Layout
@@ -61,6 +63,7 @@ class RankJob:
     done: int
     target: str
     checkpoints: Checkpoints | None
+    until: Until | None = None
 
     @property
     def kept(self) -> tuple[FieldUse, ...]:

@@ -7,11 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import xarray as xr
 
-from halocline_engine.datasets.stores.result import assemble, consolidate, open_result
+from halocline_engine.datasets.stores.result import (
+    add_attributes,
+    assemble,
+    consolidate,
+    open_result,
+)
 from halocline_engine.datasets.stores.shared import share_results
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
 from halocline_engine.datasets.stores.source import ArrayStore, Source
@@ -26,7 +31,13 @@ from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.passes import create_output, results_of
 from halocline_engine.distribute.stencils.plan import PASS_CHUNK, chunks_for
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.events import Checkpointed, Finished, OnEvent, Resumed
+from halocline_engine.distribute.tasks.events import (
+    Checkpointed,
+    Finished,
+    Measured,
+    OnEvent,
+    Resumed,
+)
 from halocline_engine.errors import ClusterError
 
 __all__ = ["CheckpointTimes", "Replanned", "run_resident"]
@@ -70,6 +81,7 @@ class _Run:
     cancelled: CancelToken | None
     times: CheckpointTimes
     losses: int = 0
+    measured: Measured | None = None
     peak: int = 0
 
     def ranks(self, sink: Sink, sums: Counter[str]) -> None:
@@ -83,7 +95,17 @@ class _Run:
                 continue
             if isinstance(one, Checkpointed):
                 self.losses = 0
+            if isinstance(one, Measured):
+                self.measured = one
             self.on_event(one)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the result tells of the steps that were made, where that was not known before."""
+        if self.measured is None:
+            return {}
+        last = self.measured
+        return {"halocline_steps": last.steps_done, "halocline_change": last.change}
 
     def _begin(self) -> tuple[int, Mapping[str, Source]]:
         """Return where to start: at the newest checkpoint of this job, or at its input."""
@@ -119,6 +141,7 @@ class _Run:
             done=done,
             target=job.target,
             checkpoints=self._checkpoints(),
+            until=job.until,
         )
         return ResidentWork(rank_job)
 
@@ -192,16 +215,20 @@ def _once(run: _Run, sums: Counter[str]) -> xr.Dataset:
         with ExitStack() as stack:
             sink = share_results(results_of(job), job.grid, stack)
             run.ranks(sink, sums)
-            return assemble(job.dataset, job.frame, job.uses, sink.values())
+            frame = job.frame.assign_attrs(run.attributes)
+            return assemble(job.dataset, frame, job.uses, sink.values())
     if job.output is None:
         arrays = create_arrays(results_of(job), job.grid)
         run.ranks(ArraySink(arrays), sums)
-        return assemble(job.dataset, job.frame, job.uses, arrays)
+        frame = job.frame.assign_attrs(run.attributes)
+        return assemble(job.dataset, frame, job.uses, arrays)
     with ExitStack() as stack:
         part = stack.enter_context(published(job.output))
         create_output(job, part)
         consolidate(part)
         run.ranks(ZarrSink(str(part)), sums)
+        if run.attributes:
+            add_attributes(part, run.attributes)
     return open_result(job.output)
 
 

@@ -52,7 +52,8 @@ class Stretches:
     """How far a job is, and what comes next.
 
     Every rank counts the steps; only rank 0 decides. Stretches grow until they take `_LASTING`
-    seconds, are whole bundles where they can be, and end where a checkpoint is due.
+    seconds, are whole bundles where they can be, and end where a checkpoint is due, and at
+    multiples of `cut`.
     """
 
     def __init__(
@@ -62,8 +63,10 @@ class Stretches:
         bundle: int,
         schedule: Schedule | None,
         store: CheckpointStore,
+        cut: int | None = None,
     ) -> None:
         self.done = done
+        self._cut = cut
         self._steps, self._bundle = steps, bundle
         self._schedule, self._store = schedule, store
         self._next = bundle
@@ -78,8 +81,9 @@ class Stretches:
         """Return the next stretch as a mapping."""
         end = min(self.done + self._next, self._steps)
         every = None if self._schedule is None else self._schedule.steps
-        if every is not None:
-            end = min(end, (self.done // every + 1) * every)
+        for multiple in (every, self._cut):
+            if multiple is not None:
+                end = min(end, (self.done // multiple + 1) * multiple)
         checkpoint = self._store.begin(end) if self._due(end, every) else ""
         return {"steps": end - self.done, "checkpoint": checkpoint}
 
@@ -89,6 +93,10 @@ class Stretches:
         wanted = int(stretch.steps * _LASTING / max(seconds, 1e-9))
         bundles = min(_GROWTH * self._next, wanted) // self._bundle
         self._next = max(1, bundles) * self._bundle
+
+    def stop(self) -> None:
+        """Make no more steps."""
+        self._steps = self.done
 
     def _due(self, end: int, every: int | None) -> bool:
         """Whether the end of the next stretch is to be kept; the last step is the result itself."""

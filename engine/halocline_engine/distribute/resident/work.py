@@ -14,9 +14,10 @@ from halocline_engine.distribute.communicators.base import Communicator, Tell, a
 from halocline_engine.distribute.resident.checkpoints import CheckpointWriter
 from halocline_engine.distribute.resident.fields import RankFields
 from halocline_engine.distribute.resident.fusing import best_bundle
+from halocline_engine.distribute.resident.measuring import changed, measure
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.resident.stretches import Stretch, Stretches
-from halocline_engine.distribute.tasks.events import StepsFinished
+from halocline_engine.distribute.tasks.events import Measured, StepsFinished
 from halocline_engine.distribute.tasks.model import Report, peak_bytes
 
 __all__ = ["ResidentWork"]
@@ -66,19 +67,28 @@ def _run(
     agree(communicator, ("loaded", 0), here=True)
     began_steps = time.perf_counter()
     with CheckpointWriter(job, fields, communicator, tell) as writer:
-        stretches = Stretches(job.steps, job.done, job.bundle, job.checkpoints, writer)
+        until = job.until
+        cut = None if until is None else until.every
+        stretches = Stretches(job.steps, job.done, job.bundle, job.checkpoints, writer, cut)
         number = 0
         while not stretches.complete:
             decided = shared(communicator, ("stretch", number), stretches.decide)
             stretch = Stretch(**decided)
             started = time.perf_counter()
-            fields.advance(stretch.steps)
+            due = cut is not None and (stretches.done + stretch.steps) % cut == 0
+            fields.advance(stretch.steps, last_alone=due)
             stretches.made(stretch, time.perf_counter() - started)
             if stretch.checkpoint:
                 writer.write(Path(stretch.checkpoint), stretches.done)
             if communicator.rank == 0:
                 seconds = time.perf_counter() - began_steps
                 tell(StepsFinished(stretches.done, job.steps, seconds, fields.transport))
+            if until is not None and due:
+                change = measure(changed(fields.blocks, until.field), until, communicator, number)
+                if communicator.rank == 0:
+                    tell(Measured(stretches.done, job.steps, change, until.below))
+                if change <= until.below:
+                    stretches.stop()
             number += 1
         written = fields.save()
     return read, written

@@ -13,6 +13,7 @@ from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.stencils.plan import Plan
+from halocline_engine.distribute.tasks.until import Until
 
 __all__ = ["Job"]
 
@@ -25,7 +26,8 @@ class Job:
     `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
     a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
     is where a pipeline computes, if the plan has one; `compressed` is how results are stored. Where
-    results in memory are `shared`, other processes of this machine write them.
+    results in memory are `shared`, other processes of this machine write them. The job ends early
+    where `until` says so.
     """
 
     dataset: xr.Dataset
@@ -43,6 +45,7 @@ class Job:
     target: str = ""
     compressed: bool = True
     shared: bool = False
+    until: Until | None = None
 
     @property
     def uses(self) -> tuple[FieldUse, ...]:

@@ -26,6 +26,7 @@ from halocline_engine.distribute.jobs.outputs import check_output, check_workspa
 from halocline_engine.distribute.stencils.conditions import lines_of
 from halocline_engine.distribute.stencils.memory import Temporaries
 from halocline_engine.distribute.stencils.order import check_order
+from halocline_engine.distribute.tasks.until import Until
 from halocline_engine.errors import ArgumentError
 from halocline_engine.ir.extent import CENTRE
 from halocline_engine.program import Compiled, with_meaning
@@ -49,6 +50,7 @@ class Request:
     workspace: Path | None
     attempt: int
     order: str = "auto"
+    until: Until | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +69,8 @@ class Checked:
         now = dt.datetime.now(dt.UTC)
         name, steps = self.compiled.program.name, self.request.steps
         line = history_line(name, steps, now, halocline_version())
+        if self.request.until is not None:
+            line += " at most"
         return frame_of(self.opened.dataset, self.match.uses, line)
 
 
@@ -92,6 +96,7 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     reaches = tuple(reaches_of(compiled.facts.fields[use.name]) for use in match.uses)
     lines = lines_of(request.boundary, match.grid, match.uses, reaches)
     _check_steps(request, match)
+    _check_until(request.until, match)
     layout = Layout(match.grid, match.uses, lines, reaches, named=bool(program.gathers))
     return Checked(request, opened, compiled, match, layout, scalars)
 
@@ -133,6 +138,19 @@ def fingerprint_of(checked: Checked) -> str:
         sorted(request.feedback.items()),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _check_until(until: Until | None, match: Match) -> None:
+    """Raise where what is measured is no output of floats that feeds an input."""
+    feeding = [use.name for use in match.uses if use.role is Role.FEEDS]
+    floats = [u.name for u in match.uses if u.role is Role.FEEDS and u.dtype.startswith("float")]
+    if until is not None and until.field not in floats:
+        named = ", ".join(f"'{name}'" for name in floats) or "no such output"
+        kind = "of floats that feeds an input" if until.field in feeding else "that feeds an input"
+        raise ArgumentError(
+            f"The 'field' of argument 'until' must be an output {kind}, got '{until.field}'.",
+            hint=f"There is {named}.",
+        )
 
 
 def _check_steps(request: Request, match: Match) -> None:

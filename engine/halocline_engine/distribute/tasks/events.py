@@ -18,6 +18,7 @@ __all__ = [
     "Checkpointed",
     "Event",
     "Finished",
+    "Measured",
     "OnEvent",
     "PassFinished",
     "Planned",
@@ -215,6 +216,23 @@ class Checkpointed(_Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Measured(_Event):
+    """The step before `steps_done` changed a field by `change`; below `below` the run ends."""
+
+    kind: ClassVar[str] = "measured"
+
+    steps_done: int
+    steps: int
+    change: float
+    below: float
+
+    @property
+    def progress(self) -> float:
+        """The share of all steps, as far as they are needed."""
+        return self.steps_done / self.steps
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(_Event):
     """The result is there.
 
@@ -249,14 +267,15 @@ Event: TypeAlias = (
     | PassFinished
     | StepsFinished
     | Checkpointed
+    | Measured
     | Finished
 )
 
 #: Takes the events of a run as they happen.
 OnEvent: TypeAlias = Callable[[Event], None]
 
-_OF_RANKS: Mapping[str, type[StepsFinished | Checkpointed]] = MappingProxyType(
-    {one.kind: one for one in (StepsFinished, Checkpointed)}
+_OF_RANKS: Mapping[str, type[StepsFinished | Checkpointed | Measured]] = MappingProxyType(
+    {one.kind: one for one in (StepsFinished, Checkpointed, Measured)}
 )
 
 

@@ -1,0 +1,62 @@
+"""When a run of many steps may end early."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from halocline_engine.arguments import number, whole
+from halocline_engine.errors import ArgumentError
+
+__all__ = ["Until", "until_of"]
+
+_EXAMPLE = "{'field': 'v', 'change': 'max', 'below': 1e-6, 'every': 100}"
+_CHANGES = ("max", "norm")
+_KNOWN = ("field", "change", "below", "every")
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """A run ends when a step changes an output by so little.
+
+    After `every` steps the change of the last one is measured: its largest absolute value, or the
+    square root of the sum of its squares. NaN counts for nothing.
+    """
+
+    field: str
+    change: Literal["max", "norm"]
+    below: float
+    every: int
+
+
+def until_of(given: object) -> Until | None:
+    """Return the argument `until`; raises `ArgumentError` where it has no sense."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or not {"field", "below"} <= set(cast(Any, given)):
+        raise ArgumentError(
+            f"Argument 'until' must be a mapping with 'field' and 'below', got {given!r}.",
+            hint=f"Write for example until={_EXAMPLE}.",
+        )
+    told = cast("Mapping[str, Any]", given)
+    for name in told:
+        if name not in _KNOWN:
+            raise ArgumentError(
+                f"Argument 'until' has no '{name}'.", hint=f"Write for example until={_EXAMPLE}."
+            )
+    change = told.get("change", "max")
+    if change not in _CHANGES:
+        raise ArgumentError(
+            f"The 'change' of argument 'until' must be 'max' or 'norm', got {change!r}.",
+            hint=f"Write for example until={_EXAMPLE}.",
+        )
+    below = number("until['below']", told["below"], "a number")
+    if not below >= 0 or math.isinf(below):
+        raise ArgumentError(
+            f"The 'below' of argument 'until' must be a finite number from 0, got {below!r}.",
+            hint=f"Write for example until={_EXAMPLE}.",
+        )
+    every = whole("until['every']", told.get("every", 100), 1)
+    return Until(str(told["field"]), change, below, every)
