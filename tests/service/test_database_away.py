@@ -165,6 +165,9 @@ def test_a_job_that_needs_the_database_meanwhile_is_given_back(
                 raise StoreAway("The database does not answer: gone.")
             return idle.data / "sst.zarr"
 
+        def described(self, reference: str, *, owner: str) -> dict[str, str]:
+            return {"reference": reference}
+
     stop = threading.Event()
     jobs = Dispatcher(idle.settings, idle.store, InProcess(tools(idle, resolver=Resolver())))
     thread = threading.Thread(target=jobs.run, args=(stop,))

@@ -80,7 +80,9 @@ def test_a_store_opens_without_its_consolidated_metadata(
         _xr.open_dataset(service.data / "sst.zarr", engine="zarr") as source,
     ):
         assert set(opened.variables) == {"sst", "time", "x", "y"}
-        assert (source * 2.0).identical(opened.load())
+        found = opened.load()
+        assert found.attrs["halocline_job"] == job
+        assert (source * 2.0).assign_attrs(found.attrs).identical(found)
 
 
 def test_groups_in_groups_are_found(service: Running, live: str) -> None:

@@ -311,7 +311,7 @@ def test_what_is_written_for_workers_replaces_nothing(tmp_path: Path) -> None:
     )
     places, pool = SimpleNamespace(workspace=tmp_path), SimpleNamespace(remote=True)
     with ExitStack() as stack:
-        place(checked, pool, places, stack)
+        place(checked, pool, places, stack, shared=False)
         assert len(list(tmp_path.iterdir())) == 2
         assert kept.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["input"]

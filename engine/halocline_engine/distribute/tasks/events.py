@@ -282,8 +282,8 @@ _OF_RANKS: Mapping[str, type[StepsFinished | Checkpointed | Measured]] = Mapping
 def event_of_rank(record: Mapping[str, Any]) -> Event:
     """Return the event that a rank sent as `to_json`.
 
-    >>> event_of_rank(StepsFinished(2, 4, 0.5).to_json())
-    StepsFinished(steps_done=2, steps=4, seconds=0.5)
+    >>> event_of_rank(Checkpointed(2, 4, 0.5).to_json())
+    Checkpointed(steps_done=2, steps=4, seconds=0.5)
     """
     values = {name: value for name, value in record.items() if name not in ("kind", "progress")}
     return _OF_RANKS[record["kind"]](**values)

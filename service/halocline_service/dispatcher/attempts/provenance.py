@@ -13,6 +13,8 @@ from halocline_service.jobs.job import Job
 __all__ = ["add_provenance"]
 
 _ROOT = "zarr.json"
+#: What the engine tells of steps whose number follows from the data.
+_MEASURED = ("halocline_steps", "halocline_change")
 
 
 def add_provenance(
@@ -26,7 +28,8 @@ def add_provenance(
 
     document = json.loads((store / _ROOT).read_text("utf-8"))
     attributes: dict[str, Any] = document.get("attributes", {})
-    kept = {name: value for name, value in attributes.items() if not _is_ours(name)}
+    told = _MEASURED if inputs.get("until") else ()
+    kept = {n: value for n, value in attributes.items() if n in told or not _is_ours(n)}
     made = provenance(job.process, inputs, target=target, datasets=datasets, job=job.id)
     newest, line_break, older = str(kept.get("history", "")).partition("\n")
     history = f"{newest}, job {job.id}{line_break}{older}" if newest else f"job {job.id}"
