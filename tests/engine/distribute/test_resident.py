@@ -414,6 +414,23 @@ def test_a_run_ends_when_a_step_changes_little(change: str, tmp_path: Path) -> N
     assert len(found) == 1
 
 
+def test_a_run_that_does_not_calm_down_makes_all_steps() -> None:
+    grids = relaxed((31, 23), 10)
+    result = run(
+        RELAX,
+        xr.Dataset({"u": (("y", "x"), grids[0])}),
+        boundary={"x": "periodic"},
+        steps=10,
+        feedback={"v": "u"},
+        until={"field": "v", "below": 1e-9, "every": 7},
+        target="reference",
+    )
+    assert result.attrs["halocline_steps"] == 10
+    step = np.nan_to_num(grids[7] - grids[6])
+    assert result.attrs["halocline_change"] == pytest.approx(abs(step).max())
+    np.testing.assert_allclose(result["v"].values, grids[10], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("until", "message"),
     [

@@ -105,7 +105,8 @@ class _Run:
         if self.measured is None:
             return {}
         last = self.measured
-        return {"halocline_steps": last.steps_done, "halocline_change": last.change}
+        made = last.steps_done if last.change <= last.below else self.job.steps
+        return {"halocline_steps": made, "halocline_change": last.change}
 
     def _begin(self) -> tuple[int, Mapping[str, Source]]:
         """Return where to start: at the newest checkpoint of this job, or at its input."""
