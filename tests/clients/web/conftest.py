@@ -107,7 +107,7 @@ def write(dataset: Any, path: Path, **chunks: int) -> None:
     dataset.chunk(chunks).to_zarr(path, zarr_format=3, consolidated=True)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def quiet() -> Generator[None]:
     """Log nothing: rendering tracebacks for people takes seconds."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -115,7 +115,7 @@ def quiet() -> Generator[None]:
     structlog.reset_defaults()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, quiet: None) -> Generator[Site]:
     """Start a service without keys."""
     settings = settings_for(tmp_path_factory.mktemp("site"), "none")

@@ -43,7 +43,7 @@ _VALUES: Any = st.recursive(
 
 def _valid(process: str) -> dict[str, Any]:
     given = dict.fromkeys(PROCESSES[process].inputs.model_json_schema().get("required", ()), "a")
-    others = {"operation": "sum", "size": 3, "process": "stencil", "inputs": {}}
+    others: dict[str, Any] = {"operation": "sum", "size": 3, "process": "stencil", "inputs": {}}
     return given | {name: value for name, value in others.items() if name in given}
 
 
