@@ -62,7 +62,8 @@ class _Peer:
 class PeerMemory:
     """The memory of this rank that its neighbours store into, and theirs.
 
-    `half` are the bytes of a message to, and from, each other rank.
+    `sent` and `received` are the bytes of a half of each buffer, by the other rank; `places` are
+    where its counters begin, `buffers` where what it sends is stored, `states` how far this rank is.
     """
 
     communicator: Communicator
