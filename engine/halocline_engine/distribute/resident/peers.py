@@ -62,8 +62,9 @@ class _Peer:
 class PeerMemory:
     """The memory of this rank that its neighbours store into, and theirs.
 
-    `sent` and `received` are the bytes of a half of each buffer, by the other rank; `places` are
-    where its counters begin, `buffers` where what it sends is stored, `states` how far this rank is.
+    `sent` and `received` are the bytes of a half of each buffer, by the other rank. `places` are
+    where its counters begin, `buffers` where what it sends is stored, and `states` is where this
+    rank counts its exchanges.
     """
 
     communicator: Communicator
