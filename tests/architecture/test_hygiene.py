@@ -70,6 +70,8 @@ def places(pattern: re.Pattern[str], sources: dict[Path, str]) -> list[str]:
 
 def calls(name: str, source: str) -> list[int]:
     """Lines on which the builtin `name` is called, but where `noqa` gives a reason."""
+    if name not in source:
+        return []
     reasoned = re.compile(r"# noqa: \w+ - \w")
     lines = source.splitlines()
     return [
