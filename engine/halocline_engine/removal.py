@@ -21,7 +21,7 @@ _DRAFT = r"\.[0-9a-f]{32}\.part"  # unique, until a file is whole
 _OWN = re.compile(
     rf"zarr\.json|{_CHUNK}|(?:zarr|{_CHUNK}){_DRAFT}ial"
     rf"|(?:sorted|checked|moved)-[0-9]+(?:-[0-9]+)?(?:\.json)?(?:{_DRAFT})?"
-    r"|pass-[0-9]{6,}\.(?:json|part)"
+    r"|(?:pass|snapshot)-[0-9]{6,}\.(?:json|part)"
     r"|\.new-[a-z0-9_]+"
 )
 

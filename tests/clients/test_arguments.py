@@ -48,6 +48,7 @@ MAPPINGS: list[tuple[str, object, str]] = [
     ("boundary", {"x": ["edge"]}, "a mapping with a rule for 'x', got 'list' ['edge']"),
     ("steps", "5", "a whole number, got 'str' '5'"),
     ("steps", 2.5, "a whole number, got 'float' 2.5"),
+    ("every", "10", "a whole number, got 'str' '10'"),
     ("target", 5, "text, got 'int' 5"),
 ]
 

@@ -59,7 +59,7 @@ def advance(view: View, event: Event) -> View:
             # Blocks that stay in memory all make the same steps: there is no first and last one.
             blocks = "" if data.get("mode") == "resident" else f"0/{data.get('blocks', 1)}"
             return replace(view, **_members(data, names), blocks=blocks)
-        case "resumed" | "steps-finished" | "checkpointed" | "measured":
+        case "resumed" | "steps-finished" | "checkpointed" | "snapshot-written" | "measured":
             return replace(view, **_members(data, ("steps_done",)))
         case "block-finished":
             blocks = f"{data.get('done')}/{data.get('total')}"

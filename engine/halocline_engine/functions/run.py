@@ -63,6 +63,7 @@ def run(
     steps: int = 1,
     feedback: Mapping[str, str] | None = None,
     until: Mapping[str, Any] | None = None,
+    every: int | None = None,
     target: str = "auto",
     mode: str = "auto",
     chunks: Mapping[str, int] | None = None,
@@ -119,6 +120,9 @@ def run(
         1e-6, 'every': 100}`` ends it when the last of 100 steps changed the output `v`, which feeds
         an input, by at most so much anywhere; 'norm' is the square root of the sum of squares. The
         result has the attributes `halocline_steps` and `halocline_change`.
+    every : int, optional
+        Steps between two snapshots: results are kept after so many steps, and so on, and after the
+        last one. They lie along a first dimension 'step', whose coordinate says after how many.
     order : {'auto', 'row', 'column', 'zigzag', 'tiles'}, default: 'auto'
         Order of the blocks, which share decoded chunks through a cache. 'auto' takes columns as
         wide as the memory allows.
@@ -185,6 +189,7 @@ def run(
         steps=whole("steps", steps, 1),
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
         until=until_of(until),
+        every=None if every is None else whole("every", every, 1),
         chunks=sizes_by_name("chunks", chunks),
         output=place_of("output", output),
         workspace=place_of("workspace", workspace),

@@ -147,6 +147,16 @@ class StencilInputs(DatasetInputs):
         Until | None,
         Field(title="Until", description="When it may end before all steps are made."),
     ] = None
+    every: Annotated[
+        int | None,
+        Field(
+            title="Every",
+            description="After how many steps results are kept, along a dimension 'step'.",
+            ge=1,
+            le=10_000_000,
+        ),
+        WHOLE,
+    ] = None
     target: Target = "auto"
     mode: Annotated[
         Literal["auto", "streamed", "resident"],

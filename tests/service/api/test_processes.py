@@ -57,7 +57,7 @@ def test_a_description_has_schemas_that_stand_alone(idle: Running) -> None:
     assert set(inputs) == {
         *("program", "dataset", "fields", "scalars", "externals", "dtypes", "name", "axes"),
         "literal_precision",
-        *("boundary", "steps", "feedback", "until", "target", "mode", "chunks", "order"),
+        *("boundary", "steps", "feedback", "until", "every", "target", "mode", "chunks", "order"),
     }
     assert {name for name, each in inputs.items() if each["minOccurs"] == 1} == {
         "program",

@@ -29,6 +29,7 @@ _OPTIONS: dict[str, Any] = {
     "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z")],
     "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
     "steps": Annotated[int | None, typer.Option(min=1, help="How many times the program runs.")],
+    "every": Annotated[int | None, typer.Option(min=1, help="Steps between results to keep.")],
     "feedback": Annotated[
         _Words, typer.Option("--feedback", help="OUTPUT=INPUT from one step to the next.")
     ],
@@ -86,6 +87,7 @@ def _given(words: dict[str, Any]) -> Given:
         "axes": pairs("--axes", join(words["axes"])),
         "boundary": boundaries("--boundary", join(words["boundary"])),
         "steps": words["steps"],
+        "every": words["every"],
         "feedback": pairs("--feedback", words["feedback"]),
         "target": words["target"],
         "mode": words["mode"],

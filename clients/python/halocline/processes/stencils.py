@@ -44,6 +44,7 @@ class Stencils(Submitting):
         steps: int = 1,
         feedback: Mapping[str, str] | None = None,
         until: Mapping[str, Any] | None = None,
+        every: int | None = None,
         target: str = "auto",
         mode: str = "auto",
         chunks: Mapping[str, int] | None = None,
@@ -89,6 +90,9 @@ class Stencils(Submitting):
             When the job may end before all steps are made: ``{'field': 'v', 'change': 'max',
             'below': 1e-6, 'every': 100}`` ends it when the last of 100 steps changed the output `v`
             by at most so much anywhere; 'norm' is the square root of the sum of squares.
+        every : int, optional
+            Steps between two snapshots: results are kept after so many steps, and so on, and after
+            the last one, along a first dimension 'step'.
         order : {'auto', 'row', 'column', 'zigzag', 'tiles'}, optional
             Order of the blocks.
         %(submission)s
@@ -105,8 +109,8 @@ class Stencils(Submitting):
         name = source.name if name is None else text("name", name)
         options: dict[str, Any] = {"fields": fields, "scalars": scalars, "externals": externals}
         options |= {"dtypes": dtypes, "name": name, "axes": axes, "boundary": boundary}
-        options |= {"feedback": feedback, "until": until, "chunks": chunks, "order": order}
-        options |= {"literal_precision": literal_precision}
+        options |= {"feedback": feedback, "until": until, "every": every, "chunks": chunks}
+        options |= {"literal_precision": literal_precision, "order": order}
         options |= {"steps": steps, "target": target, "mode": mode}
         inputs = plain(options) | {"program": source.text}
         renamed = by_name("fields", fields)

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -29,7 +30,18 @@ from halocline_engine.datasets.disk import full_disk
 from halocline_engine.errors import OutputError
 from halocline_engine.removal import is_own, remove_own
 
-__all__ = ["MARK", "FinishedPass", "begin_pass", "finish_pass", "newest_pass", "prune"]
+__all__ = [
+    "MARK",
+    "FinishedPass",
+    "attempt_folder",
+    "begin_pass",
+    "digests_of",
+    "finish_pass",
+    "manifests_of",
+    "newest_pass",
+    "prune",
+    "publish_manifest",
+]
 
 #: Attributes of the store of a pass, from its first file on.
 MARK: Mapping[str, Any] = {"halocline": "pass"}
@@ -49,16 +61,16 @@ class FinishedPass:
     @property
     def intact(self) -> bool:
         """Whether its files are those that were written, as far as the manifest tells."""
-        return self.digests is None or _digests(self.path) == self.digests
+        return self.digests is None or digests_of(self.path) == self.digests
 
 
-def newest_pass(workspace: Path, fingerprint: str) -> FinishedPass | None:
+def newest_pass(workspace: Path, fingerprint: str, before: float = math.inf) -> FinishedPass | None:
     """Return the pass of this job that got furthest, of any attempt; None where there is none.
 
-    Passes that are damaged are passed over.
+    Passes that are damaged are passed over, and those that are not `before` so many steps.
     """
     found = sorted(_finished(workspace, fingerprint), key=lambda one: one.steps_done, reverse=True)
-    return next((one for one in found if one.intact), None)
+    return next((one for one in found if one.steps_done < before and one.intact), None)
 
 
 def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
@@ -67,20 +79,26 @@ def begin_pass(workspace: Path, attempt: int, steps_done: int) -> Path:
     Raises `OutputError` where something is there that Halocline did not make, or a link leads out
     of the workspace.
     """
-    path = workspace / f"attempt-{attempt}" / f"pass-{steps_done:06d}"
-    if path.parent.is_symlink():
-        raise OutputError(
-            f"The folder '{path.parent}' of the workspace is a link to another place.",
-            hint="Remove it, or choose another workspace.",
-        )
-    with full_disk(workspace):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    path = attempt_folder(workspace, attempt) / f"pass-{steps_done:06d}"
     if os.path.lexists(path) and not _is_pass(path):
         raise _foreign(path)
-    _refuse_manifest(path)
+    _refuse_manifest(_manifest(path))
     kept = _remove(path)
     if kept:
         raise _foreign(path / kept[0])
+    return path
+
+
+def attempt_folder(workspace: Path, attempt: int) -> Path:
+    """Return the folder of an attempt, which is there; raises `OutputError` where it is a link."""
+    path = workspace / f"attempt-{attempt}"
+    if path.is_symlink():
+        raise OutputError(
+            f"The folder '{path}' of the workspace is a link to another place.",
+            hint="Remove it, or choose another workspace.",
+        )
+    with full_disk(workspace):
+        path.mkdir(parents=True, exist_ok=True)
     return path
 
 
@@ -90,13 +108,18 @@ def finish_pass(path: Path, fingerprint: str, steps_done: int, *, digests: bool 
     With `digests` the manifest has one of each file, by which a damaged store is told from what was
     written. Raises `OutputError` where someone else has put a file there.
     """
-    manifest: dict[str, Any] = {"format": _FORMAT, "fingerprint": fingerprint}
-    manifest["steps_done"] = steps_done
-    if digests:
-        manifest["digests"] = _digests(path)
-    _refuse_manifest(path)
-    with full_disk(path):
-        publish(_manifest(path), json.dumps(manifest).encode(), durable=True)
+    entries = {"digests": digests_of(path)} if digests else {}
+    publish_manifest(_manifest(path), fingerprint, steps_done, entries)
+
+
+def publish_manifest(
+    manifest: Path, fingerprint: str, steps_done: int, entries: Mapping[str, Any]
+) -> None:
+    """Write a manifest of a job; raises `OutputError` where someone else has put a file there."""
+    _refuse_manifest(manifest)
+    told = {"format": _FORMAT, "fingerprint": fingerprint, "steps_done": steps_done, **entries}
+    with full_disk(manifest):
+        publish(manifest, json.dumps(told).encode(), durable=True)
 
 
 def prune(workspace: Path, fingerprint: str) -> None:
@@ -106,21 +129,31 @@ def prune(workspace: Path, fingerprint: str) -> None:
         _remove(old.path)
 
 
-def _digests(path: Path) -> dict[str, str]:
-    """Return the digest of each file of a store, by its place in the store."""
+def digests_of(path: Path, files: Sequence[Path] | None = None) -> dict[str, str]:
+    """Return the digest of each file of a store, or of some, by its place in the store."""
     found: dict[str, str] = {}
-    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+    several = sorted(one for one in path.rglob("*") if one.is_file()) if files is None else files
+    for file in several:
         with file.open("rb") as opened:
             found[str(file.relative_to(path))] = hashlib.file_digest(opened, _DIGEST).hexdigest()
     return found
 
 
 def _finished(workspace: Path, fingerprint: str) -> Iterator[FinishedPass]:
-    for manifest in workspace.glob("attempt-*/pass-*.json"):
-        found = _read(manifest)
+    for manifest, found in manifests_of(workspace, "pass", fingerprint):
         path = manifest.with_suffix("")
-        if found.get("fingerprint") == fingerprint and path.is_dir():
+        if path.is_dir():
             yield FinishedPass(path, int(found["steps_done"]), found.get("digests"))
+
+
+def manifests_of(
+    workspace: Path, kind: str, fingerprint: str
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the manifests of a kind that are of a job, with their entries."""
+    for manifest in sorted(workspace.glob(f"attempt-*/{kind}-*.json")):
+        found = _read(manifest)
+        if found.get("fingerprint") == fingerprint:
+            yield manifest, found
 
 
 def _read(manifest: Path) -> dict[str, Any]:
@@ -157,8 +190,7 @@ def _is_begun(path: Path) -> bool:
     return all(is_own(name) and name.endswith(".partial") for name in os.listdir(path))
 
 
-def _refuse_manifest(path: Path) -> None:
-    manifest = _manifest(path)
+def _refuse_manifest(manifest: Path) -> None:
     if os.path.lexists(manifest) and not _read(manifest):
         raise _foreign(manifest)
 

@@ -33,6 +33,7 @@ __all__ = [
     "field_bytes",
     "open_beside",
     "published",
+    "same_disk",
     "temporary_folder",
 ]
 
@@ -125,7 +126,7 @@ def check_space(needs: Sequence[tuple[Path, int]]) -> None:
     """
     totals: dict[int, tuple[Path, int]] = {}
     for path, size in needs:
-        place = next(p for p in (path, *path.parents) if p.exists())
+        place = _there(path)
         device = place.stat().st_dev
         first, before = totals.get(device, (place, 0))
         totals[device] = (first, before + size)
@@ -136,6 +137,15 @@ def check_space(needs: Sequence[tuple[Path, int]]) -> None:
                 f"The run needs up to {size} bytes under '{place}', but only {free} are free.",
                 hint="Free some space, or choose another place with output=.",
             )
+
+
+def same_disk(path: Path, other: Path) -> bool:
+    """Say whether two places, which need not be there yet, are on one file system."""
+    return _there(path).stat().st_dev == _there(other).stat().st_dev
+
+
+def _there(path: Path) -> Path:
+    return next(p for p in (path, *path.parents) if p.exists())
 
 
 def field_bytes(uses: Sequence[FieldUse], grid: Grid) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from halocline_engine.distribute.executors.base import Pool
@@ -18,7 +18,7 @@ from halocline_engine.distribute.tasks.events import (
 )
 from halocline_engine.distribute.tasks.model import BlockWork, Report
 
-__all__ = ["Passes"]
+__all__ = ["Passes", "is_snapshot", "pass_ends"]
 
 _SUMMED = ("bytes_read", "bytes_written", "fetches", "bytes_zero_copy", "bytes_direct_io")
 
@@ -88,3 +88,20 @@ class Passes:
     def _add(self, report: Report) -> None:
         self._sums.update({name: getattr(report, name) for name in _SUMMED})
         self._peak_bytes = max(self._peak_bytes, report.peak_bytes)
+
+
+def pass_ends(done: int, steps: int, per_pass: int, every: int | None) -> Iterator[int]:
+    """Yield after how many steps each pass ends; all snapshots are among them.
+
+    >>> list(pass_ends(0, 10, 3, 4))
+    [3, 4, 7, 8, 10]
+    """
+    while done < steps:
+        snapshot = steps if every is None else (done // every + 1) * every
+        done = min(steps, done + per_pass, snapshot)
+        yield done
+
+
+def is_snapshot(steps_done: int, every: int | None) -> bool:
+    """Say whether results are kept after so many steps."""
+    return every is not None and steps_done % every == 0

@@ -103,6 +103,7 @@ def resident_demand(checked: Checked, options: Options) -> Demand:
         block=checked.request.chunks,
         steps_per_pass=options.steps_per_pass,
         in_memory=True,
+        every=checked.request.every,
     )
 
 

@@ -22,7 +22,13 @@ from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.executors.base import Pool, RankPool
-from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
+from halocline_engine.distribute.jobs.outputs import (
+    check_space,
+    field_bytes,
+    same_disk,
+    temporary_folder,
+)
+from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import Choice, choose
 from halocline_engine.distribute.pipeline.resources import io_threads
 from halocline_engine.distribute.resident.run import CheckpointTimes, run_resident
@@ -58,9 +64,10 @@ _LEAST_SENT = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Bytes:
-    """How much there is of what: results, fields between passes, inputs."""
+    """How much there is of what: results, snapshots among them, fields between passes, inputs."""
 
     result: int
+    snapshots: int
     kept: int
     loaded: int
 
@@ -97,13 +104,12 @@ def launch(
 
     chosen = choice()
     resident = chosen.resident
-    in_memory = _passes_in_memory(checked, pool, sizes, memory)
-    in_memory |= resident is not None and not pool.remote
-    plan = (
-        _plan(checked, memory, pool, options, in_memory=in_memory)
-        if resident is None
-        else resident.plan
-    )
+    stays = resident is not None and not pool.remote
+    in_memory = stays or _passes_in_memory(checked, pool, sizes, memory)
+    if resident is None:
+        plan = _plan(checked, memory, pool, options, sizes, in_memory=in_memory)
+    else:
+        plan = resident.plan
     shared = resident is not None and _shares(pool, sizes)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
     on_event(_planned(checked, pool, plan, chosen))
@@ -126,6 +132,7 @@ def launch(
             compressed=options.compressed,
             shared=shared and checked.request.output is None,
             until=checked.request.until,
+            every=checked.request.every,
         )
         if resident is None:
             result = stream(job, pool, on_event, cancelled)
@@ -156,8 +163,12 @@ def _attributes(checked: Checked) -> list[dict[str, Any]]:
 
 def _sizes(checked: Checked) -> _Bytes:
     grid, uses = checked.match.grid, checked.match.uses
+    every, steps = checked.request.every, checked.request.steps
+    snapshots = 0 if every is None else place_of_step(steps, every)
+    last = field_bytes([use for use in uses if use.result], grid)
     return _Bytes(
-        result=field_bytes([use for use in uses if use.result], grid),
+        result=(snapshots + 1) * last,
+        snapshots=snapshots * last,
         kept=field_bytes([use for use in uses if use.kept], grid),
         loaded=field_bytes([use for use in uses if use.loaded], grid),
     )
@@ -176,6 +187,7 @@ def _plan(
     memory: int,
     pool: Pool,
     options: Options,
+    sizes: _Bytes,
     *,
     in_memory: bool,
 ) -> Plan:
@@ -183,7 +195,8 @@ def _plan(
     uses, grid = checked.match.uses, checked.match.grid
     most = request.steps if in_memory else 1
     results = request.output is None
-    here = 0 if pool.remote else held_bytes(uses, grid, most, results=results)
+    snapshots = sizes.snapshots if results else 0
+    here = 0 if pool.remote else snapshots + held_bytes(uses, grid, most, results=results)
     if here > memory:
         raise CapacityError(
             f"The result needs {here} bytes of memory, but only {memory} are free.",
@@ -204,6 +217,7 @@ def _plan(
         stored=not isinstance(checked.opened.source, InMemory),
         cache=0 if options.cache is None and slots and _all_raw(checked) else options.cache,
         slots=slots,
+        every=request.every,
     )
     device = _device_memory(checked, pool, options)
     supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
@@ -219,7 +233,7 @@ def _plan(
         found = _with_staging(plan, demand, replace(supply, device_decoding=device_decoding))
         plan = plan if found is plan else replace(found, device_decoding=codecs)
     if here:
-        here = held_bytes(uses, grid, min(most, plan.passes), results=results)
+        here = snapshots + held_bytes(uses, grid, min(most, plan.passes), results=results)
     return replace(plan, projected=plan.projected + here)
 
 
@@ -308,6 +322,11 @@ def _check_disk(checked: Checked, pool: Pool, sizes: _Bytes, *, in_memory: bool)
         needs.append((scratch, sizes.result))
     if pool.remote and isinstance(checked.opened.source, InMemory):
         needs.append((scratch, sizes.loaded))
+    if request.every is not None and (request.workspace is not None or pool.remote):
+        result = scratch if request.output is None else request.output.parent
+        # Snapshots that lie in the workspace are linked where they can be.
+        linked = (request.output is not None or pool.remote) and same_disk(scratch, result)
+        needs += [] if linked else [(scratch, sizes.result)]
     check_space(needs)
 
 

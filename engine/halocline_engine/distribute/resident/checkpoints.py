@@ -1,34 +1,39 @@
-"""Checkpoints: the fields as they are between two steps, written while the steps go on."""
+"""Checkpoints and snapshots: fields between two steps, written while the steps go on."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.match import FieldUse
-from halocline_engine.datasets.stores.sink import ZarrSink, create_store
+from halocline_engine.datasets.stores.sink import Sink, ZarrSink, create_store
 from halocline_engine.distribute.communicators.base import Communicator, Tell
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.jobs.checkpoint import MARK, begin_pass, finish_pass, prune
+from halocline_engine.distribute.jobs.snapshots import Series
 from halocline_engine.distribute.resident.fields import RankFields
 from halocline_engine.distribute.resident.model import RankJob
-from halocline_engine.distribute.tasks.events import Checkpointed
+from halocline_engine.distribute.tasks.events import Checkpointed, Event, SnapshotWritten
 
 __all__ = ["CheckpointWriter"]
 
-_Kept = list[tuple[FieldUse, list[tuple[Block, NDArray[Any]]]]]
+#: What is written: name there, dimensions and type, and the cells of each block.
+_Copies: TypeAlias = list[tuple[str, FieldUse, list[tuple[Block, NDArray[Any]]]]]
+#: Makes something complete that took so many seconds, and returns the event of it.
+_Finish: TypeAlias = Callable[[float], Event]
 
 
 class CheckpointWriter:
-    """Writes checkpoints in a thread of its own, one at a time.
+    """Writes checkpoints and snapshots in a thread of its own, one at a time and in their order.
 
-    Rank 0 makes the store, and its manifest when all ranks have written. A checkpoint without a
-    manifest does not exist.
+    Rank 0 makes the store, and its manifest when all ranks have written. What has no manifest does
+    not exist.
     """
 
     def __init__(
@@ -67,9 +72,25 @@ class CheckpointWriter:
 
     def write(self, path: Path, steps_done: int) -> None:
         """Write the fields as they are now; returns when they are copied."""
-        self._settle()
-        kept = [(use, self._fields.own(use)) for use in self._job.kept]
-        self._writing = self._thread.submit(self._write, path, steps_done, kept)
+        kept = [(use.name, use.partner or use.name) for use in self._job.kept]
+
+        def finish(seconds: float) -> Event:
+            plan = self._job.checkpoints
+            assert plan is not None
+            finish_pass(path, plan.fingerprint, steps_done, digests=True)
+            prune(plan.workspace, plan.fingerprint)
+            return Checkpointed(steps_done, self._job.steps, seconds)
+
+        self._begin(ZarrSink(str(path)), kept, steps_done, finish)
+
+    def write_snapshot(self, series: Series, steps_done: int) -> None:
+        """Write the results as they are now; returns when they are copied."""
+
+        def finish(seconds: float) -> Event:
+            series.complete(steps_done)
+            return SnapshotWritten(steps_done, self._job.steps, seconds)
+
+        self._begin(series.at(steps_done), self._job.saved, steps_done, finish)
 
     def _settle(self) -> None:
         """Wait for the checkpoint that is being written; raise what went wrong with it."""
@@ -77,21 +98,25 @@ class CheckpointWriter:
         if writing is not None:
             writing.result()
 
-    def _write(self, path: Path, steps_done: int, kept: _Kept) -> None:
+    def _begin(
+        self, sink: Sink, saved: Iterable[tuple[str, str]], steps_done: int, finish: _Finish
+    ) -> None:
+        """Copy fields, given as (name there, field), and begin to write them."""
+        self._settle()
+        uses = {use.name: use for use in self._job.layout.uses}
+        copies = [(name, uses[source], self._fields.own(source)) for name, source in saved]
+        self._writing = self._thread.submit(self._write, sink, copies, steps_done, finish)
+
+    def _write(self, sink: Sink, copies: _Copies, steps_done: int, finish: _Finish) -> None:
+        """Write copies, and on rank 0 `finish` when all ranks have."""
         started = time.perf_counter()
-        sink = ZarrSink(str(path))
-        for use, parts in kept:
+        for name, use, parts in copies:
             for block, values in parts:
-                self._job.write(sink, use.name, use, block, values)
+                self._job.write(sink, name, use, block, values)
         tag = ("written", steps_done)
         if self._communicator.rank:
             self._communicator.send(0, tag, np.zeros(1, np.uint8))
             return
         for rank in range(1, self._communicator.size):
             self._communicator.receive(rank, tag)
-        plan = self._job.checkpoints
-        assert plan is not None
-        finish_pass(path, plan.fingerprint, steps_done, digests=True)
-        prune(plan.workspace, plan.fingerprint)
-        seconds = time.perf_counter() - started
-        self._tell(Checkpointed(steps_done, self._job.steps, seconds))
+        self._tell(finish(time.perf_counter() - started))

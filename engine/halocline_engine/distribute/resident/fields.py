@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.grids.match import FieldUse
+from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
 from halocline_engine.distribute.blocks.work import executable_of
 from halocline_engine.distribute.communicators.base import Communicator, agree
@@ -104,16 +104,16 @@ class RankFields:
         """The blocks of this rank."""
         return list(self._resident.values())
 
-    def own(self, use: FieldUse) -> list[tuple[Block, NDArray[Any]]]:
-        """Return the blocks' own cells of a kept field by now, in arrays that stay as they are."""
+    def own(self, name: str) -> list[tuple[Block, NDArray[Any]]]:
+        """Return the blocks' own cells of a field by now, in arrays that stay as they are."""
         found: list[tuple[Block, NDArray[Any]]] = []
         for index, resident in self._resident.items():
-            array = resident.steps.array_of(resident.steps.owner(use))
-            values = np.array(resident.fields.download(array, use.name), order="K")
+            array = resident.steps.arrays[name]
+            values = np.array(resident.fields.download(array, name), order="K")
             found.append((self._blocks[index], values))
         return found
 
-    def save(self) -> int:
+    def save(self, sink: Sink) -> int:
         """Write the blocks' own cells of the results; return how many bytes."""
         count = 0
         for index, resident in self._resident.items():
@@ -121,7 +121,7 @@ class RankFields:
             for name, source in self._job.saved:
                 self._communicator.check()
                 found = (resident.fields, self._blocks[index])
-                count += save_field(self._job, *found, name, source, arrays[source])
+                count += save_field(self._job, sink, *found, name, source, arrays[source])
         return count
 
     def _bundle(self, steps: int) -> None:

@@ -18,6 +18,7 @@ from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import write_box
+from halocline_engine.distribute.jobs.snapshots import Series
 from halocline_engine.distribute.tasks.until import Until
 
 __all__ = ["Checkpoints", "RankJob"]
@@ -46,8 +47,8 @@ class RankJob:
     `blocks` are those of each rank, which exchange halos every `bundle` steps, or, where several
     steps are made at once, after up to `deepest`. `done` of `steps`
     steps were made before. `sources` says for each loaded field where it is read and under which
-    name, `saved` which fields are written to the sink at the end, as (name there, field).
-    The job ends early where `until` says so.
+    name, `saved` which fields are results, as (name there, field): they are written to the sink at
+    the end, or at each place of a `series`. The job ends early where `until` says so.
     """
 
     layout: Layout
@@ -64,11 +65,16 @@ class RankJob:
     target: str
     checkpoints: Checkpoints | None
     until: Until | None = None
+    series: Series | None = None
 
     @property
     def kept(self) -> tuple[FieldUse, ...]:
         """The fields that go from step to step."""
         return tuple(use for use in self.layout.uses if use.kept)
+
+    def sink_at(self, steps_done: int) -> Sink:
+        """Return where the results go if so many steps are all."""
+        return self.sink if self.series is None else self.series.at(steps_done)
 
     def write(
         self, sink: Sink, name: str, use: FieldUse, block: Block, values: NDArray[Any]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from halocline_engine.backends.targets import TARGETS
-from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.distribute.grid.exchange import deepest_wrap, exchange, sent_cells
 from halocline_engine.distribute.grid.geometry import Layout, geometry
 from halocline_engine.distribute.grid.partition import Block, Box, partition, shares
@@ -116,8 +115,8 @@ def _cuts(demand: Demand, workers: int) -> Iterator[_Cut]:
 
 def _depths(demand: Demand) -> Sequence[int]:
     if demand.steps_per_pass is not None:
-        return (min(demand.steps_per_pass, demand.steps),)
-    return [steps for steps in _DEPTHS if steps <= demand.steps]
+        return (min(demand.steps_per_pass, demand.longest),)
+    return [steps for steps in _DEPTHS if steps <= demand.longest]
 
 
 def _measured(
@@ -141,7 +140,7 @@ def _measured(
     costs = [cost_of(layout, one, steps, demand.temporaries, arrays) for one in samples]
     cost = max(costs, key=lambda one: one.host + one.target)
     most = max(len(some) for some in ranks)
-    kept = most * _kept_bytes(layout, samples)
+    kept = most * _copied_bytes(demand, samples)
     most_steps = max(steps, deepest)
     deep = [cost_of(layout, one, most_steps, demand.temporaries, arrays).target for one in samples]
     host, device = cost.host + kept, most * max(deep)
@@ -168,7 +167,7 @@ def _fused_depth(demand: Demand, cut: _Cut, wraps: int | None) -> int:
         return 1
     if not may_fuse(demand.layout):
         return 1
-    most = min(demand.steps, _FUSED, _FUSED if wraps is None else wraps)
+    most = min(demand.longest, _FUSED, _FUSED if wraps is None else wraps)
     for block, (low, high) in zip(cut.block[:2], demand.layout.reach, strict=False):
         reach = max(-low, high)
         if reach:
@@ -212,19 +211,17 @@ def _halo_bytes(layout: Layout, block: Block, steps: int) -> int:
     return count
 
 
-def _kept_bytes(layout: Layout, samples: Sequence[Block]) -> int:
-    """Return the bytes of a block's kept fields, which a checkpoint copies."""
+def _copied_bytes(demand: Demand, samples: Sequence[Block]) -> int:
+    """Return the bytes of a block's fields that a checkpoint copies, or a snapshot."""
+    layout = demand.layout
+    copied = [use for use in layout.uses if (use.result if demand.every else use.kept)]
     return max(
         sum(
             _cells(geometry(layout, one, 1).own[use.name]) * np.dtype(use.dtype).itemsize
-            for use in _kept(layout)
+            for use in copied
         )
         for one in samples
     )
-
-
-def _kept(layout: Layout) -> list[FieldUse]:
-    return [use for use in layout.uses if use.kept]
 
 
 def _sent(

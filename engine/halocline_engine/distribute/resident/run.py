@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import xarray as xr
 
-from halocline_engine.datasets.stores.result import (
-    add_attributes,
-    assemble,
-    consolidate,
-    open_result,
-)
-from halocline_engine.datasets.stores.shared import share_results
-from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
-from halocline_engine.datasets.stores.source import ArrayStore, Source
+from halocline_engine.datasets.stores.result import open_result
 from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.executors.base import Done, RankPool
-from halocline_engine.distribute.jobs.checkpoint import newest_pass
-from halocline_engine.distribute.jobs.outputs import published
 from halocline_engine.distribute.resident.model import Checkpoints, RankJob
 from halocline_engine.distribute.resident.plan import ResidentPlan
 from halocline_engine.distribute.resident.work import ResidentWork
 from halocline_engine.distribute.stencils.job import Job
-from halocline_engine.distribute.stencils.passes import create_output, results_of
 from halocline_engine.distribute.stencils.plan import PASS_CHUNK, chunks_for
+from halocline_engine.distribute.stencils.results import Begun, Results, begun
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.events import (
     Checkpointed,
@@ -37,6 +27,7 @@ from halocline_engine.distribute.tasks.events import (
     Measured,
     OnEvent,
     Resumed,
+    SnapshotWritten,
 )
 from halocline_engine.errors import ClusterError
 
@@ -84,16 +75,17 @@ class _Run:
     measured: Measured | None = None
     peak: int = 0
 
-    def ranks(self, sink: Sink, sums: Counter[str]) -> None:
-        """Run all ranks from the newest checkpoint on, until their results are in the sink."""
-        done, states = self._begin()
-        work = self._work(done, states, sink)
+    def ranks(self, found: Begun, results: Results, sums: Counter[str]) -> None:
+        """Run all ranks from the newest checkpoint on, until their results are written."""
+        if found.steps_done:
+            self.on_event(Resumed(found.steps_done, self.job.steps))
+        work = self._work(found, results)
         for one in self.pool.run_ranks(work, len(self.resident.ranks), self.cancelled):
             if isinstance(one, Done):
                 sums.update(read=one.report.bytes_read, written=one.report.bytes_written)
                 self.peak = max(self.peak, one.report.peak_bytes)
                 continue
-            if isinstance(one, Checkpointed):
+            if isinstance(one, (Checkpointed, SnapshotWritten)):
                 self.losses = 0
             if isinstance(one, Measured):
                 self.measured = one
@@ -104,21 +96,17 @@ class _Run:
         """What the result tells of the steps that were made, where that was not known before."""
         if self.measured is None:
             return {}
+        return {"halocline_steps": self.made, "halocline_change": self.measured.change}
+
+    @property
+    def made(self) -> int:
+        """How many steps were made, at the end."""
         last = self.measured
-        made = last.steps_done if last.change <= last.below else self.job.steps
-        return {"halocline_steps": made, "halocline_change": last.change}
+        ended = last is not None and last.change <= last.below
+        return last.steps_done if last is not None and ended else self.job.steps
 
-    def _begin(self) -> tuple[int, Mapping[str, Source]]:
-        """Return where to start: at the newest checkpoint of this job, or at its input."""
-        job = self.job
-        found = newest_pass(job.workspace, job.fingerprint) if job.workspace is not None else None
-        if found is None:
-            return 0, {}
-        self.on_event(Resumed(found.steps_done, job.steps))
-        return found.steps_done, {use.name: ArrayStore(str(found.path)) for use in job.kept}
-
-    def _work(self, done: int, states: Mapping[str, Source], sink: Sink) -> ResidentWork:
-        job, plan = self.job, self.resident.plan
+    def _work(self, found: Begun, results: Results) -> ResidentWork:
+        job, plan, states = self.job, self.resident.plan, found.states
         sources = tuple(
             (
                 use.name,
@@ -133,16 +121,17 @@ class _Run:
             code=job.code,
             scalars=tuple(sorted(job.scalars.items())),
             sources=sources,
-            sink=sink,
+            sink=results.sink,
             saved=tuple((use.variable, use.name) for use in job.uses if use.result),
             blocks=self.resident.ranks,
             bundle=plan.steps_per_pass,
             deepest=self.resident.deepest,
             steps=job.steps,
-            done=done,
+            done=found.steps_done,
             target=job.target,
             checkpoints=self._checkpoints(),
             until=job.until,
+            series=results.series,
         )
         return ResidentWork(rank_job)
 
@@ -211,26 +200,15 @@ def _replan(run: _Run, choice: Callable[[], Replanned]) -> None:
 
 def _once(run: _Run, sums: Counter[str]) -> xr.Dataset:
     """Run the ranks once, to the end."""
-    job = run.job
-    if job.shared:
-        with ExitStack() as stack:
-            sink = share_results(results_of(job), job.grid, stack)
-            run.ranks(sink, sums)
-            frame = job.frame.assign_attrs(run.attributes)
-            return assemble(job.dataset, frame, job.uses, sink.values())
-    if job.output is None:
-        arrays = create_arrays(results_of(job), job.grid)
-        run.ranks(ArraySink(arrays), sums)
-        frame = job.frame.assign_attrs(run.attributes)
-        return assemble(job.dataset, frame, job.uses, arrays)
+    found = begun(run.job)
     with ExitStack() as stack:
-        part = stack.enter_context(published(job.output))
-        create_output(job, part)
-        consolidate(part)
-        run.ranks(ZarrSink(str(part)), sums)
-        if run.attributes:
-            add_attributes(part, run.attributes)
-    return open_result(job.output)
+        results = Results(run.job, stack, found)
+        run.ranks(found, results, sums)
+        result = results.finish(run.made, run.attributes)
+    if result is not None:
+        return result
+    assert run.job.output is not None
+    return open_result(run.job.output)
 
 
 def _wait(cancelled: CancelToken | None) -> None:

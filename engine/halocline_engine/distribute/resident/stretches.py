@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from halocline_engine.distribute.jobs.snapshots import Series
+
 __all__ = ["CheckpointStore", "Schedule", "Stretch", "Stretches"]
 
 #: Seconds that a stretch should take: progress is told, and the end is asked for, as often.
@@ -15,10 +17,11 @@ _GROWTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """So many steps; afterwards a checkpoint is written to a place, "" for none."""
+    """So many steps; afterwards a checkpoint is written to a place, "" for none, or a snapshot."""
 
     steps: int
     checkpoint: str
+    snapshot: bool
 
 
 class Schedule(Protocol):
@@ -52,8 +55,8 @@ class Stretches:
     """How far a job is, and what comes next.
 
     Every rank counts the steps; only rank 0 decides. Stretches grow until they take `_LASTING`
-    seconds, are whole bundles where they can be, and end where a checkpoint is due, and at
-    multiples of `cut`.
+    seconds, are whole bundles where they can be, and end where a checkpoint or snapshot is due, and
+    at multiples of `cut`.
     """
 
     def __init__(
@@ -64,9 +67,10 @@ class Stretches:
         schedule: Schedule | None,
         store: CheckpointStore,
         cut: int | None = None,
+        series: Series | None = None,
     ) -> None:
         self.done = done
-        self._cut = cut
+        self._cut, self._series = cut, series
         self._steps, self._bundle = steps, bundle
         self._schedule, self._store = schedule, store
         self._next = bundle
@@ -81,11 +85,15 @@ class Stretches:
         """Return the next stretch as a mapping."""
         end = min(self.done + self._next, self._steps)
         every = None if self._schedule is None else self._schedule.steps
-        for multiple in (every, self._cut):
+        of_series = None if self._series is None else self._series.every
+        for multiple in (every, self._cut, of_series):
             if multiple is not None:
                 end = min(end, (self.done // multiple + 1) * multiple)
-        checkpoint = self._store.begin(end) if self._due(end, every) else ""
-        return {"steps": end - self.done, "checkpoint": checkpoint}
+        snapshot = self._series is not None and self._series.due(end)
+        if snapshot:  # a run can go on from it, as from a checkpoint
+            self._kept_at = time.monotonic()
+        checkpoint = self._store.begin(end) if not snapshot and self._due(end, every) else ""
+        return {"steps": end - self.done, "checkpoint": checkpoint, "snapshot": snapshot}
 
     def made(self, stretch: Stretch, seconds: float) -> None:
         """Count a stretch that took so many seconds."""

@@ -10,8 +10,9 @@ import numpy as np
 from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.base import Array
 from halocline_engine.datasets.grids.match import Role
+from halocline_engine.datasets.stores.places import PlaceSink
 from halocline_engine.datasets.stores.shared import SharedArrays
-from halocline_engine.datasets.stores.sink import ArraySink
+from halocline_engine.datasets.stores.sink import ArraySink, Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
@@ -55,7 +56,13 @@ def load_field(
 
 
 def save_field(
-    job: RankJob, fields: BlockFields, block: Block, name: str, source: str, array: Array
+    job: RankJob,
+    sink: Sink,
+    fields: BlockFields,
+    block: Block,
+    name: str,
+    source: str,
+    array: Array,
 ) -> int:
     """Write a block's own cells of a field, which `array` has now; return how many bytes.
 
@@ -65,17 +72,18 @@ def save_field(
     use = next(use for use in job.layout.uses if use.name == source)
     own, frame = fields.cells.own[source], fields.cells.frames[source]
     size = math.prod(span.size for span in own) * np.dtype(use.dtype).itemsize
-    in_memory = isinstance(job.sink, (ArraySink, SharedArrays)) and Axis.J in use.axes
+    all_places = sink.sink if isinstance(sink, PlaceSink) else sink
+    in_memory = isinstance(all_places, (ArraySink, SharedArrays)) and Axis.J in use.axes
     parts = min(-(-size // _PART), own[1].size) if in_memory else 1
     if parts <= 1:
         values = fields.download(array, source)
-        return job.write(job.sink, name, use, block, values)
+        return job.write(sink, name, use, block, values)
     count = 0
     for rows in shares(range(own[1].start, own[1].stop), parts):
         box = (own[0], Span(rows[0], rows[-1] + 1), own[2])
         view = array[tuple(s.within(whole) for s, whole in zip(box, frame, strict=True))]
         values = fields.executable.memory.download(view)
-        count += job.write(job.sink, name, use, replace(block, box=box), values)
+        count += job.write(sink, name, use, replace(block, box=box), values)
     return count
 
 

@@ -69,7 +69,9 @@ def _run(
     with CheckpointWriter(job, fields, communicator, tell) as writer:
         until = job.until
         cut = None if until is None else until.every
-        stretches = Stretches(job.steps, job.done, job.bundle, job.checkpoints, writer, cut)
+        stretches = Stretches(
+            job.steps, job.done, job.bundle, job.checkpoints, writer, cut, job.series
+        )
         number = 0
         while not stretches.complete:
             decided = shared(communicator, ("stretch", number), stretches.decide)
@@ -78,8 +80,6 @@ def _run(
             due = cut is not None and (stretches.done + stretch.steps) % cut == 0
             fields.advance(stretch.steps, last_alone=due)
             stretches.made(stretch, time.perf_counter() - started)
-            if stretch.checkpoint:
-                writer.write(Path(stretch.checkpoint), stretches.done)
             if communicator.rank == 0:
                 seconds = time.perf_counter() - began_steps
                 tell(StepsFinished(stretches.done, job.steps, seconds, fields.transport))
@@ -89,6 +89,10 @@ def _run(
                     tell(Measured(stretches.done, job.steps, change, until.below))
                 if change <= until.below:
                     stretches.stop()
+            if stretch.checkpoint:
+                writer.write(Path(stretch.checkpoint), stretches.done)
+            if stretch.snapshot and job.series is not None and not stretches.complete:
+                writer.write_snapshot(job.series, stretches.done)
             number += 1
-        written = fields.save()
+        written = fields.save(job.sink_at(stretches.done))
     return read, written

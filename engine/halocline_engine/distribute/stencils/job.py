@@ -27,7 +27,7 @@ class Job:
     a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
     is where a pipeline computes, if the plan has one; `compressed` is how results are stored. Where
     results in memory are `shared`, other processes of this machine write them. The job ends early
-    where `until` says so.
+    where `until` says so. With `every` the results are those after so many steps, and so on.
     """
 
     dataset: xr.Dataset
@@ -46,6 +46,7 @@ class Job:
     compressed: bool = True
     shared: bool = False
     until: Until | None = None
+    every: int | None = None
 
     @property
     def uses(self) -> tuple[FieldUse, ...]:

@@ -7,26 +7,20 @@ which is a checkpoint, or in arrays of this process where there is no workspace.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.chunk_files.packed import packed_source
-from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.datasets.stores.chunks import CachedSource, clear_cache
-from halocline_engine.datasets.stores.result import (
-    assemble,
-    consolidate,
-    create_result,
-    open_result,
-)
+from halocline_engine.datasets.stores.result import open_result
 from halocline_engine.datasets.stores.sink import (
     ArraySink,
     Sink,
@@ -41,25 +35,25 @@ from halocline_engine.distribute.jobs.checkpoint import (
     MARK,
     begin_pass,
     finish_pass,
-    newest_pass,
     prune,
 )
-from halocline_engine.distribute.jobs.outputs import published
-from halocline_engine.distribute.jobs.passes import Passes
+from halocline_engine.distribute.jobs.passes import Passes, is_snapshot, pass_ends
 from halocline_engine.distribute.pipeline.resources import PipelineResources, open_resources
 from halocline_engine.distribute.pipeline.runs import PipelinedRuns, end_runs
 from halocline_engine.distribute.pipeline.stages import PipelinedWork
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.order import stored_variables
-from halocline_engine.distribute.stencils.plan import PASS_CHUNK, RESULT_CHUNK, chunks_for
+from halocline_engine.distribute.stencils.plan import PASS_CHUNK, chunks_for
+from halocline_engine.distribute.stencils.results import Results, begun
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     OnEvent,
     Resumed,
+    SnapshotWritten,
 )
 from halocline_engine.distribute.tasks.model import BlockWork
 
-__all__ = ["create_output", "results_of", "stream"]
+__all__ = ["stream"]
 
 
 @dataclass(slots=True)
@@ -77,9 +71,12 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
 
     Finished passes stay in the workspace, whatever happens.
     """
-    progress, states = _begin(job, pool, on_event, cancelled)
-    passes = progress.passes
-    per_pass = job.plan.steps_per_pass
+    found = begun(job)
+    states = found.states
+    passes = _passes(job, pool, on_event, cancelled, found.steps_done)
+    progress = _Progress(passes)
+    if found.steps_done:
+        on_event(Resumed(found.steps_done, job.steps))
     with ExitStack() as stack:
         if job.plan.slots and pool.remote:
             stack.callback(pool.everywhere, partial(end_runs, progress.run, job.target))
@@ -91,19 +88,15 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
                     device_decoding=job.plan.device_decoding,
                 )
             )
-        while job.steps - passes.steps_done > per_pass:
-            states = _pass_between(job, progress, states)
-        if job.output is None:
-            arrays = create_arrays(results_of(job), job.grid, progress.spare)
-            _pass(job, progress, states, ArraySink(arrays), last=True)
-            result = assemble(job.dataset, job.frame, job.uses, arrays)
-        else:
-            part = stack.enter_context(published(job.output))
-            create_output(job, part)
-            # What comes now are values, which no metadata tell of.
-            consolidate(part)
-            _pass(job, progress, states, ZarrSink(str(part)), last=True)
-            result = None
+        results = Results(job, stack, found, progress.spare)
+        for end in pass_ends(passes.steps_done, job.steps, job.plan.steps_per_pass, job.every):
+            if end < job.steps and not is_snapshot(end, job.every):
+                states = _pass_between(job, progress, states, end)
+                continue
+            _pass(job, progress, states, results.at(end), end, last=True)
+            if end < job.steps:
+                states = _snapshot(job, results, end, on_event)
+        result = results.finish(job.steps, {})
     on_event(passes.end())
     if result is not None:
         return result
@@ -111,70 +104,66 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
     return open_result(job.output)
 
 
-def _begin(
-    job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | None
-) -> tuple[_Progress, Mapping[str, Source]]:
-    """Return where to start: at the newest pass of this job, or at its input."""
-    per_pass = job.plan.steps_per_pass
-    found = newest_pass(job.workspace, job.fingerprint) if job.workspace is not None else None
-    steps = 0 if found is None else found.steps_done
-    done = -(-steps // per_pass)
-    passes = Passes(
-        pool,
-        on_event,
-        cancelled,
-        total=done + -(-(job.steps - steps) // per_pass),
-        steps=job.steps,
-        done=done,
-        steps_done=steps,
+def _passes(
+    job: Job,
+    pool: Pool,
+    on_event: OnEvent,
+    cancelled: CancelToken | None,
+    steps_done: int,
+) -> Passes:
+    """Return the passes of the run, of which those are done that earlier runs have made."""
+    lengths = (job.plan.steps_per_pass, job.every)
+    done = sum(1 for _ in pass_ends(0, steps_done, *lengths))
+    total = done + sum(1 for _ in pass_ends(steps_done, job.steps, *lengths))
+    return Passes(
+        pool, on_event, cancelled, total, steps=job.steps, done=done, steps_done=steps_done
     )
-    if found is None:
-        return _Progress(passes), {}
-    on_event(Resumed(steps, job.steps))
-    return _Progress(passes), {use.name: ArrayStore(str(found.path)) for use in job.kept}
+
+
+def _snapshot(
+    job: Job, results: Results, steps_done: int, on_event: OnEvent
+) -> Mapping[str, Source]:
+    """Say that a snapshot is complete; return where the next pass finds its fields."""
+    started = time.perf_counter()
+    assert results.series is not None
+    results.series.complete(steps_done)
+    on_event(SnapshotWritten(steps_done, job.steps, time.perf_counter() - started))
+    return results.states(steps_done)
 
 
 def _pass_between(
-    job: Job, progress: _Progress, states: Mapping[str, Source]
+    job: Job, progress: _Progress, states: Mapping[str, Source], end: int
 ) -> Mapping[str, Source]:
-    """Make a pass that is not the last one; return where its fields are."""
+    """Make a pass after which nothing is a result; return where its fields are."""
     if job.workspace is None:
         arrays = create_arrays({use.name: use for use in job.kept}, job.grid, progress.spare)
-        _pass(job, progress, states, ArraySink(arrays), last=False)
+        _pass(job, progress, states, ArraySink(arrays), end, last=False)
         # The next pass writes where this one read: pages that are there, and perhaps locked.
         for name, source in states.items():
             if isinstance(source, Arrays):
                 progress.spare.append(source.arrays[name])
         return {use.name: Arrays(arrays) for use in job.kept}
-    steps_done = progress.passes.steps_done + job.plan.steps_per_pass
-    path = begin_pass(job.workspace, job.attempt, steps_done)
+    path = begin_pass(job.workspace, job.attempt, end)
     chunks = {use.name: chunks_for(job.plan, use, PASS_CHUNK) for use in job.kept}
     create_store(path, job.kept, job.grid, chunks, MARK)
-    _pass(job, progress, states, ZarrSink(str(path)), last=False)
-    finish_pass(path, job.fingerprint, steps_done)
+    _pass(job, progress, states, ZarrSink(str(path)), end, last=False)
+    finish_pass(path, job.fingerprint, end)
     prune(job.workspace, job.fingerprint)
     return {use.name: ArrayStore(str(path)) for use in job.kept}
 
 
-def results_of(job: Job) -> dict[str, FieldUse]:
-    """Return the results by the names of their variables."""
-    return {use.variable: use for use in job.uses if use.result}
-
-
-def create_output(job: Job, part: Path) -> None:
-    """Create the store of the results, whose values come later."""
-    results = [use for use in job.uses if use.result]
-    chunks = {use.name: chunks_for(job.plan, use, RESULT_CHUNK) for use in results}
-    plain = () if job.compressed else tuple(use.name for use in results)
-    create_result(part, job.dataset, job.frame, job.uses, job.grid, chunks, plain)
-
-
 def _pass(
-    job: Job, progress: _Progress, states: Mapping[str, Source], sink: Sink, *, last: bool
+    job: Job,
+    progress: _Progress,
+    states: Mapping[str, Source],
+    sink: Sink,
+    end: int,
+    *,
+    last: bool,
 ) -> None:
     """Run all blocks of one pass; afterwards the chunks that were kept are dropped."""
     pool = progress.passes.pool
-    work = _work(job, progress, states, sink, last=last)
+    work = _work(job, progress, states, sink, end, last=last)
     try:
         progress.passes.run(
             _overlapped(job, pool, work, progress), job.plan.blocks, steps=work.steps
@@ -195,7 +184,13 @@ def _overlapped(job: Job, pool: Pool, work: Work, progress: _Progress) -> BlockW
 
 
 def _work(
-    job: Job, progress: _Progress, states: Mapping[str, Source], sink: Sink, *, last: bool
+    job: Job,
+    progress: _Progress,
+    states: Mapping[str, Source],
+    sink: Sink,
+    end: int,
+    *,
+    last: bool,
 ) -> Work:
     shared = _shared(job, progress, states)
     sources = tuple(
@@ -215,7 +210,7 @@ def _work(
         sources=sources,
         sink=sink,
         saved=tuple(saved),
-        steps=min(job.plan.steps_per_pass, job.steps - progress.passes.steps_done),
+        steps=end - progress.passes.steps_done,
     )
 
 
@@ -231,7 +226,8 @@ def _shared(
         replace(use, chunks=tuple(chunks_for(job.plan, use, PASS_CHUNK).values()))
         for use in job.kept
     ]
-    names = {use.name: use.name for use in kept if use.name in states}
+    # Places of snapshots are read as they are.
+    names = {use.name: use.name for use in kept if isinstance(states.get(use.name), ArrayStore)}
     known = stored_variables(job.uses if job.stored else (), job.grid, first)
     known |= stored_variables(kept if job.workspace is not None else (), job.grid, names)
     found: dict[str, Source | CachedSource] = {}

@@ -59,7 +59,7 @@ class Demand:
     dimension; `in_memory` says that passes hand over arrays and not stores. `order` is how blocks
     shall follow each other; `stored` says that the source is a store, whose chunks may be kept in
     a cache of `cache` bytes (None: as many as are of use and fit). With `slots`, so many blocks are
-    at once on their way through a device.
+    at once on their way through a device. With `every` there are results after so many steps, too.
     """
 
     layout: Layout
@@ -73,6 +73,17 @@ class Demand:
     stored: bool = False
     cache: int | None = None
     slots: int = 0
+    every: int | None = None
+
+    @property
+    def longest(self) -> int:
+        """How many steps there are between two results, at most."""
+        return self.steps if self.every is None else min(self.steps, self.every)
+
+    def passes_of(self, steps: int) -> int:
+        """Return how many passes of up to so many steps are made."""
+        whole, rest = divmod(self.steps, self.longest)
+        return whole * -(-self.longest // steps) + -(-rest // steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +164,7 @@ def make_plan(demand: Demand, supply: Supply) -> Plan:
         extra_block=cut.extra,
         blocks=partition(grid.sizes, grid.extra_sizes, cut.block, cut.extra),
         steps_per_pass=steps,
-        passes=-(-demand.steps // steps),
+        passes=demand.passes_of(steps),
         slots=demand.slots if cut.count > 1 else 0,
         runs=min(cut.count, _RUNS * supply.workers) if supply.remote else 1,
         direct_io=supply.direct_io and demand.slots > 0,
@@ -254,7 +265,7 @@ def _alone(demand: Demand, supply: Supply) -> tuple[int, _Cut] | None:
     cut = _cut(demand, supply, 1)
     if cut.count > 1:
         return None
-    steps = min(_pace(demand).steps_alone(cut.cost, demand.steps), _DEEPEST_ALONE)
+    steps = min(_pace(demand).steps_alone(cut.cost, demand.longest), _DEEPEST_ALONE)
     cut = _cut(demand, supply, steps)
     return (steps, cut) if cut.count == 1 else None
 
@@ -309,9 +320,9 @@ def check_sizes(demand: Demand) -> None:
 
 def _candidates(demand: Demand) -> Iterator[int]:
     if demand.steps_per_pass is not None:
-        yield min(demand.steps_per_pass, demand.steps)
+        yield min(demand.steps_per_pass, demand.longest)
         return
-    most = min(demand.steps, _DEEPEST)
+    most = min(demand.longest, _DEEPEST)
     steps = 1
     while steps < most:
         yield steps
@@ -331,7 +342,7 @@ def _is_shown(demand: Demand, cut: _Cut, steps: int) -> bool:
 def _seconds(demand: Demand, supply: Supply, cut: _Cut, steps: int) -> float:
     """Return an estimate of the time of all passes; only its order matters."""
     rounds = -(-cut.count // supply.workers)
-    return _pace(demand).seconds(cut.cost, rounds, -(-demand.steps // steps))
+    return _pace(demand).seconds(cut.cost, rounds, demand.passes_of(steps))
 
 
 def _pace(demand: Demand) -> Pace:

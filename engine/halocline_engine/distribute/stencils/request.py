@@ -23,6 +23,7 @@ from halocline_engine.datasets.stores.result import frame_of, history_line
 from halocline_engine.datasets.stores.source import InMemory, Opened
 from halocline_engine.distribute.grid.geometry import Layout, reaches_of
 from halocline_engine.distribute.jobs.outputs import check_output, check_workspace
+from halocline_engine.distribute.jobs.snapshots import STEP
 from halocline_engine.distribute.stencils.conditions import lines_of
 from halocline_engine.distribute.stencils.memory import Temporaries
 from halocline_engine.distribute.stencils.order import check_order
@@ -51,6 +52,7 @@ class Request:
     attempt: int
     order: str = "auto"
     until: Until | None = None
+    every: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +73,8 @@ class Checked:
         line = history_line(name, steps, now, halocline_version())
         if self.request.until is not None:
             line += " at most"
+        if self.request.every is not None:
+            line += f", kept after every {self.request.every}"
         return frame_of(self.opened.dataset, self.match.uses, line)
 
 
@@ -97,6 +101,7 @@ def check(request: Request, opened: Opened, compiled: Compiled) -> Checked:
     lines = lines_of(request.boundary, match.grid, match.uses, reaches)
     _check_steps(request, match)
     _check_until(request.until, match)
+    _check_every(request, match, opened.dataset)
     layout = Layout(match.grid, match.uses, lines, reaches, named=bool(program.gathers))
     return Checked(request, opened, compiled, match, layout, scalars)
 
@@ -150,6 +155,17 @@ def _check_until(until: Until | None, match: Match) -> None:
         raise ArgumentError(
             f"The 'field' of argument 'until' must be an output {kind}, got '{until.field}'.",
             hint=f"There is {named}.",
+        )
+
+
+def _check_every(request: Request, match: Match, dataset: xr.Dataset) -> None:
+    """Raise where something else has the name of the dimension of snapshots."""
+    taken = {*dataset.dims, *dataset.variables, *(u.variable for u in match.uses if u.result)}
+    if request.every is not None and STEP in taken:
+        raise ArgumentError(
+            f"With 'every' results have a dimension '{STEP}', but the dataset, or the result, has"
+            " something of that name.",
+            hint=f"Rename it, as dataset.rename({STEP}='number').",
         )
 
 

@@ -2,8 +2,8 @@
 
 `Planned`, then perhaps `Resumed`, then for each pass its `BlockFinished`s and a `PassFinished`, and
 at the end `Finished`. Where blocks stay in memory there are no passes, but `StepsFinished` and
-`Checkpointed`; after the loss of a worker `Resumed` comes again. A run that fails raises and tells
-no more.
+`Checkpointed`; after the loss of a worker `Resumed` comes again. Snapshots are told in both modes,
+as `SnapshotWritten`. A run that fails raises and tells no more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "PassFinished",
     "Planned",
     "Resumed",
+    "SnapshotWritten",
     "StepsFinished",
     "Warned",
     "event_of_rank",
@@ -216,6 +217,26 @@ class Checkpointed(_Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotWritten(_Event):
+    """The results after `steps_done` of `steps` steps are complete.
+
+    `seconds` is how long writing took, while the steps went on. With a workspace a lost run can go
+    on from here.
+    """
+
+    kind: ClassVar[str] = "snapshot-written"
+
+    steps_done: int
+    steps: int
+    seconds: float
+
+    @property
+    def progress(self) -> float:
+        """The share of all steps."""
+        return self.steps_done / self.steps
+
+
+@dataclass(frozen=True, slots=True)
 class Measured(_Event):
     """The step before `steps_done` changed a field by `change`; below `below` the run ends."""
 
@@ -267,6 +288,7 @@ Event: TypeAlias = (
     | PassFinished
     | StepsFinished
     | Checkpointed
+    | SnapshotWritten
     | Measured
     | Finished
 )
@@ -274,8 +296,9 @@ Event: TypeAlias = (
 #: Takes the events of a run as they happen.
 OnEvent: TypeAlias = Callable[[Event], None]
 
-_OF_RANKS: Mapping[str, type[StepsFinished | Checkpointed | Measured]] = MappingProxyType(
-    {one.kind: one for one in (StepsFinished, Checkpointed, Measured)}
+_OfRank: TypeAlias = StepsFinished | Checkpointed | SnapshotWritten | Measured
+_OF_RANKS: Mapping[str, type[_OfRank]] = MappingProxyType(
+    {one.kind: one for one in (StepsFinished, Checkpointed, SnapshotWritten, Measured)}
 )
 
 

@@ -38,6 +38,7 @@ export class History {
         break;
       case "resumed":
       case "checkpointed":
+      case "snapshot-written":
         this.steps = data.steps_done;
         break;
       case "steps-finished":
