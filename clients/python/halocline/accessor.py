@@ -9,210 +9,140 @@ Importing `halocline` makes it known to xarray, for datasets and arrays::
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack, cast
 
-from halocline.accessing.parts import (
-    Accessor,
-    BandsAccessor,
-    StencilsAccessor,
-    SystemsAccessor,
-    client_or_default,
+from halocline.client import Client
+from halocline.errors import ArgumentError
+from halocline.processes.parameters import (
+    ColumnArguments,
+    FactorArguments,
+    GatherArguments,
+    MatmulArguments,
+    NeighboursArguments,
+    PentadiagonalArguments,
+    RegridArguments,
+    ScatterArguments,
+    SolveArguments,
+    StencilArguments,
+    SubmissionArguments,
+    TreeArguments,
+    TridiagonalArguments,
 )
+from halocline_engine.signatures import unpacks
 
 if TYPE_CHECKING:
-    from halocline.client import Client
+    import xarray as xr
+
     from halocline.job import Job
     from halocline.transfer.uploads import DatasetLike
+    from halocline_engine.language.python.sources import ProgramLike
 
 __all__ = ["HaloclineAccessor"]
 
 
-class _Indices(Accessor):
-    """Gathers and scatters."""
+class HaloclineAccessor:
+    """Submit jobs on the dataset or array that it belongs to.
 
-    def gather(
+    Each method has the arguments of the client's method of the same name, but the dataset, and
+    `client`; by default the service is that of the environment or the settings file.
+    """
+
+    def __init__(self, dataset: xr.Dataset | xr.DataArray) -> None:
+        self._dataset = dataset
+
+    @unpacks(StencilArguments, SubmissionArguments)
+    def stencil(
         self,
+        program: ProgramLike,
         *,
         client: Client | None = None,
-        source: str,
-        index: str,
-        dim: str,
-        name: str = "gathered",
-        out_of_range: str = "error",
-        negative: str = "out_of_range",
-        fill: float | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        **given: Unpack[StencilArguments],
     ) -> Job:
+        """Submit a stencil program on this dataset; see `Client.stencil`."""
+        return _client_or_default(client).stencil(program, self._dataset, **given)
+
+    @unpacks(ColumnArguments, SubmissionArguments)
+    def column(
+        self, expression: str, *, client: Client | None = None, **given: Unpack[ColumnArguments]
+    ) -> Job:
+        """Submit operators on staggered columns of this dataset; see `Client.column`."""
+        return _client_or_default(client).column(expression, self._dataset, **given)
+
+    @unpacks(TridiagonalArguments, SubmissionArguments)
+    def tridiagonal(
+        self, *, client: Client | None = None, **given: Unpack[TridiagonalArguments]
+    ) -> Job:
+        """Submit tridiagonal systems of this dataset; see `Client.tridiagonal`."""
+        return _client_or_default(client).tridiagonal(self._dataset, **given)
+
+    @unpacks(PentadiagonalArguments, SubmissionArguments)
+    def pentadiagonal(
+        self, *, client: Client | None = None, **given: Unpack[PentadiagonalArguments]
+    ) -> Job:
+        """Submit pentadiagonal systems of this dataset; see `Client.pentadiagonal`."""
+        return _client_or_default(client).pentadiagonal(self._dataset, **given)
+
+    @unpacks(FactorArguments, SubmissionArguments)
+    def factor(self, *, client: Client | None = None, **given: Unpack[FactorArguments]) -> Job:
+        """Submit the elimination of tridiagonal matrices of this dataset; see `Client.factor`."""
+        return _client_or_default(client).factor(self._dataset, **given)
+
+    @unpacks(SolveArguments, SubmissionArguments)
+    def solve(
+        self, factors: DatasetLike, *, client: Client | None = None, **given: Unpack[SolveArguments]
+    ) -> Job:
+        """Submit systems with right-hand sides of this dataset; see `Client.solve`."""
+        return _client_or_default(client).solve(self._dataset, factors, **given)
+
+    @unpacks(TreeArguments, SubmissionArguments)
+    def tree(self, *, client: Client | None = None, **given: Unpack[TreeArguments]) -> Job:
+        """Submit systems on trees of this dataset; see `Client.tree`."""
+        return _client_or_default(client).tree(self._dataset, **given)
+
+    @unpacks(GatherArguments, SubmissionArguments)
+    def gather(self, *, client: Client | None = None, **given: Unpack[GatherArguments]) -> Job:
         """Submit a gather from this dataset; see `Client.gather`."""
-        return client_or_default(client).gather(
-            self._dataset,
-            source=source,
-            index=index,
-            dim=dim,
-            name=name,
-            out_of_range=out_of_range,
-            negative=negative,
-            fill=fill,
-            target=target,
-            mode=mode,
-            chunks=chunks,
-            dry_run=dry_run,
-            job_name=job_name,
-            labels=labels,
-        )
+        return _client_or_default(client).gather(self._dataset, **given)
 
-    def scatter(
-        self,
-        *,
-        client: Client | None = None,
-        source: str,
-        index: str,
-        dim: str,
-        size: int,
-        name: str = "scattered",
-        duplicates: str = "error",
-        out_of_range: str = "error",
-        negative: str = "out_of_range",
-        fill: float | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @unpacks(ScatterArguments, SubmissionArguments)
+    def scatter(self, *, client: Client | None = None, **given: Unpack[ScatterArguments]) -> Job:
         """Submit a scatter from this dataset; see `Client.scatter`."""
-        return client_or_default(client).scatter(
-            self._dataset,
-            source=source,
-            index=index,
-            dim=dim,
-            size=size,
-            name=name,
-            duplicates=duplicates,
-            out_of_range=out_of_range,
-            negative=negative,
-            fill=fill,
-            target=target,
-            mode=mode,
-            chunks=chunks,
-            dry_run=dry_run,
-            job_name=job_name,
-            labels=labels,
-        )
+        return _client_or_default(client).scatter(self._dataset, **given)
 
-
-class _Products(Accessor):
-    """Weights, meshes and products."""
-
+    @unpacks(RegridArguments, SubmissionArguments)
     def regrid(
         self,
         weights: DatasetLike,
         *,
         client: Client | None = None,
-        variables: Sequence[str] | None = None,
-        missing: str = "renormalise",
-        least: float = 0.0,
-        dims: Sequence[str] | None = None,
-        target_dims: Sequence[str] | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        **given: Unpack[RegridArguments],
     ) -> Job:
         """Submit the regridding of this dataset; see `Client.regrid`."""
-        return client_or_default(client).regrid(
-            self._dataset,
-            weights,
-            variables=variables,
-            missing=missing,
-            least=least,
-            dims=dims,
-            target_dims=target_dims,
-            target=target,
-            mode=mode,
-            chunks=chunks,
-            dry_run=dry_run,
-            job_name=job_name,
-            labels=labels,
-        )
+        return _client_or_default(client).regrid(self._dataset, weights, **given)
 
+    @unpacks(NeighboursArguments, SubmissionArguments)
     def neighbours(
         self,
         mesh: DatasetLike,
         operation: str,
         *,
         client: Client | None = None,
-        variables: Sequence[str] | None = None,
-        location: str | None = None,
-        dim: str | None = None,
-        radius: float | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        **given: Unpack[NeighboursArguments],
     ) -> Job:
         """Submit an operator on a mesh for this dataset; see `Client.neighbours`."""
-        return client_or_default(client).neighbours(
-            self._dataset,
-            mesh,
-            operation,
-            variables=variables,
-            location=location,
-            dim=dim,
-            radius=radius,
-            target=target,
-            mode=mode,
-            chunks=chunks,
-            dry_run=dry_run,
-            job_name=job_name,
-            labels=labels,
-        )
+        return _client_or_default(client).neighbours(self._dataset, mesh, operation, **given)
 
-    def matmul(
-        self,
-        *,
-        client: Client | None = None,
-        left: str,
-        right: str,
-        dim: str,
-        name: str = "product",
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @unpacks(MatmulArguments, SubmissionArguments)
+    def matmul(self, *, client: Client | None = None, **given: Unpack[MatmulArguments]) -> Job:
         """Submit a matrix product of this dataset; see `Client.matmul`."""
-        return client_or_default(client).matmul(
-            self._dataset,
-            left=left,
-            right=right,
-            dim=dim,
-            name=name,
-            target=target,
-            mode=mode,
-            chunks=chunks,
-            dry_run=dry_run,
-            job_name=job_name,
-            labels=labels,
+        return _client_or_default(client).matmul(self._dataset, **given)
+
+
+def _client_or_default(given: Client | None) -> Client:
+    """Return a client, or one of the service that environment or settings file name."""
+    if given is not None and not isinstance(cast("object", given), Client):
+        raise ArgumentError(
+            f"Argument 'client' must be a Client, got '{type(given).__name__}'.",
+            hint="Leave it out, or write client=halocline.Client(...).",
         )
-
-
-class HaloclineAccessor(StencilsAccessor, BandsAccessor, SystemsAccessor, _Indices, _Products):
-    """Submit jobs on the dataset or array that it belongs to.
-
-    Each method has the arguments of the client's method of the same name, but the dataset, and
-    `client`; by default the service is that of the environment or the settings file.
-    """
+    return Client() if given is None else given

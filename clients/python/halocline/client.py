@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Self, Unpack, cast
 from urllib.parse import quote
 
 import httpx2
@@ -16,11 +16,14 @@ from halocline.inputs.arguments import by_name, limited, text
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.filters import asked_jobs
 from halocline.job import Job
+from halocline.processes.documentation import documented
 from halocline.processes.many import Outcome, run_all
+from halocline.processes.parameters import JobArguments
 from halocline.processes.solves import Solves
 from halocline.processes.stencils import Stencils
+from halocline.processes.submitting import asked
 from halocline.processes.transfers import Transfers
-from halocline.transfer.submission import How, execute
+from halocline.transfer.submission import execute
 from halocline.transfer.uploads import Uploads, reference, sendable, upload
 
 __all__ = ["Client"]
@@ -81,14 +84,12 @@ class Client(Stencils, Solves, Transfers):
         """Close the connections; jobs continue."""
         self._connection.close()
 
+    @documented(JobArguments)
     def submit(
         self,
         process: str,
         inputs: Mapping[str, Any],
-        *,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        **given: Unpack[JobArguments],
     ) -> Job:
         """Submit any process of the service by its inputs.
 
@@ -99,22 +100,7 @@ class Client(Stencils, Solves, Transfers):
         inputs : mapping of str to object
             Inputs as the process describes them, as JSON. The datasets ('dataset', 'factors',
             'mesh', 'weights') may be given as in `stencil`, and are uploaded whole.
-        dry_run : bool, default: False
-            Whether to plan the job only: the Job that is returned has a `plan()` and no result.
-        job_name : str, optional
-            Name of the job, which need not be unique.
-        labels : sequence of str, optional
-            Words by which jobs are found.
-
-        Returns
-        -------
-        Job
-            The accepted job, at once.
-
-        Raises
-        ------
-        ProgramError, RequestError
-            The service refuses the job.
+        %(job)s
 
         Examples
         --------
@@ -127,7 +113,7 @@ class Client(Stencils, Solves, Transfers):
             name: partial(reference, self._connection, value, ()) if name in DATASETS else value
             for name, value in by_name("inputs", inputs).items()
         }
-        how = How(dry_run, job_name, labels)
+        _, how = asked(self.submit, given)
         made = execute(self._connection, text("process", process), sent, how)
         return Job(self._connection, str(made["jobID"]))
 

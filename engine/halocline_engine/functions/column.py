@@ -1,66 +1,34 @@
 """Operators on staggered columns of datasets."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Unpack
 
 import xarray as xr
 
 from halocline_engine.arguments import (
     by_name,
     names_by_name,
-    place_of,
-    sizes_by_name,
     text,
 )
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.columns.job import ColumnRequest, check_column, column_job
-from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.options import Options, options_of
+from halocline_engine.distribute.tasks.options import options_of
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.execution import Execution, ExecutionArguments
+from halocline_engine.signatures import Default, complete, described
 
-if TYPE_CHECKING:
-    from distributed import Client
-
-__all__ = ["column", "column_matrix"]
+__all__ = ["ColumnArguments", "column", "column_matrix"]
 
 _REASON = "a column program needs one pass"
 
 
-@documented
-def column(
-    expression: str,
-    dataset: xr.Dataset | str | Path,
-    *,
-    fields: Mapping[str, str] | None = None,
-    scalars: Mapping[str, Any] | None = None,
-    axis: str | Mapping[str, str] | None = None,
-    heights: str | None = None,
-    boundary: Mapping[str, Any] | None = None,
-    dtype: str | None = None,
-    name: str = "result",
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
-) -> xr.Dataset:
-    """Evaluate operators on staggered columns as one fused program.
+class ColumnArguments(ExecutionArguments, total=False):
+    """Names and types in an expression, and where it is computed.
 
     Parameters
     ----------
-    expression : str
-        One expression, or lines ``name = expression``, of operators, arithmetic, functions,
-        variables and scalars. Names that begin with an underscore are not results. The text is
-        parsed, never executed.
-    %(dataset)s
     fields : mapping of str to str, optional
         Variables by name in the text; by default the variable of the same name.
     scalars : mapping of str to number, optional
@@ -78,6 +46,55 @@ def column(
     dtype : {'float32', 'float64'}, optional
         Type of all values; by default float32 if all floating-point variables are, otherwise
         float64.
+
+    """
+
+    fields: Annotated[Mapping[str, str] | None, Default(None)]
+    scalars: Annotated[Mapping[str, Any] | None, Default(None)]
+    axis: Annotated[str | Mapping[str, str] | None, Default(None)]
+    heights: Annotated[str | None, Default(None)]
+    boundary: Annotated[Mapping[str, Any] | None, Default(None)]
+    dtype: Annotated[str | None, Default(None)]
+
+
+_shown = documented(
+    ColumnArguments,
+    column=described(ColumnArguments),
+    expression="""
+expression : str
+    One expression, or lines ``name = expression``, of operators, arithmetic, functions,
+    variables and scalars. Names that begin with an underscore are not results. The text is
+    parsed, never executed.
+""",
+    example="""
+>>> import xarray as xr
+>>> import halocline_engine as he
+>>> dataset = xr.Dataset(
+...     {"t": ("z", [1.0, 2.0, 4.0])},
+...     coords={
+...         "z": ("z", [0.5, 1.5, 2.5], {"axis": "Z"}),
+...         "z_f": ("z_f", [0.0, 1.0, 2.0, 3.0], {"axis": "Z", "c_grid_axis_shift": -0.5}),
+...     },
+... )
+""",
+)
+
+
+@_shown
+def column(
+    expression: str,
+    dataset: xr.Dataset | str | Path,
+    *,
+    name: str = "result",
+    **given: Unpack[ColumnArguments],
+) -> xr.Dataset:
+    """Evaluate operators on staggered columns as one fused program.
+
+    Parameters
+    ----------
+    %(expression)s
+    %(dataset)s
+    %(column)s
     name : str, default: 'result'
         Name of the result of a bare expression.
     %(execution)s
@@ -106,86 +123,33 @@ def column(
 
     Examples
     --------
-    >>> import xarray as xr
-    >>> import halocline_engine as he
-    >>> dataset = xr.Dataset(
-    ...     {"t": ("z", [1.0, 2.0, 4.0])},
-    ...     coords={
-    ...         "z": ("z", [0.5, 1.5, 2.5], {"axis": "Z"}),
-    ...         "z_f": ("z_f", [0.0, 1.0, 2.0, 3.0], {"axis": "Z", "c_grid_axis_shift": -0.5}),
-    ...     },
-    ... )
+    %(example)s
     >>> flux = "GradientC2F(bottom=SetGradient(0.0), top=SetGradient(0.0))(t)"
     >>> he.column(flux, dataset)["result"].values.tolist()
     [0.0, 1.0, 2.0, 0.0]
 
     """
-    request = ColumnRequest(
-        text=text("expression", expression, "the text of an expression"),
-        fields=names_by_name("fields", fields, "{'T': 'temperature'}"),
-        scalars=by_name("scalars", scalars, "{'K': 0.1}"),
-        axis=_axis(axis),
-        heights=_name("heights", heights, "heights"),
-        boundary=by_name("boundary", boundary, "{'lev': 'periodic'}"),
-        dtype=dtype,
-        name=result_name(name),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
-    )
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
-    return _run(request, dataset, execution)
+    return _run(expression, dataset, name=name, **complete(column, given))
 
 
-@documented
+@_shown
 def column_matrix(
     expression: str,
     dataset: xr.Dataset | str | Path,
     *,
     of: str,
-    fields: Mapping[str, str] | None = None,
-    scalars: Mapping[str, Any] | None = None,
-    axis: str | Mapping[str, str] | None = None,
-    heights: str | None = None,
-    boundary: Mapping[str, Any] | None = None,
-    dtype: str | None = None,
     name: str = "matrix",
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
+    **given: Unpack[ColumnArguments],
 ) -> xr.Dataset:
     """Return the banded matrix of an expression that is linear in one variable.
 
     Parameters
     ----------
-    expression : str
-        One expression, or lines ``name = expression``, of operators, arithmetic, functions,
-        variables and scalars. Names that begin with an underscore are not results. The text is
-        parsed, never executed.
+    %(expression)s
     %(dataset)s
     of : str
         Variable that the matrix acts on.
-    fields : mapping of str to str, optional
-        Variables by name in the text; by default the variable of the same name.
-    scalars : mapping of str to number, optional
-        Numbers by name in the text.
-    axis : str or mapping of str to str, optional
-        Vertical dimension of the centres, or ``{'centre': ..., 'face': ...}``. By default it
-        follows from SGRID's `vertical_dimensions`, from `c_grid_axis_shift`, or from CF attributes.
-        If only one of both exists, the other is created.
-    heights : str, optional
-        Variable with the heights of the faces. By default they follow from a hybrid height with
-        bounds, a coordinate along the faces, or the bounds of one along the centres. Derivatives
-        are along height, upwards, in any order of the levels.
-    boundary : mapping of str to str, optional
-        ``{dim: 'periodic'}`` for periodic columns, which have as many faces as centres.
-    dtype : {'float32', 'float64'}, optional
-        Type of all values; by default float32 if all floating-point variables are, otherwise
-        float64.
+    %(column)s
     name : str, default: 'matrix'
         Prefix of the names of the bands.
     %(execution)s
@@ -211,21 +175,32 @@ def column_matrix(
 
     Examples
     --------
-    >>> import xarray as xr
-    >>> import halocline_engine as he
-    >>> dataset = xr.Dataset(
-    ...     {"t": ("z", [1.0, 2.0, 4.0])},
-    ...     coords={
-    ...         "z": ("z", [0.5, 1.5, 2.5], {"axis": "Z"}),
-    ...         "z_f": ("z_f", [0.0, 1.0, 2.0, 3.0], {"axis": "Z", "c_grid_axis_shift": -0.5}),
-    ...     },
-    ... )
+    %(example)s
     >>> no_flux = "bottom=SetGradient(0.0), top=SetGradient(0.0)"
     >>> matrix = he.column_matrix(f"DivergenceF2C()(GradientC2F({no_flux})(t))", dataset, of="t")
     >>> matrix["matrix_diagonal"].values.tolist()
     [-1.0, -2.0, -1.0]
 
     """
+    of = text("of", of, "the name of a variable")
+    return _run(expression, dataset, name=name, of=of, **complete(column_matrix, given))
+
+
+def _run(
+    expression: str,
+    dataset: xr.Dataset | str | Path,
+    *,
+    fields: Mapping[str, str] | None,
+    scalars: Mapping[str, Any] | None,
+    axis: str | Mapping[str, str] | None,
+    heights: str | None,
+    boundary: Mapping[str, Any] | None,
+    dtype: str | None,
+    name: str,
+    of: str | None = None,
+    **given: Unpack[ExecutionArguments],
+) -> xr.Dataset:
+    execution = Execution(**given)
     request = ColumnRequest(
         text=text("expression", expression, "the text of an expression"),
         fields=names_by_name("fields", fields, "{'T': 'temperature'}"),
@@ -235,17 +210,10 @@ def column_matrix(
         boundary=by_name("boundary", boundary, "{'lev': 'periodic'}"),
         dtype=dtype,
         name=result_name(name),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
-        of=text("of", of, "the name of a variable"),
+        chunks=execution.block_sizes,
+        output=execution.place,
+        of=of,
     )
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
-    return _run(request, dataset, execution)
-
-
-def _run(
-    request: ColumnRequest, dataset: xr.Dataset | str | Path, execution: Execution
-) -> xr.Dataset:
     checked = check_column(request, open_source(dataset))
     options = options_of(execution.options)
     with execution.pool() as (pool, target):

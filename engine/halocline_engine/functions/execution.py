@@ -1,42 +1,85 @@
 """Execution of a job: the arguments that all functions on datasets share."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypedDict
 from warnings import warn
 
 import xarray as xr
 
-from halocline_engine.arguments import MODES, check_functions, check_mode
+from halocline_engine.arguments import MODES, check_functions, check_mode, place_of, sizes_by_name
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.program_warning import ProgramWarning
+from halocline_engine.signatures import Default
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Execution", "JobOf"]
+__all__ = ["Execution", "ExecutionArguments", "JobOf"]
 
 #: Makes a job for a pool and a target.
 JobOf = Callable[[Pool, str], Blockwise]
 
 
+class ExecutionArguments(TypedDict, total=False):
+    """Where a dataset is computed, by what, and whom it tells.
+
+    Parameters
+    ----------
+    target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
+        What computes: generated CUDA, compiled loops on the processor, or NumPy. 'auto' is 'cuda'
+        where there is a GPU, otherwise 'cpu'.
+    mode : {'auto', 'streamed'}, default: 'auto'
+        How blocks pass through memory. 'streamed' reads, computes and writes them pass by pass;
+        'auto' chooses it. `run` has 'resident' besides: blocks stay in memory and exchange halos;
+        its 'auto' chooses that for several steps on blocks that fit.
+    chunks : mapping of str to int, optional
+        Block sizes by dimension. By default they follow from the memory that is free.
+    cluster : int, str or distributed.Client, optional
+        Number of worker processes to start on this machine, address of a Dask scheduler, or a
+        client of one. By default this process computes. Workers on other machines must see the same
+        paths.
+    output : path, optional
+        Path of the Zarr store to create, which appears complete or not at all. By default the
+        result is in memory.
+    on_event : callable, optional
+        Called with each event of `halocline_engine.distribute.tasks.events`.
+    cancelled : callable, optional
+        Called repeatedly without arguments. Once it returns True, the job stops and raises
+        `CancelledError`.
+    options : Options, optional
+        Memory limits, and choices that otherwise follow from the plan.
+
+    """
+
+    target: Annotated[str, Default("auto")]
+    mode: Annotated[str, Default("auto")]
+    chunks: Annotated[Mapping[str, int] | None, Default(None)]
+    cluster: Annotated["int | str | Client | None", Default(None)]
+    output: Annotated[str | Path | None, Default(None)]
+    on_event: Annotated["Callable[[Event], None] | None", Default(None)]
+    cancelled: Annotated[Callable[[], bool] | None, Default(None)]
+    options: Annotated[Options | None, Default(None)]
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Where a job is computed, by what, and whom it tells; see `parameters`.
+    """The execution arguments of a call, checked; see `ExecutionArguments`.
 
     Raises `ArgumentError` for values that none of these can have.
     """
 
     target: str
     mode: str
-    cluster: int | str | Client | None
+    chunks: Mapping[str, int] | None
+    cluster: "int | str | Client | None"
+    output: str | Path | None
     on_event: Callable[[Event], None] | None
     cancelled: Callable[[], bool] | None
     options: Options | None
@@ -47,6 +90,16 @@ class Execution:
         check_mode(self.mode, self.modes)
         check_functions(self.on_event, self.cancelled)
         options_of(self.options)
+
+    @property
+    def block_sizes(self) -> dict[str, int]:
+        """Block sizes by dimension."""
+        return sizes_by_name("chunks", self.chunks)
+
+    @property
+    def place(self) -> Path | None:
+        """Where the result is written."""
+        return place_of("output", self.output)
 
     @property
     def tell(self) -> OnEvent:
@@ -77,10 +130,14 @@ class Execution:
         """Run a job on a pool; `reason` says why it has its passes."""
         return run_blockwise(job, pool, self.tell, self.cancelled, reason)
 
-    def run_once(self, job_of: JobOf, reason: str) -> xr.Dataset:
-        """Open the pool and run the job that is made for it."""
+    def run_job(self, job_of: JobOf, reason: str, several: str = "") -> xr.Dataset:
+        """Open the pool and run the job that is made for it.
+
+        `reason` says why it has one pass, `several` why it has more.
+        """
         with self.pool() as (pool, target):
-            return self.run(job_of(pool, target), pool, reason)
+            job = job_of(pool, target)
+            return self.run(job, pool, reason if job.passes == 1 else several)
 
 
 def _discard(event: Event) -> None:

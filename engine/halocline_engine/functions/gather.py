@@ -1,26 +1,23 @@
 """Gather and scatter on datasets, by arrays of indices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 import xarray as xr
 
-from halocline_engine.arguments import number, place_of, sizes_by_name, text, whole
+from halocline_engine.arguments import number, text, whole
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.source import native, open_source
 from halocline_engine.datasets.variables import named_variable
 from halocline_engine.distribute.jobs.reading import chunked
-from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transfers.buckets_plan import Exchange
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.execution import Execution, ExecutionArguments
 from halocline_engine.functions.index_job import IndexJob, run_index_job
 from halocline_engine.kernels.indirect.plan import (
     PlanCache,
@@ -34,23 +31,51 @@ from halocline_engine.kernels.indirect.problem import (
     Policy,
     choice,
 )
+from halocline_engine.signatures import Default, complete, described
 
-if TYPE_CHECKING:
-    from distributed import Client
-
-__all__ = ["gather", "scatter"]
+__all__ = ["IndexArguments", "gather", "scatter"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Axes:
-    """The dimensions of a transfer in the order [batch, element, value] of its work."""
+class _Layout:
+    """The dimensions of a transfer and their sizes; see `Exchange`."""
 
+    dims: tuple[str, ...]
     batch: tuple[str, ...]
-    elements: tuple[str, ...]
     values: tuple[str, ...]
+    shared: tuple[str, ...]
+    indexed: tuple[str, ...]
+    sizes: Mapping[str, int]
+    size: int
 
 
-@documented
+class IndexArguments(ExecutionArguments, total=False):
+    """Rules for indices and for what they do not name.
+
+    Parameters
+    ----------
+    out_of_range : {'error', 'clip', 'wrap', 'mask'}, default: 'error'
+        Rule for indices that name no element: an error that names the first, the nearest element,
+        periodic repetition, or no move.
+    negative : {'out_of_range', 'from_end'}, default: 'out_of_range'
+        Whether -1 is out of range, or the last element as in Python.
+    fill : number, optional
+        Value where nothing is moved; by default NaN, or 0 in types without NaN.
+    plans : PlanCache, optional
+        Keeps the analysis of indices, weights and meshes for later calls.
+
+    """
+
+    out_of_range: Annotated[str, Default("error")]
+    negative: Annotated[str, Default("out_of_range")]
+    fill: Annotated[float | None, Default(None)]
+    plans: Annotated[PlanCache | None, Default(None)]
+
+
+_indexing = documented(IndexArguments, indexing=described(IndexArguments))
+
+
+@_indexing
 def gather(
     dataset: xr.Dataset | str | Path,
     *,
@@ -58,18 +83,7 @@ def gather(
     index: str,
     dim: str,
     name: str = "gathered",
-    out_of_range: str = "error",
-    negative: str = "out_of_range",
-    fill: float | None = None,
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
-    plans: PlanCache | None = None,
+    **given: Unpack[IndexArguments],
 ) -> xr.Dataset:
     """Gather elements of a variable along a dimension by an array of indices.
 
@@ -85,15 +99,8 @@ def gather(
         Dimension of `source` that is indexed.
     name : str, default: 'gathered'
         Name of the result.
-    out_of_range : {'error', 'clip', 'wrap', 'mask'}, default: 'error'
-        Rule for indices that name no element: an error that names the first, the nearest element,
-        periodic repetition, or no move.
-    negative : {'out_of_range', 'from_end'}, default: 'out_of_range'
-        Whether -1 is out of range, or the last element as in Python.
-    fill : number, optional
-        Value where nothing is moved; by default NaN, or 0 in types without NaN.
+    %(indexing)s
     %(execution)s
-    %(plans)s
 
     Returns
     -------
@@ -102,9 +109,7 @@ def gather(
         level) and holds ``source[t, index[p], l]``. Coordinates along `dim` are gathered if the
         indices fit into memory.
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     Notes
     -----
@@ -121,45 +126,11 @@ def gather(
     [12.0, 10.0]
 
     """
-    policy = Policy(
-        choice(OutOfRange, "out_of_range", out_of_range), choice(Negative, "negative", negative)
-    )
-    _check_names(source, index, dim)
-    opened = open_source(dataset)
-    found, where = named_variable(opened.dataset, source), named_variable(opened.dataset, index)
-    dims, named = _dims(found), _dims(where)
-    if dim not in dims:
-        raise _no_dimension(dim, source, dims)
-    shared = tuple(d for d in dims if d in named and d != dim)
-    new = tuple(d for d in named if d not in shared)
-    result_dims = _replaced([d for d in dims if d != dim], dims.index(dim), new)
-    axes = _around(dims, (*shared, dim))
-    exchange = Exchange(
-        direction=Direction.GATHER,
-        source=chunked(opened, source),
-        index=chunked(opened, index),
-        names=(source, index, result_name(name)),
-        dim=dim,
-        own=dims,
-        dims=result_dims,
-        batch=axes.batch,
-        values=axes.values,
-        shared=shared,
-        indexed=new,
-        sizes={**_sizes(where), **_sizes(found)} | {d: int(where.sizes[d]) for d in new},
-        size=int(found.sizes[dim]),
-        dtype=native(found.dtype).str,
-        policy=policy,
-        fill=_filling(native(found.dtype), fill),
-        attributes=found.attrs,
-    )
-    sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
-    kept = None if plans is None else plans_of(plans)
-    job = IndexJob(opened, exchange, found, where, sizes, written, kept)
-    return run_index_job(job, Execution(target, mode, cluster, on_event, cancelled, options))
+    names = (source, index, name)
+    return _exchanged(Direction.GATHER, dataset, names, dim, _gathered, **complete(gather, given))
 
 
-@documented
+@_indexing
 def scatter(
     dataset: xr.Dataset | str | Path,
     *,
@@ -169,18 +140,7 @@ def scatter(
     size: int,
     name: str = "scattered",
     duplicates: str = "error",
-    out_of_range: str = "error",
-    negative: str = "out_of_range",
-    fill: float | None = None,
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
-    plans: PlanCache | None = None,
+    **given: Unpack[IndexArguments],
 ) -> xr.Dataset:
     """Scatter elements of a variable into a new dimension by an array of indices.
 
@@ -199,24 +159,15 @@ def scatter(
         Name of the result.
     duplicates : {'error', 'last', 'sum', 'min', 'max'}, default: 'error'
         Rule for several elements with one index, applied in the order of the indices.
-    out_of_range : {'error', 'clip', 'wrap', 'mask'}, default: 'error'
-        Rule for indices that name no element: an error that names the first, the nearest element,
-        periodic repetition, or no move.
-    negative : {'out_of_range', 'from_end'}, default: 'out_of_range'
-        Whether -1 is out of range, or the last element as in Python.
-    fill : number, optional
-        Value that no index names; by default NaN, or 0 in types without NaN.
+    %(indexing)s
     %(execution)s
-    %(plans)s
 
     Returns
     -------
     xarray.Dataset
         The scattered elements; the result has the same bits on every target.
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     Examples
     --------
@@ -228,43 +179,102 @@ def scatter(
     [7.0, nan, 5.0]
 
     """
+    return _exchanged(
+        Direction.SCATTER,
+        dataset,
+        (source, index, name),
+        dim,
+        partial(_scattered, size=size),
+        duplicates=duplicates,
+        **complete(scatter, given),
+    )
+
+
+def _exchanged(
+    direction: Direction,
+    dataset: xr.Dataset | str | Path,
+    variables: tuple[str, str, str],
+    dim: str,
+    layout_of: Callable[[xr.DataArray, xr.DataArray, str], _Layout],
+    *,
+    duplicates: str = "error",
+    out_of_range: str,
+    negative: str,
+    fill: float | None,
+    plans: PlanCache | None,
+    **given: Unpack[ExecutionArguments],
+) -> xr.Dataset:
+    execution = Execution(**given)
     policy = Policy(
         choice(OutOfRange, "out_of_range", out_of_range),
         choice(Negative, "negative", negative),
         choice(Duplicates, "duplicates", duplicates),
     )
+    source, index, name = variables
     _check_names(source, index, dim)
     opened = open_source(dataset)
     found, where = named_variable(opened.dataset, source), named_variable(opened.dataset, index)
-    dims, named = _dims(found), _dims(where)
-    for d in named:
-        if d not in dims:
-            raise _no_dimension(d, source, dims)
-    axes = _around(dims, tuple(d for d in dims if d in named))
-    place = min((dims.index(d) for d in named), default=0)
+    layout = layout_of(found, where, dim)
     exchange = Exchange(
-        direction=Direction.SCATTER,
+        direction=direction,
         source=chunked(opened, source),
         index=chunked(opened, index),
         names=(source, index, result_name(name)),
         dim=dim,
-        own=dims,
-        dims=_replaced([d for d in dims if d not in named], place, (dim,)),
-        batch=axes.batch,
-        values=axes.values,
-        shared=(),
-        indexed=axes.elements,
-        sizes=_sizes(found),
-        size=whole("size", size, 0),
+        own=_dims(found),
+        dims=layout.dims,
+        batch=layout.batch,
+        values=layout.values,
+        shared=layout.shared,
+        indexed=layout.indexed,
+        sizes=layout.sizes,
+        size=layout.size,
         dtype=native(found.dtype).str,
         policy=policy,
         fill=_filling(native(found.dtype), fill),
         attributes=found.attrs,
     )
-    sizes, written = sizes_by_name("chunks", chunks), place_of("output", output)
     kept = None if plans is None else plans_of(plans)
-    job = IndexJob(opened, exchange, found, where, sizes, written, kept)
-    return run_index_job(job, Execution(target, mode, cluster, on_event, cancelled, options))
+    job = IndexJob(opened, exchange, found, where, execution.block_sizes, execution.place, kept)
+    return run_index_job(job, execution)
+
+
+def _gathered(found: xr.DataArray, where: xr.DataArray, dim: str) -> _Layout:
+    """Return the layout of a gather along `dim`, which the dimensions of the index replace."""
+    dims, named = _dims(found), _dims(where)
+    if dim not in dims:
+        raise _no_dimension(dim, found.name, dims)
+    shared = tuple(d for d in dims if d in named and d != dim)
+    new = tuple(d for d in named if d not in shared)
+    batch, _, values = _around(dims, (*shared, dim))
+    return _Layout(
+        dims=_replaced([d for d in dims if d != dim], dims.index(dim), new),
+        batch=batch,
+        values=values,
+        shared=shared,
+        indexed=new,
+        sizes={**_sizes(where), **_sizes(found)} | {d: int(where.sizes[d]) for d in new},
+        size=int(found.sizes[dim]),
+    )
+
+
+def _scattered(found: xr.DataArray, where: xr.DataArray, dim: str, *, size: int) -> _Layout:
+    """Return the layout of a scatter into `dim`, which replaces the dimensions of the index."""
+    dims, named = _dims(found), _dims(where)
+    for d in named:
+        if d not in dims:
+            raise _no_dimension(d, found.name, dims)
+    batch, elements, values = _around(dims, tuple(d for d in dims if d in named))
+    place = min((dims.index(d) for d in named), default=0)
+    return _Layout(
+        dims=_replaced([d for d in dims if d not in named], place, (dim,)),
+        batch=batch,
+        values=values,
+        shared=(),
+        indexed=elements,
+        sizes=_sizes(found),
+        size=whole("size", size, 0),
+    )
 
 
 def _dims(array: xr.DataArray) -> tuple[str, ...]:
@@ -282,16 +292,18 @@ def _check_names(source: object, index: object, dim: object) -> None:
         raise ArgumentError("Argument 'dim' must be the name of a dimension, got ''.")
 
 
-def _no_dimension(dim: str, name: str, dims: Sequence[str]) -> FieldError:
+def _no_dimension(dim: str, name: object, dims: Sequence[str]) -> FieldError:
     has = ", ".join(f"'{one}'" for one in dims) or "none"
     return FieldError(f"Variable '{name}' has no dimension '{dim}'; it has {has}.")
 
 
-def _around(dims: tuple[str, ...], elements: tuple[str, ...]) -> _Axes:
-    """Return the order of work: dimensions behind the last element's are values of an element."""
+def _around(
+    dims: tuple[str, ...], elements: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the order of work, [batch, element, value]; values are behind the last element."""
     last = max((dims.index(d) for d in elements), default=-1)
     batch = tuple(d for d in dims[: last + 1] if d not in elements)
-    return _Axes(batch, elements, dims[last + 1 :])
+    return batch, elements, dims[last + 1 :]
 
 
 def _replaced(rest: Sequence[str], place: int, new: Sequence[str]) -> tuple[str, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import xarray as xr
 
-from halocline_engine.arguments import place_of, sizes_by_name, text
+from halocline_engine.arguments import text
 from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import open_source
@@ -17,15 +17,12 @@ from halocline_engine.datasets.variables import named_variable
 from halocline_engine.distribute.products.job import ProductRequest, run_product
 from halocline_engine.distribute.products.reading import Operand
 from halocline_engine.distribute.products.tiling import Product
-from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.execution import Execution, ExecutionArguments
 from halocline_engine.kernels.matmul.problem import DTYPES
-
-if TYPE_CHECKING:
-    from distributed import Client
+from halocline_engine.signatures import complete
 
 __all__ = ["matmul"]
 
@@ -33,7 +30,7 @@ __all__ = ["matmul"]
 _CODED = ("scale_factor", "add_offset", "missing_value", "_Unsigned")
 
 
-@documented
+@documented(ExecutionArguments)
 def matmul(
     dataset: xr.Dataset | str | Path,
     *,
@@ -41,14 +38,7 @@ def matmul(
     right: str,
     dim: str,
     name: str = "product",
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
+    **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Multiply two variables and sum over a dimension, as `xarray.dot` does.
 
@@ -70,9 +60,7 @@ def matmul(
         The product, with the dimensions of left and then those of right: left (time, station, mode)
         and right (time, mode, cell) give (time, station, cell). It is float64 if one operand is.
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     Notes
     -----
@@ -93,9 +81,9 @@ def matmul(
     [[21.0], [43.0]]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
-    for argument, given in (("left", left), ("right", right)):
-        text(argument, given, "the name of a variable")
+    execution = Execution(**complete(matmul, given))
+    for argument, variable in (("left", left), ("right", right)):
+        text(argument, variable, "the name of a variable")
     text("dim", dim, "the name of a dimension")
     name = result_name(name)
     opened = open_source(dataset)
@@ -113,13 +101,14 @@ def matmul(
         right=_operand(found[1], product, ((dim,), product.columns), dtype),
         name=name,
         frame=with_history(frame, opened.dataset, what),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
+        chunks=execution.block_sizes,
+        output=execution.place,
         what=what,
     )
-    _check_threads(options_of(options))
+    options = options_of(execution.options)
+    _check_threads(options)
     with execution.pool() as (pool, chosen):
-        return run_product(request, pool, chosen, execution.tell, cancelled, options)
+        return run_product(request, pool, chosen, execution.tell, execution.cancelled, options)
 
 
 def _check_threads(options: Options) -> None:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import Unpack, assert_never
 
 import xarray as xr
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import number, place_of, several, sizes_by_name, text
+from halocline_engine.arguments import number, several, text
 from halocline_engine.datasets.formats.mesh import Mesh, Points, read_mesh
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import Opened, open_source
 from halocline_engine.datasets.variables import is_distinct, variable_of
 from halocline_engine.distribute.jobs.outputs import open_beside
-from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transfers.job import (
     Change,
     Multiplying,
@@ -28,7 +26,7 @@ from halocline_engine.distribute.transfers.job import (
 )
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.execution import Execution, ExecutionArguments
 from halocline_engine.kernels.indirect.mesh.operators import (
     Location,
     Operator,
@@ -49,9 +47,7 @@ from halocline_engine.kernels.indirect.mesh.staggered import (
 from halocline_engine.kernels.indirect.plan import PlanCache, content_key, plans_of
 from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
-
-if TYPE_CHECKING:
-    from distributed import Client
+from halocline_engine.signatures import complete
 
 __all__ = ["neighbours"]
 
@@ -72,7 +68,7 @@ class _Matrices:
         return sum(one.matrix.nbytes for one in self.by_suffix.values())
 
 
-@documented
+@documented(ExecutionArguments)
 def neighbours(
     dataset: xr.Dataset | str | Path,
     mesh: xr.Dataset | str | Path,
@@ -82,15 +78,8 @@ def neighbours(
     location: str | None = None,
     dim: str | None = None,
     radius: float | None = None,
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
     plans: PlanCache | None = None,
+    **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Apply an operator on an unstructured mesh of the sphere.
 
@@ -113,8 +102,8 @@ def neighbours(
         its size.
     radius : float, optional
         Radius of the sphere in metres; by default that of the mesh, or 6371229.
-    %(execution)s
     %(plans)s
+    %(execution)s
 
     Returns
     -------
@@ -123,9 +112,7 @@ def neighbours(
         ``<variable>_northward``, 'divergence' gives `divergence`. Derivatives are per metre. NaN
         where a value nearby is NaN, or where the points nearby do not determine a derivative.
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     Notes
     -----
@@ -160,13 +147,14 @@ def neighbours(
     [5.0, 2.0]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
+    execution = Execution(**complete(neighbours, given))
     operator: Operator = choice(Operator, "operation", operation)
     where = location_of(operator, location)
     variables = several("variables", variables, "['u', 'v']")
     _check_kinds(dim, radius)
     check_components(operator, variables)
-    opened, known = open_source(dataset), read_mesh(open_beside(mesh, "mesh", output), check_memory)
+    opened = open_source(dataset)
+    known = read_mesh(open_beside(mesh, "mesh", execution.output), check_memory)
     kept, size = plans_of(plans), radius or known.radius or _EARTH
     key = f"{known.key}-{where.value}"
     points = kept.get(key, lambda: _points(known, where))
@@ -191,11 +179,11 @@ def neighbours(
         changes=tuple(changes),
         sizes=sizes,
         frame=with_history(xr.Dataset(coords=_coordinates(opened, changes)), opened.dataset, what),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
+        chunks=execution.block_sizes,
+        output=execution.place,
         what=what,
     )
-    return execution.run_once(partial(change_job, request), "there is one pass")
+    return execution.run_job(partial(change_job, request), "there is one pass")
 
 
 def _check_kinds(dim: object, radius: object) -> None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 import xarray as xr
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import distinct, number, place_of, several, sizes_by_name
+from halocline_engine.arguments import distinct, number, several
 from halocline_engine.datasets.formats.weights import Weights, read_weights
 from halocline_engine.datasets.grids.horizontal import horizontal_dims
 from halocline_engine.datasets.stores.provenance import coordinates_within, with_history
 from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.datasets.variables import is_distinct, variable_of
 from halocline_engine.distribute.jobs.outputs import open_beside
-from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.distribute.transfers.job import (
     Change,
     Multiplying,
@@ -29,20 +27,18 @@ from halocline_engine.distribute.transfers.job import (
 )
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.execution import Execution, ExecutionArguments
 from halocline_engine.kernels.indirect.plan import PlanCache, plans_of
 from halocline_engine.kernels.indirect.problem import choice
 from halocline_engine.kernels.indirect.sparse import Form, Missing
-
-if TYPE_CHECKING:
-    from distributed import Client
+from halocline_engine.signatures import complete
 
 __all__ = ["regrid"]
 
 _TYPES = ("float32", "float64")
 
 
-@documented
+@documented(ExecutionArguments)
 def regrid(
     dataset: xr.Dataset | str | Path,
     weights: xr.Dataset | str | Path,
@@ -52,15 +48,8 @@ def regrid(
     least: float = 0.0,
     dims: Sequence[str] | None = None,
     target_dims: Sequence[str] | None = None,
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
     plans: PlanCache | None = None,
+    **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Regrid variables to another horizontal grid by precomputed weights.
 
@@ -82,8 +71,8 @@ def regrid(
     target_dims : sequence of str, optional
         Dimensions of the target grid; by default those of the source if there are as many,
         otherwise 'y' and 'x', or 'cell'.
-    %(execution)s
     %(plans)s
+    %(execution)s
 
     Returns
     -------
@@ -91,9 +80,7 @@ def regrid(
         The regridded variables, with the centres of the target cells if the weights hold them.
         Cells that the weights do not reach are NaN.
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     Notes
     -----
@@ -119,7 +106,7 @@ def regrid(
     [2.0, 7.0]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
+    execution = Execution(**complete(regrid, given))
     rule: Missing = choice(Missing, "missing", missing)
     if not 0 <= number("least", least, "a number from 0 to 1") <= 1:
         raise ArgumentError(f"Argument 'least' must be a number from 0 to 1, got {least!r}.")
@@ -127,7 +114,8 @@ def regrid(
     dims = distinct("dims", dims, "['lat', 'lon']")
     target_dims = distinct("target_dims", target_dims, "['y', 'x']")
     opened = open_source(dataset)
-    known = read_weights(open_beside(weights, "weights", output), check_memory, plans_of(plans))
+    beside = open_beside(weights, "weights", execution.output)
+    known = read_weights(beside, check_memory, plans_of(plans))
     chosen = _chosen(opened.dataset, known, variables, dims)
     first = next(iter(chosen.values()))
     named = _target_dims(first, known, target_dims)
@@ -146,11 +134,11 @@ def regrid(
         changes=changes,
         sizes=_sizes(opened.dataset, changes, dict(zip(named, known.target_shape, strict=True))),
         frame=with_history(frame, opened.dataset, what),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
+        chunks=execution.block_sizes,
+        output=execution.place,
         what=what,
     )
-    return execution.run_once(partial(change_job, request), "there is one pass")
+    return execution.run_job(partial(change_job, request), "there is one pass")
 
 
 def _chosen(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import xarray as xr
 
@@ -15,7 +15,6 @@ from halocline_engine.arguments import (
     by_name,
     names_by_name,
     place_of,
-    sizes_by_name,
     whole,
 )
 from halocline_engine.backends.registry import resolve
@@ -24,16 +23,16 @@ from halocline_engine.distribute.executors.base import RankPool
 from halocline_engine.distribute.executors.select import check_threads, granted, local_pool
 from halocline_engine.distribute.modes.launch import launch
 from halocline_engine.distribute.stencils.request import Request, check
-from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.distribute.tasks.until import until_of
 from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.execution import Execution, ExecutionArguments
 from halocline_engine.functions.stencil import Stencil
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
 from halocline_engine.program import Compiled, compile_program, retargeted
+from halocline_engine.signatures import complete
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,7 +45,7 @@ __all__ = ["run"]
 _Cluster: TypeAlias = "int | str | Client | None"
 
 
-@documented
+@documented(ExecutionArguments)
 def run(
     program: ProgramLike | Stencil,
     dataset: xr.Dataset | str | Path,
@@ -64,17 +63,10 @@ def run(
     feedback: Mapping[str, str] | None = None,
     until: Mapping[str, Any] | None = None,
     every: int | None = None,
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
     order: str = "auto",
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
     workspace: str | Path | None = None,
     attempt: int = 0,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
+    **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Run a stencil program on a dataset.
 
@@ -178,8 +170,9 @@ def run(
     [[0.5, 1.0, 1.5, 1.0]]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options, RESIDENT_MODES)
-    options = options_of(options)
+    execution = Execution(**complete(run, given), modes=RESIDENT_MODES)
+    target, cluster = execution.target, execution.cluster
+    options = options_of(execution.options)
     check_threads(options, cluster)
     request = Request(
         fields=names_by_name("fields", fields, "{'inp': 'temperature'}"),
@@ -190,8 +183,8 @@ def run(
         feedback=names_by_name("feedback", feedback, "{'out': 'inp'}"),
         until=until_of(until),
         every=None if every is None else whole("every", every, 1),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
+        chunks=execution.block_sizes,
+        output=execution.place,
         workspace=place_of("workspace", workspace),
         attempt=whole("attempt", attempt, 0),
         order=order,
@@ -207,7 +200,7 @@ def run(
             execution.warn(warning)
         checked = check(request, opened, compiled)
         pool = granted(existing or _new_pool(cluster, chosen, stack, options), options)
-        return launch(checked, pool, execution.tell, cancelled, options, mode)
+        return launch(checked, pool, execution.tell, execution.cancelled, options, execution.mode)
 
 
 def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:

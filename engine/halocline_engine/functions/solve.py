@@ -1,15 +1,13 @@
 """Systems of equations in datasets: banded ones along a dimension, and trees."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated, Required, Unpack
 
 import xarray as xr
 
-from halocline_engine.arguments import check_flags, place_of, sizes_by_name
+from halocline_engine.arguments import check_flags
 from halocline_engine.datasets.names import result_name, solution_names
 from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.jobs.outputs import open_beside
@@ -29,42 +27,71 @@ from halocline_engine.distribute.solves.request import (
     check_tree,
     tree_job,
 )
-from halocline_engine.distribute.tasks.events import Event
-from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.execution import Execution, ExecutionArguments
+from halocline_engine.signatures import Default, complete, described
 
-if TYPE_CHECKING:
-    from distributed import Client
-
-__all__ = ["factor", "pentadiagonal", "solve", "tree", "tridiagonal"]
+__all__ = ["BandedArguments", "factor", "pentadiagonal", "solve", "tree", "tridiagonal"]
 
 _REASON = "a solve needs one pass"
 _EACH = "each right-hand side has a pass"
 _PASSES = "the rows are spread over blocks, whose ends are solved for in between"
 
 
-@documented
+class BandedArguments(ExecutionArguments, total=False):
+    """Right-hand sides of banded systems, and how they are solved.
+
+    Parameters
+    ----------
+    rhs : str
+        Variable of the right-hand sides, of the same type.
+    dim : str
+        Dimension of the rows, anywhere among the dimensions; it may be chunked in the store.
+    pivoting : bool, default: False
+        Whether to exchange rows where an element below the pivot is larger, for systems that are
+        not diagonally dominant. Such systems are solved whole in a block.
+    residual : bool, default: False
+        Whether to return the residual of each system.
+    name : str, default: 'solution'
+        Name of the solution.
+
+    """
+
+    rhs: Required[str]
+    dim: Required[str]
+    pivoting: Annotated[bool, Default(False)]
+    residual: Annotated[bool, Default(False)]
+    name: Annotated[str, Default("solution")]
+
+
+_SOLUTION = """
+Returns
+-------
+xarray.Dataset
+    Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
+    system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
+"""
+_RESIDUAL = """
+    With `residual`, ``<name>_residual`` holds the largest |A x - rhs| over the largest
+    |A| |x| + |rhs| of each system.
+"""
+_banded = documented(
+    BandedArguments,
+    banded=described(BandedArguments),
+    solution=f"{_SOLUTION.rstrip()}{_RESIDUAL}",
+)
+_solved = documented(ExecutionArguments, solution=_SOLUTION)
+
+
+@_banded
 def tridiagonal(
     dataset: xr.Dataset | str | Path,
     *,
     lower: str,
     diagonal: str,
     upper: str,
-    rhs: str,
-    dim: str,
     periodic: bool = False,
-    pivoting: bool = False,
-    residual: bool = False,
-    name: str = "solution",
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
+    **given: Unpack[BandedArguments],
 ) -> xr.Dataset:
     """Solve tridiagonal systems along a dimension.
 
@@ -79,32 +106,14 @@ def tridiagonal(
         Variables of the bands, float32 or float64, along `dim`. They are repeated along dimensions
         of `rhs` that they lack. `lower` of the first row and `upper` of the last are ignored unless
         the system is periodic.
-    rhs : str
-        Variable of the right-hand sides, of the same type.
-    dim : str
-        Dimension of the rows, anywhere among the dimensions; it may be chunked in the store.
     periodic : bool, default: False
         Whether `lower` of the first row and `upper` of the last couple both ends.
-    pivoting : bool, default: False
-        Whether to exchange rows where an element below the pivot is larger, for systems that are
-        not diagonally dominant. Such systems are solved whole in a block.
-    residual : bool, default: False
-        Whether to return the residual of each system.
-    name : str, default: 'solution'
-        Name of the solution.
+    %(banded)s
     %(execution)s
 
-    Returns
-    -------
-    xarray.Dataset
-        Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
-        system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
-        With `residual`, ``<name>_residual`` holds the largest |A x - rhs| over the largest
-        |A| |x| + |rhs| of each system.
+    %(solution)s
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     See Also
     --------
@@ -128,26 +137,11 @@ def tridiagonal(
     [1.0, 1.0, 1.0]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
-    check_flags(periodic=periodic, pivoting=pivoting, residual=residual)
-    request = BandedRequest(
-        variables=(lower, diagonal, upper, rhs),
-        dim=dim,
-        periodic=periodic,
-        pivoting=pivoting,
-        residual=residual,
-        name=result_name(name),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
-    )
-    checked = check_banded(request, open_source(dataset))
-    with execution.pool() as (pool, chosen):
-        job = solve_job(checked, pool, chosen)
-        reason = _REASON if job.passes == 1 else _PASSES
-        return execution.run(job, pool, reason)
+    bands = (lower, diagonal, upper)
+    return _systems(dataset, bands, periodic=periodic, **complete(tridiagonal, given))
 
 
-@documented
+@_banded
 def pentadiagonal(
     dataset: xr.Dataset | str | Path,
     *,
@@ -156,19 +150,7 @@ def pentadiagonal(
     diagonal: str,
     upper: str,
     second_upper: str,
-    rhs: str,
-    dim: str,
-    pivoting: bool = False,
-    residual: bool = False,
-    name: str = "solution",
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
+    **given: Unpack[BandedArguments],
 ) -> xr.Dataset:
     """Solve pentadiagonal systems along a dimension.
 
@@ -183,30 +165,12 @@ def pentadiagonal(
     second_lower, lower, diagonal, upper, second_upper : str
         Variables of the bands, float32 or float64, along `dim`. They are repeated along dimensions
         of `rhs` that they lack. Elements outside the matrix are ignored.
-    rhs : str
-        Variable of the right-hand sides, of the same type.
-    dim : str
-        Dimension of the rows, anywhere among the dimensions; it may be chunked in the store.
-    pivoting : bool, default: False
-        Whether to exchange rows where an element below the pivot is larger, for systems that are
-        not diagonally dominant.
-    residual : bool, default: False
-        Whether to return the residual of each system.
-    name : str, default: 'solution'
-        Name of the solution.
+    %(banded)s
     %(execution)s
 
-    Returns
-    -------
-    xarray.Dataset
-        Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
-        system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
-        With `residual`, ``<name>_residual`` holds the largest |A x - rhs| over the largest
-        |A| |x| + |rhs| of each system.
+    %(solution)s
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     Examples
     --------
@@ -221,23 +185,11 @@ def pentadiagonal(
     [1.0, 1.0, 1.0, 1.0, 1.0]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
-    check_flags(pivoting=pivoting, residual=residual)
-    request = BandedRequest(
-        variables=(second_lower, lower, diagonal, upper, second_upper, rhs),
-        dim=dim,
-        periodic=False,
-        pivoting=pivoting,
-        residual=residual,
-        name=result_name(name),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
-    )
-    checked = check_banded(request, open_source(dataset))
-    return execution.run_once(partial(solve_job, checked), _REASON)
+    bands = (second_lower, lower, diagonal, upper, second_upper)
+    return _systems(dataset, bands, **complete(pentadiagonal, given))
 
 
-@documented
+@documented(ExecutionArguments)
 def factor(
     dataset: xr.Dataset | str | Path,
     *,
@@ -246,14 +198,7 @@ def factor(
     upper: str,
     dim: str,
     periodic: bool = False,
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
+    **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Factor tridiagonal matrices, for `solve`.
 
@@ -274,9 +219,7 @@ def factor(
         `factor_lower`, `factor_reciprocal`, `factor_upper` and `factor_status`, and for periodic
         matrices `factor_column` and `factor_share`. It may be stored.
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     Examples
     --------
@@ -290,34 +233,27 @@ def factor(
     [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
+    execution = Execution(**complete(factor, given))
     check_flags(periodic=periodic)
     request = FactorRequest(
         variables=(lower, upper, diagonal),
         dim=dim,
         periodic=periodic,
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
+        chunks=execution.block_sizes,
+        output=execution.place,
     )
     checked = check_factor(request, open_source(dataset))
-    return execution.run_once(partial(factor_job, checked), _REASON)
+    return execution.run_job(partial(factor_job, checked), _REASON)
 
 
-@documented
+@_solved
 def solve(
     dataset: xr.Dataset | str | Path,
     factors: xr.Dataset | str | Path,
     *,
     rhs: str | Sequence[str],
     name: str = "solution",
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
+    **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Solve tridiagonal systems whose matrices `factor` has factored.
 
@@ -332,15 +268,9 @@ def solve(
         Name of the solution of one right-hand side, or suffix of several: ``<rhs>_<name>``.
     %(execution)s
 
-    Returns
-    -------
-    xarray.Dataset
-        Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
-        system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
+    %(solution)s
 
-    Raises
-    ------
-    %(errors)s
+    %(raises)s
 
     Notes
     -----
@@ -352,21 +282,18 @@ def solve(
     See `factor`.
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
+    execution = Execution(**complete(solve, given))
     request = SolveRequest(
         names=solution_names(rhs, name),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
+        chunks=execution.block_sizes,
+        output=execution.place,
     )
-    beside = open_beside(factors, "factors", output)
+    beside = open_beside(factors, "factors", execution.output)
     checked = check_solve(request, open_source(dataset), beside)
-    with execution.pool() as (pool, chosen):
-        job = factored_job(checked, pool, chosen)
-        reason = _REASON if job.passes == 1 else _EACH
-        return execution.run(job, pool, reason)
+    return execution.run_job(partial(factored_job, checked), _REASON, _EACH)
 
 
-@documented
+@_solved
 def tree(
     dataset: xr.Dataset | str | Path,
     *,
@@ -376,14 +303,7 @@ def tree(
     rhs: str,
     row_size: str,
     name: str = "solution",
-    target: str = "auto",
-    mode: str = "auto",
-    chunks: Mapping[str, int] | None = None,
-    cluster: int | str | Client | None = None,
-    output: str | Path | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    options: Options | None = None,
+    **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
     """Solve symmetric systems on trees in a contiguous ragged array.
 
@@ -405,11 +325,7 @@ def tree(
         Name of the solution.
     %(execution)s
 
-    Returns
-    -------
-    xarray.Dataset
-        Solution under `name`, on the dimensions of `rhs`, and ``<name>_status``, one byte per
-        system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
+    %(solution)s
         A cell whose root has a zero diagonal is skipped: its solution is its right-hand side.
 
     Raises
@@ -440,14 +356,42 @@ def tree(
     [1.0, 1.0, 1.0]
 
     """
-    execution = Execution(target, mode, cluster, on_event, cancelled, options)
+    execution = Execution(**complete(tree, given))
     request = TreeRequest(
         variables=(diagonal, upper, rhs),
         parent=parent,
         row_size=row_size,
         name=result_name(name),
-        chunks=sizes_by_name("chunks", chunks),
-        output=place_of("output", output),
+        chunks=execution.block_sizes,
+        output=execution.place,
     )
     checked = check_tree(request, open_source(dataset))
-    return execution.run_once(partial(tree_job, checked), _REASON)
+    return execution.run_job(partial(tree_job, checked), _REASON)
+
+
+def _systems(
+    dataset: xr.Dataset | str | Path,
+    bands: tuple[str, ...],
+    *,
+    rhs: str,
+    dim: str,
+    periodic: bool = False,
+    pivoting: bool,
+    residual: bool,
+    name: str,
+    **given: Unpack[ExecutionArguments],
+) -> xr.Dataset:
+    execution = Execution(**given)
+    check_flags(periodic=periodic, pivoting=pivoting, residual=residual)
+    request = BandedRequest(
+        variables=(*bands, rhs),
+        dim=dim,
+        periodic=periodic,
+        pivoting=pivoting,
+        residual=residual,
+        name=result_name(name),
+        chunks=execution.block_sizes,
+        output=execution.place,
+    )
+    checked = check_banded(request, open_source(dataset))
+    return execution.run_job(partial(solve_job, checked), _REASON, _PASSES)

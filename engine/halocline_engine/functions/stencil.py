@@ -1,10 +1,8 @@
 """Stencil programs on arrays, called as GT4Py's are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypedDict, Unpack, get_args
 from warnings import warn
 
 from halocline_engine.analysis.signature import signature_of
@@ -28,32 +26,19 @@ from halocline_engine.program import Compiled, compile_program
 from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.tune import Tuning
+from halocline_engine.signatures import Default, complete, described, documents, unpacks
 
-__all__ = ["Stencil", "stencil"]
+__all__ = ["ReadingArguments", "Stencil", "stencil"]
 
 #: An hour.
 _LONGEST = 3600.0
 
 
-def stencil(
-    program: ProgramLike,
-    *,
-    name: str | None = None,
-    externals: Mapping[str, Any] | None = None,
-    dtypes: Mapping[Any, Any] | None = None,
-    literal_precision: int | Mapping[str, int] = 64,
-    limits: Limits | None = None,
-    target: str = "auto",
-    tune: TuneMode = "cached",
-    tune_seconds: float = 20.0,
-) -> Stencil:
-    """Compile a stencil program for calls on arrays.
+class ReadingArguments(TypedDict, total=False):
+    """How a program's text is read.
 
     Parameters
     ----------
-    program : str, path or function
-        Program text, the path of a `.py` file, or a Python function (taken as its source, with the
-        constants and functions that it refers to; never executed).
     name : str, optional
         Name of the stencil, if the text has several.
     externals : mapping of str to number, optional
@@ -68,6 +53,34 @@ def stencil(
         ``{'int': 64, 'float': 32}`` for whole numbers and others.
     limits : Limits, optional
         The largest program that is accepted.
+
+    """
+
+    name: Annotated[str | None, Default(None)]
+    externals: Annotated[Mapping[str, Any] | None, Default(None)]
+    dtypes: Annotated[Mapping[Any, Any] | None, Default(None)]
+    literal_precision: Annotated[int | Mapping[str, int], Default(64)]
+    limits: Annotated[Limits | None, Default(None)]
+
+
+@unpacks(ReadingArguments)
+@documents({"reading": described(ReadingArguments)})
+def stencil(
+    program: ProgramLike,
+    *,
+    target: str = "auto",
+    tune: TuneMode = "cached",
+    tune_seconds: float = 20.0,
+    **given: Unpack[ReadingArguments],
+) -> "Stencil":
+    """Compile a stencil program for calls on arrays.
+
+    Parameters
+    ----------
+    program : str, path or function
+        Program text, the path of a `.py` file, or a Python function (taken as its source, with the
+        constants and functions that it refers to; never executed).
+    %(reading)s
     target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
         What computes: generated CUDA, compiled loops on the processor, or NumPy. 'auto' is 'cuda'
         where there is a GPU, otherwise 'cpu'.
@@ -116,21 +129,32 @@ def stencil(
 
     """
     _check_tuning(tune, tune_seconds)
-    compiled = compile_program(
-        program,
-        name=name,
-        externals=externals,
-        dtypes=dtypes,
-        literal_precision=literal_precision,
-        limits=limits,
-        target=target,
-    )
+    compiled = compile_program(program, target=target, **complete(stencil, given))
     for warning in compiled.warnings:
         warn(warning, stacklevel=2)
     artifact = compiled.artifact
     if isinstance(artifact, Adjustable):
         compiled = replace(compiled, artifact=artifact.tuned(tune, tune_seconds))
     return Stencil(compiled)
+
+
+_called = documents(
+    {
+        "arrays": """
+*args, **kwargs : array or number
+    Fields and scalars, by position in the order of the program or by name. Arrays are NumPy
+    or CuPy arrays (on 'cuda') of any strides.
+""",
+        "points": """
+origin : tuple of int or mapping of str to tuple, optional
+    Index of the first point of the domain, for all fields or by field, with '_all_' for the
+    others. An array may have its own as `__gt_origin__`.
+domain : tuple of int, optional
+    Number of points along I, J and K; by default the most for which the arrays hold what is
+    read.
+""",
+    }
+)
 
 
 class Stencil:
@@ -151,6 +175,7 @@ class Stencil:
         self._executable: Executable | None = None
         self._known = KnownCalls(self._signature)
 
+    @_called
     def __call__(
         self,
         *args: object,
@@ -162,15 +187,8 @@ class Stencil:
 
         Parameters
         ----------
-        *args, **kwargs : array or number
-            Fields and scalars, by position in the order of the program or by name. Arrays are NumPy
-            or CuPy arrays (on 'cuda') of any strides.
-        origin : tuple of int or mapping of str to tuple, optional
-            Index of the first point of the domain, for all fields or by field, with '_all_' for the
-            others. An array may have its own as `__gt_origin__`.
-        domain : tuple of int, optional
-            Number of points along I, J and K; by default the most for which the arrays hold what is
-            read.
+        %(arrays)s
+        %(points)s
 
         Raises
         ------
@@ -192,6 +210,7 @@ class Stencil:
             executable(call.fields, call.scalars, call.origins, call.domain)
         known.keep(args, kwargs, origin, domain, call, executable)
 
+    @_called
     def repeat(
         self,
         steps: int,
@@ -207,19 +226,12 @@ class Stencil:
         ----------
         steps : int
             Number of steps.
-        *args, **kwargs : array or number
-            Fields and scalars, by position in the order of the program or by name. Arrays are NumPy
-            or CuPy arrays (on 'cuda') of any strides.
+        %(arrays)s
         feedback : mapping of str to str
             Inputs by the output that becomes them in the next step: ``{'v': 'u'}``. The two
             exchange arrays after every step but the last. Points outside the domain stay as they
             are in each array.
-        origin : tuple of int or mapping of str to tuple, optional
-            Index of the first point of the domain, for all fields or by field, with '_all_' for the
-            others. An array may have its own as `__gt_origin__`.
-        domain : tuple of int, optional
-            Number of points along I, J and K; by default the most for which the arrays hold what is
-            read.
+        %(points)s
 
         Returns
         -------
@@ -266,6 +278,7 @@ class Stencil:
         last = named if steps % 2 else swapped
         return {field.name: last[field.name] for field in program.fields if field.name in last}
 
+    @_called
     def tune(
         self,
         *args: object,
@@ -278,17 +291,10 @@ class Stencil:
 
         Parameters
         ----------
-        *args, **kwargs : array or number
-            Fields and scalars, by position in the order of the program or by name. Arrays are NumPy
-            or CuPy arrays (on 'cuda') of any strides.
+        %(arrays)s
         seconds : float, default: 20.0
             Limit of the measurement.
-        origin : tuple of int or mapping of str to tuple, optional
-            Index of the first point of the domain, for all fields or by field, with '_all_' for the
-            others. An array may have its own as `__gt_origin__`.
-        domain : tuple of int, optional
-            Number of points along I, J and K; by default the most for which the arrays hold what is
-            read.
+        %(points)s
 
         Returns
         -------

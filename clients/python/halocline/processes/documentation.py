@@ -1,14 +1,35 @@
-"""Paragraphs that the docstrings of several methods share."""
+"""Docstrings and signatures of methods, from what they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from halocline.processes.parameters import (
+    ComputeArguments,
+    JobArguments,
+    SubmissionArguments,
+)
+from halocline_engine.signatures import described, documents, unpacks
+
 __all__ = ["documented"]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
+_ACCEPTED = """
+
+Returns
+-------
+Job
+    The accepted job, at once.
+
+Raises
+------
+ProgramError, RequestError
+    The service refuses the job.
+ServiceError, ConnectionFailed
+    The service cannot take jobs now, or does not answer.
+"""
 _PARAGRAPHS = {
     "dataset": """
 dataset : xarray.Dataset, xarray.DataArray, Job, str or path
@@ -24,41 +45,18 @@ negative : {'out_of_range', 'from_end'}, default: 'out_of_range'
 fill : number, optional
     Value where nothing is moved; by default NaN, or 0 in types without NaN.
 """,
-    "submission": """
-target : {'auto', 'cuda', 'cpu', 'reference'}, default: 'auto'
-    What computes on the workers of the service.
-mode : {'auto', 'streamed'}, default: 'auto'
-    How blocks pass through memory. `stencil` has 'resident' besides: blocks stay there, and
-    exchange halos.
-chunks : mapping of str to int, optional
-    Block sizes by dimension; by default they follow from the memory of the workers.
-dry_run : bool, default: False
-    Whether to plan the job only: the Job that is returned has a `plan()` and no result.
-job_name : str, optional
-    Name of the job, which need not be unique.
-labels : sequence of str, optional
-    Words by which jobs are found.
-
-Returns
--------
-Job
-    The accepted job, at once.
-
-Raises
-------
-ProgramError, RequestError
-    The service refuses the job.
-ServiceError, ConnectionFailed
-    The service cannot take jobs now, or does not answer.
-""",
+    "job": f"{described(JobArguments)}{_ACCEPTED}",
+    "submission": f"{described(ComputeArguments)}\n{described(JobArguments)}{_ACCEPTED}",
 }
 
 
-def documented(method: _Method) -> _Method:
-    """Replace the lines `%(name)s` of a docstring by the paragraphs of that name."""
-    text = method.__doc__ or ""
-    for name, paragraph in _PARAGRAPHS.items():
-        lines = [f"        {line}" if line else "" for line in paragraph.strip().splitlines()]
-        text = text.replace(f"        %({name})s", "\n".join(lines))
-    method.__doc__ = text or None
-    return method
+def documented(kind: type) -> Callable[[_Method], _Method]:
+    """Complete the docstring of a method, and show what its ``**given`` takes of a kind.
+
+    Each line ``%(name)s`` stands for a paragraph that several methods share.
+    """
+
+    def shown(method: _Method) -> _Method:
+        return unpacks(kind, SubmissionArguments)(documents(_PARAGRAPHS)(method))
+
+    return shown

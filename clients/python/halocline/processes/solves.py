@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Unpack
 
 from halocline.inputs.arguments import names
 from halocline.job import Job
 from halocline.processes.documentation import documented
+from halocline.processes.parameters import (
+    FactorArguments,
+    PentadiagonalArguments,
+    SolveArguments,
+    TreeArguments,
+    TridiagonalArguments,
+)
 from halocline.processes.submitting import Submitting
-from halocline.transfer.submission import How
-from halocline.transfer.uploads import DatasetLike, reference
+from halocline.transfer.uploads import DatasetLike
 
 __all__ = ["Solves"]
 
@@ -19,27 +23,8 @@ __all__ = ["Solves"]
 class Solves(Submitting):
     """Methods that submit systems of equations."""
 
-    @documented
-    def tridiagonal(
-        self,
-        dataset: DatasetLike,
-        *,
-        lower: str,
-        diagonal: str,
-        upper: str,
-        rhs: str,
-        dim: str,
-        periodic: bool = False,
-        pivoting: bool = False,
-        residual: bool = False,
-        name: str = "solution",
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @documented(TridiagonalArguments)
+    def tridiagonal(self, dataset: DatasetLike, **given: Unpack[TridiagonalArguments]) -> Job:
         """Submit tridiagonal systems along a dimension.
 
         Parameters
@@ -67,35 +52,10 @@ class Solves(Submitting):
         [1.0, 1.0, 1.0]
 
         """
-        variables = {"lower": lower, "diagonal": diagonal, "upper": upper, "rhs": rhs}
-        others: dict[str, Any] = {"dim": dim, "periodic": periodic, "residual": residual}
-        others |= {"pivoting": pivoting}
-        others |= {"name": name, "target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit("tridiagonal", dataset, variables, others, chunks, how=how)
+        return self._submit(self.tridiagonal, dataset, given, ("lower", "diagonal", "upper", "rhs"))
 
-    @documented
-    def pentadiagonal(
-        self,
-        dataset: DatasetLike,
-        *,
-        second_lower: str,
-        lower: str,
-        diagonal: str,
-        upper: str,
-        second_upper: str,
-        rhs: str,
-        dim: str,
-        pivoting: bool = False,
-        residual: bool = False,
-        name: str = "solution",
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @documented(PentadiagonalArguments)
+    def pentadiagonal(self, dataset: DatasetLike, **given: Unpack[PentadiagonalArguments]) -> Job:
         """Submit pentadiagonal systems along a dimension.
 
         Parameters
@@ -115,30 +75,15 @@ class Solves(Submitting):
         %(submission)s
 
         """
-        variables = {"second_lower": second_lower, "lower": lower, "diagonal": diagonal}
-        variables |= {"upper": upper, "second_upper": second_upper, "rhs": rhs}
-        others: dict[str, Any] = {"dim": dim, "pivoting": pivoting, "residual": residual}
-        others |= {"name": name, "target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit("pentadiagonal", dataset, variables, others, chunks, how=how)
+        return self._submit(
+            self.pentadiagonal,
+            dataset,
+            given,
+            ("second_lower", "lower", "diagonal", "upper", "second_upper", "rhs"),
+        )
 
-    @documented
-    def factor(
-        self,
-        dataset: DatasetLike,
-        *,
-        lower: str,
-        diagonal: str,
-        upper: str,
-        dim: str,
-        periodic: bool = False,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @documented(FactorArguments)
+    def factor(self, dataset: DatasetLike, **given: Unpack[FactorArguments]) -> Job:
         """Submit the factorisation of tridiagonal matrices, for `solve`.
 
         Parameters
@@ -161,25 +106,11 @@ class Solves(Submitting):
         [1.0, 1.0, 1.0]
 
         """
-        variables = {"lower": lower, "diagonal": diagonal, "upper": upper}
-        others: dict[str, Any] = {"dim": dim, "periodic": periodic, "target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit("factor", dataset, variables, others, chunks, how=how)
+        return self._submit(self.factor, dataset, given, ("lower", "diagonal", "upper"))
 
-    @documented
+    @documented(SolveArguments)
     def solve(
-        self,
-        dataset: DatasetLike,
-        factors: DatasetLike,
-        *,
-        rhs: str | Sequence[str],
-        name: str = "solution",
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        self, dataset: DatasetLike, factors: DatasetLike, **given: Unpack[SolveArguments]
     ) -> Job:
         """Submit tridiagonal systems whose matrices were factored.
 
@@ -195,31 +126,12 @@ class Solves(Submitting):
         %(submission)s
 
         """
+        rhs = given.get("rhs", ())
         several = [rhs] if isinstance(rhs, str) else names("rhs", rhs)
-        others: dict[str, Any] = {"rhs": rhs if isinstance(rhs, str) else several}
-        others |= {"factors": partial(reference, self._connection, factors, ())}
-        others |= {"name": name, "target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit("solve", dataset, {}, others, chunks, several, how=how)
+        return self._submit(self.solve, dataset, given, needed=several, factors=factors)
 
-    @documented
-    def tree(
-        self,
-        dataset: DatasetLike,
-        *,
-        diagonal: str,
-        upper: str,
-        parent: str,
-        rhs: str,
-        row_size: str,
-        name: str = "solution",
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @documented(TreeArguments)
+    def tree(self, dataset: DatasetLike, **given: Unpack[TreeArguments]) -> Job:
         """Submit symmetric systems on trees in a contiguous ragged array.
 
         Parameters
@@ -236,8 +148,6 @@ class Solves(Submitting):
         %(submission)s
 
         """
-        variables = {"diagonal": diagonal, "upper": upper, "parent": parent}
-        variables |= {"rhs": rhs, "row_size": row_size}
-        others = {"name": name, "target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit("tree", dataset, variables, others, chunks, how=how)
+        return self._submit(
+            self.tree, dataset, given, ("diagonal", "upper", "parent", "rhs", "row_size")
+        )

@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Unpack
 
 from halocline.errors import ProgramError
 from halocline.inputs.arguments import by_name, plain, text
 from halocline.inputs.program import program_source, with_place
 from halocline.job import Job
 from halocline.processes.documentation import documented
-from halocline.processes.submitting import Submitting
-from halocline.transfer.submission import How, execute
+from halocline.processes.parameters import ColumnArguments, StencilArguments
+from halocline.processes.submitting import Submitting, asked
+from halocline.transfer.submission import execute
 from halocline.transfer.uploads import DatasetLike, reference
 from halocline_engine.language.python.sources import ProgramLike, parameters
 
-__all__ = ["Boundary", "Number", "Stencils"]
-
-Number: TypeAlias = "bool | int | float | np.number[Any] | np.bool_"
-Boundary: TypeAlias = str | Mapping[str, Any]
+__all__ = ["Stencils"]
 
 
 class Stencils(Submitting):
     """Methods that submit programs."""
 
-    @documented
+    @documented(StencilArguments)
     def stencil(
-        self,
-        program: ProgramLike,
-        dataset: DatasetLike,
-        *,
-        fields: Mapping[str, str] | None = None,
-        scalars: Mapping[str, Number] | None = None,
-        externals: Mapping[str, Any] | None = None,
-        dtypes: Mapping[str, Any] | None = None,
-        name: str | None = None,
-        literal_precision: int | Mapping[str, int] | None = None,
-        axes: Mapping[str, str] | None = None,
-        boundary: Mapping[str, Boundary] | None = None,
-        steps: int = 1,
-        feedback: Mapping[str, str] | None = None,
-        until: Mapping[str, Any] | None = None,
-        every: int | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        order: str | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        self, program: ProgramLike, dataset: DatasetLike, **given: Unpack[StencilArguments]
     ) -> Job:
         """Submit a stencil program.
 
@@ -105,43 +78,22 @@ class Stencils(Submitting):
         [[0.0, 2.0, 0.0, 2.0]]
 
         """
+        inputs, how = asked(self.stencil, given)
         source = program_source(program)
-        name = source.name if name is None else text("name", name)
-        options: dict[str, Any] = {"fields": fields, "scalars": scalars, "externals": externals}
-        options |= {"dtypes": dtypes, "name": name, "axes": axes, "boundary": boundary}
-        options |= {"feedback": feedback, "until": until, "every": every, "chunks": chunks}
-        options |= {"literal_precision": literal_precision, "order": order}
-        options |= {"steps": steps, "target": target, "mode": mode}
-        inputs = plain(options) | {"program": source.text}
-        renamed = by_name("fields", fields)
+        name = source.name if inputs["name"] is None else text("name", inputs["name"])
+        renamed = by_name("fields", inputs["fields"])
+        inputs = plain(inputs | {"name": name}) | {"program": source.text}
         wanted = [renamed.get(p, p) for p in parameters(source, name)]
         inputs["dataset"] = partial(reference, self._connection, dataset, wanted)
-        how = How(dry_run, job_name, labels)
         try:
             document = execute(self._connection, "stencil", inputs, how)
         except ProgramError as error:
             raise with_place(error, source) from None
         return Job(self._connection, str(document["jobID"]), source)
 
-    @documented
+    @documented(ColumnArguments)
     def column(
-        self,
-        expression: str,
-        dataset: DatasetLike,
-        *,
-        fields: Mapping[str, str] | None = None,
-        scalars: Mapping[str, Number] | None = None,
-        axis: str | Mapping[str, str] | None = None,
-        heights: str | None = None,
-        boundary: Mapping[str, str] | None = None,
-        dtype: str | None = None,
-        name: str = "result",
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        self, expression: str, dataset: DatasetLike, **given: Unpack[ColumnArguments]
     ) -> Job:
         """Submit operators on staggered columns.
 
@@ -175,8 +127,4 @@ class Stencils(Submitting):
         [0.0, 1.0, 2.0, 0.0]
 
         """
-        others: dict[str, Any] = {"fields": fields, "scalars": scalars, "axis": axis}
-        others |= {"heights": heights, "boundary": boundary, "dtype": dtype}
-        others |= {"expression": expression, "name": name, "target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit("column", dataset, {}, others, chunks, how=how)
+        return self._submit(self.column, dataset, given, expression=expression)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from halocline.connection import Connection
 from halocline.inputs.arguments import plain, text
+from halocline.inputs.changes import DATASETS
 from halocline.job import Job
-from halocline.transfer.submission import PLAINLY, How, execute
+from halocline.processes.parameters import JobArguments
+from halocline.transfer.submission import How, execute
 from halocline.transfer.uploads import DatasetLike, reference
+from halocline_engine.signatures import complete
 
-__all__ = ["Submitting"]
+__all__ = ["Submitting", "asked"]
+
+
+def asked(method: Callable[..., Job], given: Mapping[str, Any]) -> tuple[dict[str, Any], How]:
+    """Return the inputs among what a method was ``**given``, and how the job is submitted."""
+    inputs = {**complete(method, given)}
+    return inputs, How(**{name: inputs.pop(name) for name in JobArguments.__annotations__})
 
 
 class Submitting:
@@ -22,19 +31,22 @@ class Submitting:
 
     def _submit(
         self,
-        process: str,
+        method: Callable[..., Job],
         dataset: DatasetLike,
-        variables: Mapping[str, str],
-        others: Mapping[str, Any],
-        chunks: Mapping[str, int] | None,
+        given: Mapping[str, Any],
+        variables: Iterable[str] = (),
         needed: Iterable[str] = (),
-        *,
-        how: How = PLAINLY,
+        **others: Any,
     ) -> Job:
-        """Submit a process whose inputs name variables; `needed` are others to upload."""
-        inputs = plain({**variables, **others, "chunks": chunks})
-        needs = [*(text(name, value) for name, value in variables.items()), *needed]
-        refer = partial(reference, self._connection, dataset, needs, complete=True)
-        inputs["dataset"] = refer
-        document = execute(self._connection, process, inputs, how)
+        """Submit the process of a method; `others` are inputs besides what it was ``**given``.
+
+        Of the dataset, what the inputs `variables` name is uploaded, and the variables `needed`.
+        """
+        inputs, how = asked(method, given)
+        needs = [*(text(name, inputs[name]) for name in variables), *needed]
+        for name in DATASETS & others.keys():
+            others[name] = partial(reference, self._connection, others[name], ())
+        sent = plain(inputs | others)
+        sent["dataset"] = partial(reference, self._connection, dataset, needs, complete=True)
+        document = execute(self._connection, method.__name__, sent, how)
         return Job(self._connection, str(document["jobID"]))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from typing import Unpack
 
 from halocline.inputs.arguments import names
 from halocline.job import Job
 from halocline.processes.documentation import documented
+from halocline.processes.parameters import (
+    GatherArguments,
+    MatmulArguments,
+    NeighboursArguments,
+    RegridArguments,
+    ScatterArguments,
+)
 from halocline.processes.submitting import Submitting
-from halocline.transfer.submission import How
-from halocline.transfer.uploads import DatasetLike, reference
+from halocline.transfer.uploads import DatasetLike
 
 __all__ = ["Transfers"]
 
@@ -19,25 +24,8 @@ __all__ = ["Transfers"]
 class Transfers(Submitting):
     """Methods that submit indices, weights, meshes and products."""
 
-    @documented
-    def gather(
-        self,
-        dataset: DatasetLike,
-        *,
-        source: str,
-        index: str,
-        dim: str,
-        name: str = "gathered",
-        out_of_range: str = "error",
-        negative: str = "out_of_range",
-        fill: float | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @documented(GatherArguments)
+    def gather(self, dataset: DatasetLike, **given: Unpack[GatherArguments]) -> Job:
         """Submit a gather of elements along a dimension by an array of indices.
 
         Parameters
@@ -60,35 +48,10 @@ class Transfers(Submitting):
         [12.0, 10.0]
 
         """
-        others: dict[str, Any] = {"dim": dim, "name": name, "fill": fill}
-        others |= {"out_of_range": out_of_range, "negative": negative}
-        others |= {"target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit(
-            "gather", dataset, {"source": source, "index": index}, others, chunks, how=how
-        )
+        return self._submit(self.gather, dataset, given, ("source", "index"))
 
-    @documented
-    def scatter(
-        self,
-        dataset: DatasetLike,
-        *,
-        source: str,
-        index: str,
-        dim: str,
-        size: int,
-        name: str = "scattered",
-        duplicates: str = "error",
-        out_of_range: str = "error",
-        negative: str = "out_of_range",
-        fill: float | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @documented(ScatterArguments)
+    def scatter(self, dataset: DatasetLike, **given: Unpack[ScatterArguments]) -> Job:
         """Submit a scatter of elements into a new dimension by an array of indices.
 
         Parameters
@@ -108,31 +71,11 @@ class Transfers(Submitting):
         %(submission)s
 
         """
-        others: dict[str, Any] = {"dim": dim, "size": size, "name": name, "fill": fill}
-        others |= {"duplicates": duplicates, "out_of_range": out_of_range, "negative": negative}
-        others |= {"target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit(
-            "scatter", dataset, {"source": source, "index": index}, others, chunks, how=how
-        )
+        return self._submit(self.scatter, dataset, given, ("source", "index"))
 
-    @documented
+    @documented(RegridArguments)
     def regrid(
-        self,
-        dataset: DatasetLike,
-        weights: DatasetLike,
-        *,
-        variables: Sequence[str] | None = None,
-        missing: str = "renormalise",
-        least: float = 0.0,
-        dims: Sequence[str] | None = None,
-        target_dims: Sequence[str] | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        self, dataset: DatasetLike, weights: DatasetLike, **given: Unpack[RegridArguments]
     ) -> Job:
         """Submit a regridding by precomputed weights.
 
@@ -162,30 +105,16 @@ class Transfers(Submitting):
         [10.5, 12.0]
 
         """
-        others: dict[str, Any] = {"missing": missing, "least": least, "target": target}
-        others |= {"variables": variables, "dims": dims, "target_dims": target_dims}
-        others |= {"mode": mode, "weights": partial(reference, self._connection, weights, ())}
-        needed = () if variables is None else names("variables", variables)
-        how = How(dry_run, job_name, labels)
-        return self._submit("regrid", dataset, {}, others, chunks, needed, how=how)
+        needed = _variables(given.get("variables"))
+        return self._submit(self.regrid, dataset, given, needed=needed, weights=weights)
 
-    @documented
+    @documented(NeighboursArguments)
     def neighbours(
         self,
         dataset: DatasetLike,
         mesh: DatasetLike,
         operation: str,
-        *,
-        variables: Sequence[str] | None = None,
-        location: str | None = None,
-        dim: str | None = None,
-        radius: float | None = None,
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
+        **given: Unpack[NeighboursArguments],
     ) -> Job:
         """Submit an operator on an unstructured mesh of the sphere.
 
@@ -214,30 +143,13 @@ class Transfers(Submitting):
         [5.0, 2.0]
 
         """
-        others: dict[str, Any] = {"operation": operation, "dim": dim}
-        others |= {"location": location, "variables": variables}
-        others |= {"radius": radius, "target": target, "mode": mode}
-        others["mesh"] = partial(reference, self._connection, mesh, ())
-        needed = () if variables is None else names("variables", variables)
-        how = How(dry_run, job_name, labels)
-        return self._submit("neighbours", dataset, {}, others, chunks, needed, how=how)
+        needed = _variables(given.get("variables"))
+        return self._submit(
+            self.neighbours, dataset, given, needed=needed, mesh=mesh, operation=operation
+        )
 
-    @documented
-    def matmul(
-        self,
-        dataset: DatasetLike,
-        *,
-        left: str,
-        right: str,
-        dim: str,
-        name: str = "product",
-        target: str = "auto",
-        mode: str = "auto",
-        chunks: Mapping[str, int] | None = None,
-        dry_run: bool = False,
-        job_name: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> Job:
+    @documented(MatmulArguments)
+    def matmul(self, dataset: DatasetLike, **given: Unpack[MatmulArguments]) -> Job:
         """Submit a matrix product, summed over a dimension.
 
         Parameters
@@ -259,8 +171,8 @@ class Transfers(Submitting):
         [[21.0], [43.0]]
 
         """
-        others = {"dim": dim, "name": name, "target": target, "mode": mode}
-        how = How(dry_run, job_name, labels)
-        return self._submit(
-            "matmul", dataset, {"left": left, "right": right}, others, chunks, how=how
-        )
+        return self._submit(self.matmul, dataset, given, ("left", "right"))
+
+
+def _variables(given: Sequence[str] | None) -> Sequence[str]:
+    return () if given is None else names("variables", given)

@@ -1,1 +1,0 @@
-"""The accessor of xarray, in parts."""
