@@ -63,6 +63,25 @@ def kernel0(n, p):
     assert "        if total > 9.0:\n            part5(c, i, p)\n" in found
 
 
+def test_parts_return_nothing_that_is_assigned_again_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outline, "_WHOLE", 0)
+    monkeypatch.setattr(outline, "_PART", 40)
+    text = """\
+def kernel0(n, p):
+    for i in range(n):
+        a = load(p, i)
+        store(p, i, a * a)
+        if load(p, i) > 1.0:
+            a = load(p, i) * 2.0
+            store(p, i, a + 1.0)
+"""
+    found, parts = outlined(text, "part")
+    assert len(parts) == 2
+    assert found.endswith("        part0(i, p)\n        part1(i, p)\n")
+
+
 def column_physics(statements: int) -> str:
     """Return a program as long as the largest of weather models."""
     lines = [

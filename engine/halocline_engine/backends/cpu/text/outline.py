@@ -8,7 +8,6 @@ and others read. Nothing else changes: the same operations run in the same order
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -46,18 +45,18 @@ class _Cut:
     def body(self, body: Sequence[ast.stmt], known: Set[str], wanted: Set[str]) -> list[ast.stmt]:
         """Return a body that calls parts in the place of runs of statements.
 
-        `known` are the variables that surely have a value before it, and `wanted` those that others
-        may read as it leaves them.
+        `known` are the variables that surely were assigned before it, and `wanted` those that
+        others may read as it leaves them. A part returns these alone, so one that is known may
+        have no value: then nothing reads it before it is assigned again.
         """
         out: list[ast.stmt] = []
-        readers = Counter(name for one in body for name in _early([one]))
-        for run in _runs(body):
-            others = readers - Counter(name for one in run for name in _early([one]))
+        runs = [*_runs(body)]
+        for run, read in zip(runs, _read_after(runs, wanted), strict=True):
             if len(run) == 1 and _weight(run[0]) > _PART:
-                self._within(run[0], known, wanted | set(others))
+                self._within(run[0], known, read)
                 out += run
             else:
-                out += self._moved(run, known, wanted | set(others))
+                out += self._moved(run, known, read)
             known = known | _definite(run)
         return out
 
@@ -80,7 +79,7 @@ class _Cut:
     def _moved(self, run: list[ast.stmt], known: Set[str], wanted: Set[str]) -> list[ast.stmt]:
         """Return the call of a part that runs some statements, or themselves where they are few."""
         early, sure = _early(run) & self.own, _definite(run)
-        shared = _stored(run) & (wanted | early)
+        shared = _stored(run) & wanted
         few = sum(map(_weight, run)) < _PART // 4
         if few or not early <= known or not shared <= sure | known:
             return run
@@ -110,6 +109,15 @@ def _runs(body: Iterable[ast.stmt]) -> Iterator[list[ast.stmt]]:
         total += weight
     if run:
         yield run
+
+
+def _read_after(runs: Sequence[list[ast.stmt]], wanted: Set[str]) -> list[Set[str]]:
+    """Return for each run the names that may be read as it leaves them, at last those `wanted`."""
+    found: list[Set[str]] = []
+    for run in reversed(runs):
+        found.append(wanted)
+        wanted = (wanted - _definite(run)) | _early(run)
+    return found[::-1]
 
 
 def _weight(node: ast.AST) -> int:
