@@ -149,8 +149,10 @@ class _Checker:
             f"The interval {show_interval(block.interval)} is empty.",
         )
         for expr in expressions(block.body):
-            for node in walk(expr):
-                _require(self.fits(node), f"Wrong types or names in '{show_expr(node)}'.")
+            wrong = next((node for node in walk(expr) if not self.fits(node)), None)
+            # Showing every node would take time that grows with the depth squared.
+            if wrong is not None:
+                raise InternalError(f"Wrong types or names in '{show_expr(wrong)}'.")
         for statement in statements(block.body):
             match statement:
                 case Assign(target, value, _, level):

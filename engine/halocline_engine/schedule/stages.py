@@ -6,7 +6,7 @@ dot in them, which no name of a program has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -15,7 +15,20 @@ from halocline_engine.ir.nodes import Assign, Bound, Interval, Program, Statemen
 from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.ir.walk import Access, accesses_of, targets_of
 
-__all__ = ["WHOLE", "Draft", "Names", "Part", "Stage", "draft", "follows", "is_within", "joined"]
+__all__ = [
+    "WHOLE",
+    "Draft",
+    "Names",
+    "Part",
+    "Stage",
+    "draft",
+    "follows",
+    "is_within",
+    "joined",
+    "readers_of",
+    "touching",
+    "writers_of",
+]
 
 WHOLE = Interval(Bound(from_end=False, offset=0), Bound(from_end=True, offset=0))
 
@@ -101,6 +114,35 @@ def _extent_of(
     if isinstance(statement, Assign) and statement.target not in temporaries:
         return CENTRE
     return extent
+
+
+def readers_of(parts: Sequence[Part]) -> dict[str, list[int]]:
+    """Return the numbers of the parts that read each name, ascending."""
+    return _numbers([{name for s in part.stages for name, _ in s.reads} for part in parts])
+
+
+def writers_of(parts: Sequence[Part]) -> dict[str, list[int]]:
+    """Return the numbers of the parts that assign each name, ascending."""
+    return _numbers([{name for s in part.stages for name in s.targets} for part in parts])
+
+
+def touching(parts: Sequence[Part]) -> dict[str, list[int]]:
+    """Return the numbers of the parts that read or assign each name, ascending."""
+    return _numbers(
+        [
+            {name for s in part.stages for name in (*s.targets, *(read for read, _ in s.reads))}
+            for part in parts
+        ]
+    )
+
+
+def _numbers(names: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    """Return where each name stands."""
+    found: dict[str, list[int]] = {}
+    for number, several in enumerate(names):
+        for name in several:
+            found.setdefault(name, []).append(number)
+    return found
 
 
 def follows(first: Bound, second: Bound, levels: int) -> bool:

@@ -7,7 +7,8 @@ The value keeps the temporary's type, so recomputing changes no bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from halocline_engine.ir.nodes import ANY_LEVEL, Assign, Expr, Offset, Read, Statement
@@ -17,7 +18,7 @@ from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.passes.cost import operations
 from halocline_engine.schedule.passes.fusion import fuse
 from halocline_engine.schedule.passes.prune import prune
-from halocline_engine.schedule.stages import Draft, Part, Stage
+from halocline_engine.schedule.stages import Draft, Part, Stage, readers_of, writers_of
 from halocline_engine.schedule.storage.coverage import is_defined
 from halocline_engine.schedule.storage.temporaries import buffered
 
@@ -28,81 +29,104 @@ def inline(draft: Draft, options: Options) -> Draft:
     """Return the draft with temporaries recomputed as far as that pays and is exact."""
     while True:
         before = draft
+        parts = list(draft.parts)
+        uses = _Uses(readers_of(parts), writers_of(parts))
         for name in buffered(draft.temporaries, fuse(draft)):
-            draft = _inlined(draft, name, options)
+            definition = _definition(draft, parts, uses, name)
+            if definition is not None and _is_exact(parts, uses, definition):
+                _inline(draft, parts, uses, definition, options)
+        draft = prune(draft.with_parts(tuple(parts))) if parts != [*before.parts] else before
         if draft is before:
             return draft
 
 
 @dataclass(frozen=True, slots=True)
+class _Uses:
+    """The numbers of the parts that read each name, and of those that assign it, ascending.
+
+    Looking for them in all parts, for each temporary, would take time that grows with the square.
+    """
+
+    readers: dict[str, list[int]]
+    writers: dict[str, list[int]]
+
+    def move(self, definition: _Definition) -> None:
+        """Follow a definition, whose part is gone, to where its name was read."""
+        del self.readers[definition.name]
+        del self.writers[definition.name]
+        for name in definition.sources:
+            others = {*self.readers[name], *definition.readers} - {definition.part}
+            self.readers[name] = sorted(others)
+
+
+@dataclass(frozen=True, slots=True)
 class _Definition:
-    """The only assignment of a temporary, and the parts that read it."""
+    """The only assignment of a temporary, what it reads, and the parts that read the temporary."""
 
     name: str
     value: Expr
+    sources: frozenset[str]
     part: int
     readers: tuple[int, ...]
 
 
-def _inlined(draft: Draft, name: str, options: Options) -> Draft:
-    definition = _definition(draft, name)
-    if definition is None or not _is_exact(draft, definition):
-        return draft
-    if _largest(draft, definition) > options.statement_limit:
-        return draft
+def _inline(
+    draft: Draft, parts: list[Part], uses: _Uses, definition: _Definition, options: Options
+) -> None:
+    """Put a value where a temporary is read, and nothing in the place of its part, if that pays."""
+    old = [parts[n] for n in definition.readers]
+    if _largest(old, definition) > options.statement_limit:
+        return
     axes = {f.name: frozenset(f.axes) for f in draft.program.fields}
-    parts = list(draft.parts)
-    for number in definition.readers:
-        parts[number] = _substituted(parts[number], definition, axes)
-    old = [draft.parts[n] for n in definition.readers]
-    new = [parts[n] for n in definition.readers]
+    new = [_substituted(part, definition, axes) for part in old]
     if not _pays(definition, old, new, options):
-        return draft
-    return prune(draft.with_parts(tuple(parts)))
+        return
+    for number, part in zip(definition.readers, new, strict=True):
+        parts[number] = part
+    parts[definition.part] = Part(Order.PARALLEL, ())
+    uses.move(definition)
 
 
-def _definition(draft: Draft, name: str) -> _Definition | None:
+def _definition(draft: Draft, parts: Sequence[Part], uses: _Uses, name: str) -> _Definition | None:
     """Return the definition of a temporary that is assigned once, before all that read it."""
-    writers = [n for n, p in enumerate(draft.parts) if any(name in s.targets for s in p.stages)]
+    writers, readers = uses.writers.get(name, []), uses.readers.get(name, [])
     if len(writers) != 1:
         return None
-    part = draft.parts[writers[0]]
+    part = parts[writers[0]]
     if part.order is not Order.PARALLEL:
         return None
-    statement = part.stages[0].statement
-    if not isinstance(statement, Assign) or any(read == name for read, _ in part.stages[0].reads):
+    (stage, *_) = part.stages
+    sources = frozenset(read for read, _ in stage.reads)
+    if not isinstance(stage.statement, Assign) or name in sources:
         return None
-    if not is_defined(draft.parts, name, draft.facts.min_levels):
+    touching = [parts[n] for n in sorted({*writers, *readers})]
+    if not is_defined(touching, name, draft.facts.min_levels):
         return None
-    readers = tuple(n for n, p in enumerate(draft.parts) if _reads(p, name))
-    if any(_reads(draft.parts[n], name, ANY_LEVEL) for n in readers):
+    if any(_reads(parts[n], name, ANY_LEVEL) for n in readers):
         return None
-    return _Definition(name, statement.value, writers[0], readers)
+    return _Definition(name, stage.statement.value, sources, writers[0], tuple(readers))
 
 
-def _reads(part: Part, name: str, level: int | None = None) -> bool:
-    """Whether a part reads a name, or if it is given at an offset along K."""
+def _reads(part: Part, name: str, level: int) -> bool:
+    """Whether a part reads a name at an offset along K."""
     return any(
-        read == name and level in (None, k)
-        for stage in part.stages
-        for read, (_, _, k) in stage.reads
+        read == name and level == k for stage in part.stages for read, (_, _, k) in stage.reads
     )
 
 
-def _is_exact(draft: Draft, definition: _Definition) -> bool:
+def _is_exact(parts: Sequence[Part], uses: _Uses, definition: _Definition) -> bool:
     """Return whether what the value reads is the same at every reader as at the definition."""
-    sources = {read.name for read in _reads_in(definition.value)}
-    for number in range(definition.part + 1, max(definition.readers, default=-1) + 1):
-        part = draft.parts[number]
-        changed = sources & {name for stage in part.stages for name in stage.targets}
-        if not changed:
-            continue
-        if number < max(definition.readers) or not _is_in_place(part, definition, changed):
-            return False
-    return True
+    last = max(definition.readers, default=-1)
+    writers = (uses.writers.get(name, []) for name in definition.sources)
+    later = (numbers[bisect_right(numbers, definition.part) :] for numbers in writers)
+    first = min((numbers[0] for numbers in later if numbers), default=last + 1)
+    if first != last:
+        return first > last
+    changed = definition.sources & {name for stage in parts[last].stages for name in stage.targets}
+    return _is_in_place(parts[last], definition, changed)
 
 
-def _is_in_place(part: Part, definition: _Definition, changed: set[str]) -> bool:
+def _is_in_place(part: Part, definition: _Definition, changed: Set[str]) -> bool:
     """Return whether a single assignment overwrites only what it reads at its own point."""
     if part.order is not Order.PARALLEL or not isinstance(part.stages[0].statement, Assign):
         return False
@@ -119,14 +143,14 @@ def _sum(one: Offset, two: Offset) -> Offset:
     return one[0] + two[0], one[1] + two[1], one[2] + two[2]
 
 
-def _largest(draft: Draft, definition: _Definition) -> int:
+def _largest(readers: Sequence[Part], definition: _Definition) -> int:
     """Return the nodes of the largest statement that substitution would make, without making it."""
     more = sum(1 for _ in walk(definition.value)) - 1
     return max(
         (
             sum(1 + more * _is_read(node, definition.name) for node in _nodes(stage.statement))
-            for number in definition.readers
-            for stage in draft.parts[number].stages
+            for part in readers
+            for stage in part.stages
         ),
         default=0,
     )

@@ -8,14 +8,14 @@ that serve as scratch space in several places can live in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
 
 from halocline_engine.ir.nodes import Assign, Expr, If, Number, Read, Statement, While
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import rewrite_statement
-from halocline_engine.schedule.stages import Draft, Names, Part, Stage
+from halocline_engine.schedule.stages import Draft, Names, Part, Stage, touching
 from halocline_engine.schedule.storage.coverage import is_defined
 
 __all__ = ["rename", "zero"]
@@ -25,9 +25,10 @@ def rename(draft: Draft) -> Draft:
     """Return the draft with the lives of temporaries told apart."""
     names = Names(draft.temporaries)
     parts = [single for part in draft.parts for single in _single(part)]
-    touching = _touching(parts)
+    # Renaming one temporary does not change which parts touch the others.
+    places = touching(parts)
     for name, dtype in draft.temporaries.items():
-        _split(parts, touching.get(name, ()), (name, dtype), names, draft.facts.min_levels)
+        _split(parts, places.get(name, ()), (name, dtype), names, draft.facts.min_levels)
     return Draft(draft.program, draft.facts, _without_unassigned(parts, names), names.types)
 
 
@@ -48,32 +49,21 @@ def _single(part: Part) -> Iterator[Part]:
         yield part
 
 
-def _touching(parts: Sequence[Part]) -> Mapping[str, Sequence[int]]:
-    """Return the parts that read or assign each name, which renaming others does not change."""
-    found: dict[str, list[int]] = {}
-    for number, part in enumerate(parts):
-        names = {name for stage in part.stages for name in stage.targets}
-        names |= {name for stage in part.stages for name, _ in stage.reads}
-        for name in names:
-            found.setdefault(name, []).append(number)
-    return found
-
-
 def _split(
     parts: list[Part],
-    touching: Sequence[int],
+    places: Sequence[int],
     temporary: tuple[str, DType],
     names: Names,
     levels: int,
 ) -> None:
     """Rename from each part on that starts a new life of a temporary, up to the next such part."""
     name, dtype = temporary
-    starts = _starts([parts[n] for n in touching], name, levels)
+    starts = _starts([parts[n] for n in places], name, levels)
     older = name
-    for start, end in pairwise([*starts, len(touching) - 1]):
+    for start, end in pairwise([*starts, len(places) - 1]):
         new = names.fresh(older, dtype)
-        parts[touching[start]] = _begun(parts[touching[start]], older, new)
-        for n in touching[start + 1 : end + 1]:
+        parts[places[start]] = _begun(parts[places[start]], older, new)
+        for n in places[start + 1 : end + 1]:
             parts[n] = _renamed(parts[n], name, new)
         older = new
 

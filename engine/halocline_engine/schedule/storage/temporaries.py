@@ -14,7 +14,7 @@ from halocline_engine.ir.nodes import Assign, Statement, Temporary
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import accesses_of, irregular, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule, Section, Step
-from halocline_engine.schedule.stages import WHOLE, Draft
+from halocline_engine.schedule.stages import WHOLE, Draft, touching
 from halocline_engine.schedule.storage.coverage import flow, is_defined
 from halocline_engine.schedule.storage.rename import zero
 
@@ -36,10 +36,11 @@ def place(draft: Draft, steps: tuple[Step, ...]) -> Schedule:
     """Return the schedule with every temporary in a register or a buffer."""
     registers = _registers(draft.temporaries, kernels_of(steps))
     buffers = _buffers(draft.temporaries, registers, kernels_of(steps))
+    users = touching(draft.parts)
     zeros = tuple(
         Kernel(Order.PARALLEL, b.extent, (Section(WHOLE, (Assign(b.name, zero(b.dtype)),)),), ())
         for b in buffers
-        if not is_defined(draft.parts, b.name, draft.facts.min_levels)
+        if not is_defined([draft.parts[n] for n in users[b.name]], b.name, draft.facts.min_levels)
     )
     placed = map_kernels(steps, lambda kernel: _kernel_with_registers(kernel, registers))
     return Schedule(draft.program, draft.facts, buffers, (*zeros, *placed))
