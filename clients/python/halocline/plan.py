@@ -78,6 +78,8 @@ class Plan(dict[str, Any]):
     def _rows(self) -> dict[str, str]:
         """Return what a person is told; what is not known is left out."""
         steps = int(self.get("steps", 1))
+        mode, transport = str(self.get("mode", "")), str(self.get("transport", "none"))
+        rate = float(self.get("predicted_rate", 0.0))
         sizes = ", ".join(f"{dim} {length}" for dim, length in self.block.items())
         found = {
             "target": self.target,
@@ -85,7 +87,11 @@ class Plan(dict[str, Any]):
             "blocks": f"{self.blocks} of {sizes}" if sizes else str(self.blocks),
             "halo": ", ".join(f"{dim} {low}+{high}" for dim, (low, high) in self.halo.items()),
             "passes": f"{self.passes} ({steps} steps)" if steps > 1 else str(self.passes),
-            "order": str(self.get("order", "")),
+            "mode": f"{mode}: {self.get('reason', '')}".rstrip(": ") if mode else "",
+            "order": str(self.get("order", "")) if mode != "resident" else "",
+            "halos": transport if transport != "none" else "",
+            "unfused": str(self.get("unfused", "")),
+            "rate": f"about {rate:.2g} cells/s" if rate else "",
             "memory": size(self.memory),
             "input": size(self.input_bytes) if self.input_bytes else "",
             "result": size(self.result_bytes) if self.result_bytes else "",

@@ -24,6 +24,12 @@ class Target:
         does not makes an array for each temporary and for parts of expressions.
     cell_cost
         Time of a step of one field, in nanoseconds per cell, roughly.
+    memory_rate
+        Bytes that a core, or a device, moves to and from its memory each second, roughly.
+    most_memory_rate
+        The same of all cores of a machine, at most.
+    step_cost
+        Seconds that a step of a block takes beside its cells.
     unseen
         Seconds that a pass in memory may take without showing progress.
 
@@ -33,6 +39,9 @@ class Target:
     on_device: bool = False
     compiles: bool = True
     cell_cost: float
+    memory_rate: float
+    most_memory_rate: float
+    step_cost: float
     unseen: float = 0.5
 
 
@@ -42,19 +51,29 @@ HOST_TARGET, DEVICE_TARGET = "cpu", "cuda"
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         HOST_TARGET: Target(
-            backend="halocline_engine.backends.cpu.build:CpuBackend", cell_cost=4.0
+            backend="halocline_engine.backends.cpu.build:CpuBackend",
+            cell_cost=4.0,
+            memory_rate=5e9,
+            most_memory_rate=2e11,
+            step_cost=2e-5,
         ),
         # Steps that a device repeats take a twentieth of a pass that shows progress, or less.
         DEVICE_TARGET: Target(
             backend="halocline_engine.backends.cuda.build:CudaBackend",
             on_device=True,
             cell_cost=0.1,
+            memory_rate=2.5e12,
+            most_memory_rate=2.5e12,
+            step_cost=5e-6,
             unseen=10.0,
         ),
         "reference": Target(
             backend="halocline_engine.backends.reference.build:ReferenceBackend",
             compiles=False,
             cell_cost=40.0,
+            memory_rate=1e9,
+            most_memory_rate=1e9,
+            step_cost=2e-4,
         ),
     }
 )

@@ -129,6 +129,8 @@ def test_a_job_is_planned_where_a_process_plans(site: Site, page: Page) -> None:
         "halo": {"x": [1, 2]},
         "block": {"x": 12},
         "input_bytes": 2**20,
+        "unfused": "'t' is updated in place",
+        "predicted_rate": 123456.0,
     }
     told: list[str] = []
 
@@ -157,6 +159,8 @@ def test_a_job_is_planned_where_a_process_plans(site: Site, page: Page) -> None:
     expect(page.locator("#new dl")).to_contain_text("6 a pass")
     expect(page.locator("#new dl")).to_contain_text("x: 1 before, 2 after")
     expect(page.locator("#new dl")).to_contain_text(HOSTILE)
+    expect(page.locator("#new dl")).to_contain_text("'t' is updated in place")
+    expect(page.locator("#new dl")).to_contain_text("120000 cells each second")
     assert told[-1] == "DELETE /jobs/1"
 
 

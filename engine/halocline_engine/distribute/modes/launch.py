@@ -30,6 +30,7 @@ from halocline_engine.distribute.jobs.outputs import (
 )
 from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import Choice, choose
+from halocline_engine.distribute.modes.telling import Moved, planned
 from halocline_engine.distribute.pipeline.resources import io_threads
 from halocline_engine.distribute.resident.run import CheckpointTimes, run_resident
 from halocline_engine.distribute.stencils.job import Job
@@ -38,7 +39,7 @@ from halocline_engine.distribute.stencils.passes import stream
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make_plan
 from halocline_engine.distribute.stencils.request import Checked, fingerprint_of, temporaries_of
 from halocline_engine.distribute.tasks.cancel import CancelToken
-from halocline_engine.distribute.tasks.events import OnEvent, Planned
+from halocline_engine.distribute.tasks.events import OnEvent
 from halocline_engine.distribute.tasks.options import Options, check_compiled
 from halocline_engine.distribute.transports.stored import is_raw
 from halocline_engine.errors import CapacityError
@@ -112,7 +113,7 @@ def launch(
         plan = resident.plan
     shared = resident is not None and _shares(pool, sizes)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
-    on_event(_planned(checked, pool, plan, chosen))
+    on_event(planned(checked, pool, plan, chosen, Moved(sizes.loaded, sizes.result, in_memory)))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
@@ -332,47 +333,6 @@ def _check_disk(checked: Checked, pool: Pool, sizes: _Bytes, *, in_memory: bool)
 
 def _temporary() -> Path:
     return Path(tempfile.gettempdir())
-
-
-def _planned(checked: Checked, pool: Pool, plan: Plan, chosen: Choice) -> Planned:
-    sizes = zip(plan.layout.grid.sizes, plan.block, strict=True)
-    counts = [-(-size // block) for size, block in sizes]
-    return Planned(
-        mode=chosen.mode,
-        reason=chosen.reason,
-        target=checked.compiled.target,
-        workers=pool.workers if chosen.resident is None else len(chosen.resident.ranks),
-        blocks=len(plan.blocks),
-        passes=plan.passes,
-        steps=checked.request.steps,
-        steps_per_pass=plan.steps_per_pass,
-        projected_bytes=plan.projected,
-        order=plan.order.name,
-        width=plan.order.width,
-        cache_bytes=plan.cache,
-        chunks=plan.chunks,
-        predicted_fetches=plan.predicted_fetches,
-        height=plan.order.height,
-        rows=counts[plan.order.along],
-        length=counts[1 - plan.order.along],
-        halo=_halo(plan),
-        block=_block(plan),
-        input_bytes=_sizes(checked).loaded,
-        result_bytes=_sizes(checked).result,
-    )
-
-
-def _halo(plan: Plan) -> tuple[tuple[str, int, int], ...]:
-    """Return how far one step reads below and above a point, by dimension."""
-    dims = zip(plan.layout.grid.dims, plan.layout.reach, strict=True)
-    return tuple((dim, -low, high) for dim, (low, high) in dims if dim and (low or high))
-
-
-def _block(plan: Plan) -> tuple[tuple[str, int], ...]:
-    grid = plan.layout.grid
-    sizes = (*zip(grid.dims, plan.block, strict=True),)
-    others = zip(grid.extra, plan.extra_block, strict=True)
-    return (*((dim, size) for dim, size in sizes if dim), *others)
 
 
 def _result_files(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: bool) -> _Places:

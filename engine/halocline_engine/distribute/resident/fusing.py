@@ -12,7 +12,7 @@ from halocline_engine.distribute.grid.boundary import Line, Reach
 from halocline_engine.distribute.grid.geometry import Geometry, Layout
 from halocline_engine.distribute.grid.partition import Box, Span, shares
 
-__all__ = ["Group", "best_bundle", "groups_of", "may_fuse"]
+__all__ = ["Group", "best_bundle", "feedback_of", "groups_of", "may_fuse", "unfused_layout"]
 
 #: What lies beyond these ends is the same in every step.
 _FIXED = (Kind.NONE, Kind.CONSTANT)
@@ -31,10 +31,20 @@ class Group:
 
 def may_fuse(layout: Layout) -> bool:
     """Say whether steps may be fused, as far as roles of fields and boundaries tell."""
-    roles = all(use.role is not Role.IN_PLACE and _is_written(use) for use in layout.uses)
-    return roles and all(
-        _is_fixed(line, reach) for line, reach in zip(layout.lines, layout.reach, strict=True)
-    )
+    return not unfused_layout(layout)
+
+
+def unfused_layout(layout: Layout) -> str:
+    """Return why roles of fields or boundaries let no steps be fused, as a clause, or nothing."""
+    for use in layout.uses:
+        if use.role is Role.IN_PLACE:
+            return f"'{use.name}' is updated in place"
+        if not _is_written(use):
+            return f"'{use.name}' is not written everywhere"
+    for dim, line, reach in zip(layout.grid.dims, layout.lines, layout.reach, strict=True):
+        if not _is_fixed(line, reach):
+            return f"what lies beyond '{dim}' changes from step to step"
+    return ""
 
 
 def best_bundle(executable: Executable, layout: Layout, box: Box, bundle: int, most: int) -> int:
@@ -46,7 +56,7 @@ def best_bundle(executable: Executable, layout: Layout, box: Box, bundle: int, m
     if most == 1 or not isinstance(executable, Fusing) or isinstance(executable, Placed):
         return bundle
     i, j, k = box
-    steps = executable.fused_steps(_feedback(layout), (i.size, j.size, k.size))
+    steps = executable.fused_steps(feedback_of(layout), (i.size, j.size, k.size))
     if steps == 1:
         return bundle
     return min(most, steps * max(1, bundle // steps))
@@ -62,7 +72,7 @@ def groups_of(executable: Executable, layout: Layout, cells: Geometry, steps: in
     if not may_fuse(layout):
         return alone
     i, j, k = cells.domains[-1]
-    best = executable.fused_steps(_feedback(layout), (i.size, j.size, k.size))
+    best = executable.fused_steps(feedback_of(layout), (i.size, j.size, k.size))
     if best == 1:
         return alone
     return list(_fused(executable, layout, cells, range(first, count), best))
@@ -75,7 +85,7 @@ def _fused(
         sides = _open_sides(layout, cells.domains[group[0]], cells.domains[group[-1]], len(group))
         found = None
         if sides is not None and len(group) > 1:
-            found = executable.fused(len(group), _feedback(layout), sides)
+            found = executable.fused(len(group), feedback_of(layout), sides)
         if found is not None:
             yield Group(group[-1], found)
         else:
@@ -118,5 +128,6 @@ def _is_fixed(line: Line, reach: Reach) -> bool:
     return (not low or line.low.kind in _FIXED) and (not high or line.high.kind in _FIXED)
 
 
-def _feedback(layout: Layout) -> Mapping[str, str]:
+def feedback_of(layout: Layout) -> Mapping[str, str]:
+    """Return the input that each output becomes in the next step."""
     return {use.name: use.partner for use in layout.uses if use.role is Role.FEEDS}

@@ -64,10 +64,13 @@ class Pace:
             shown = min(shown, int(_LOST / each))
         return min(steps, max(1, shown, int(self.unseen(cost) / each)))
 
+    def moving(self, size: int) -> float:
+        """Return the time that so many bytes take to or from where a pass has its fields."""
+        return size * (_MEMORY_COST if self.in_memory else _STORE_COST) * 1e-9
+
     @property
     def _each(self) -> float:
         return _PASS_COST if self.in_memory else _STORED_PASS_COST
 
     def _moving(self, cost: Cost) -> float:
-        each = _MEMORY_COST if self.in_memory else _STORE_COST
-        return (cost.fetched + cost.written) * each * 1e-9
+        return self.moving(cost.fetched + cost.written)

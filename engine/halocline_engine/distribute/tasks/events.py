@@ -65,6 +65,12 @@ class Planned(_Event):
     `halo` has for each dimension with a stencil how far one step reads below and above a point, and
     `block` the sizes of a block, both only where blocks have neighbours. `input_bytes` and
     `result_bytes` are the sizes of what is read and made.
+
+    `transport` is how halos shall go from worker to worker; see `StepsFinished`, which tells how
+    they do. `unfused` says why each step is a pass through memory of its own, and nothing where
+    several may be one. `predicted_rate` is about how many cells are computed a second, over all
+    workers and steps, if each step is such a pass: the memory is the limit. It is 0 where nothing
+    is predicted.
     """
 
     kind: ClassVar[str] = "planned"
@@ -90,6 +96,9 @@ class Planned(_Event):
     block: tuple[tuple[str, int], ...] = ()
     input_bytes: int = 0
     result_bytes: int = 0
+    transport: str = "none"
+    unfused: str = ""
+    predicted_rate: float = 0.0
 
     def to_json(self) -> dict[str, _Json]:
         """Return the fields, with what there is by dimension as an object."""

@@ -64,12 +64,15 @@ export function numbers(plan) {
       ? [
           ["Blocks", `${plan.blocks}, which stay in memory`],
           ["Steps", `${plan.steps}`],
+          ["Halos", plan.transport && plan.transport !== "none" ? plan.transport : ""],
         ]
       : [
           ["Blocks", `${plan.blocks} a pass`],
           ["Passes", `${plan.passes} of ${plan.steps_per_pass} steps; ${plan.steps} steps in all`],
           ["Order", plan.order || "row"],
         ]),
+    ["One step at a time", plan.unfused ?? ""],
+    ["Expected", plan.predicted_rate ? `${Number(plan.predicted_rate.toPrecision(2))} cells each second` : ""],
     ["Memory", `${size(plan.projected_bytes)} projected for all workers`],
     ["Halo", halo.join("; ")],
     ["Block", sizes.join(", ")],

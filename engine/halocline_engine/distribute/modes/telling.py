@@ -1,0 +1,134 @@
+"""What a plan tells of a job before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from halocline_engine.backends.targets import TARGETS
+from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
+from halocline_engine.distribute.executors.base import RankPool
+from halocline_engine.distribute.modes.choose import Choice
+from halocline_engine.distribute.resident.fusing import feedback_of, unfused_layout
+from halocline_engine.distribute.stencils.pace import Pace
+from halocline_engine.distribute.stencils.plan import Plan
+from halocline_engine.distribute.stencils.request import Checked, temporaries_of
+from halocline_engine.distribute.tasks.events import Planned
+from halocline_engine.processors import usable_processors
+from halocline_engine.schedule.temporal.step import Refused, step_of
+
+__all__ = ["Moved", "planned", "transport", "unfused"]
+
+#: Seconds that an exchange of halos takes beside its bytes, by transport.
+_EXCHANGE = {"none": 0.0, "messages": 1.5e-3, "peer memory": 1e-5}
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The bytes that a job reads and makes, and whether passes hand over arrays."""
+
+    loaded: int
+    result: int
+    in_memory: bool
+
+
+def planned(checked: Checked, pool: RankPool, plan: Plan, chosen: Choice, moved: Moved) -> Planned:
+    """Return the event that says how a job will run."""
+    sizes = zip(plan.layout.grid.sizes, plan.block, strict=True)
+    counts = [-(-size // block) for size, block in sizes]
+    return Planned(
+        mode=chosen.mode,
+        reason=chosen.reason,
+        target=checked.compiled.target,
+        workers=pool.workers if chosen.resident is None else len(chosen.resident.ranks),
+        blocks=len(plan.blocks),
+        passes=plan.passes,
+        steps=checked.request.steps,
+        steps_per_pass=plan.steps_per_pass,
+        projected_bytes=plan.projected,
+        order=plan.order.name,
+        width=plan.order.width,
+        cache_bytes=plan.cache,
+        chunks=plan.chunks,
+        predicted_fetches=plan.predicted_fetches,
+        height=plan.order.height,
+        rows=counts[plan.order.along],
+        length=counts[1 - plan.order.along],
+        halo=_halo(plan),
+        block=_block(plan),
+        input_bytes=moved.loaded,
+        result_bytes=moved.result,
+        transport=transport(checked, pool, chosen),
+        unfused=unfused(checked, chosen),
+        predicted_rate=_rate(checked, pool, plan, chosen, moved),
+    )
+
+
+def _halo(plan: Plan) -> tuple[tuple[str, int, int], ...]:
+    """Return how far one step reads below and above a point, by dimension."""
+    dims = zip(plan.layout.grid.dims, plan.layout.reach, strict=True)
+    return tuple((dim, -low, high) for dim, (low, high) in dims if dim and (low or high))
+
+
+def _block(plan: Plan) -> tuple[tuple[str, int], ...]:
+    grid = plan.layout.grid
+    sizes = (*zip(grid.dims, plan.block, strict=True),)
+    others = zip(grid.extra, plan.extra_block, strict=True)
+    return (*((dim, size) for dim, size in sizes if dim), *others)
+
+
+def transport(checked: Checked, pool: RankPool, chosen: Choice) -> str:
+    """Return how halos shall go from worker to worker; ranks find out whether they can."""
+    if chosen.resident is None or len(chosen.resident.ranks) == 1:
+        return "none"
+    of_device = TARGETS[checked.compiled.target].on_device and pool.remote and pool.same_host
+    return "peer memory" if of_device else "messages"
+
+
+def unfused(checked: Checked, chosen: Choice) -> str:
+    """Return why each step is a pass through memory of its own; nothing where several may be one.
+
+    How many they are, and whether it pays, is found out where they are made.
+    """
+    target = checked.compiled.target
+    if checked.request.steps == 1:
+        return ""
+    if chosen.resident is None:
+        return "blocks do not stay in memory"
+    if not TARGETS[target].on_device:
+        return f"the target '{target}' makes one step after the other"
+    schedule = checked.compiled.schedule
+    found = step_of(schedule.program, schedule.facts, feedback_of(checked.layout))
+    of_program = found.reason if isinstance(found, Refused) else ""
+    return of_program or unfused_layout(checked.layout)
+
+
+def _rate(checked: Checked, pool: RankPool, plan: Plan, chosen: Choice, moved: Moved) -> float:
+    """Return about how many cells are computed a second, over all workers and steps.
+
+    Steps read and write their fields once, as fast as the memory of a machine or device does.
+    """
+    grid, steps = plan.layout.grid, checked.request.steps
+    points = math.prod(grid.sizes) * math.prod(grid.extra_sizes)
+    workers = pool.workers if chosen.resident is None else len(chosen.resident.ranks)
+    target = TARGETS[checked.compiled.target]
+    memories = workers if target.on_device else -(-workers // max(1, pool.workers_per_host))
+    cores = 1 if target.on_device or not target.compiles else usable_processors()
+    rate = memories * min(target.memory_rate * cores, target.most_memory_rate)
+    each = sum(_traffic(use, grid) for use in plan.layout.uses)
+    each += 2 * points * sum(size for size, _ in temporaries_of(checked.compiled))
+    seconds = steps * (each / rate + target.step_cost)
+    if chosen.resident is not None:
+        seconds += steps / plan.steps_per_pass * _EXCHANGE[transport(checked, pool, chosen)]
+    else:
+        pace = Pace(checked.compiled.target, moved.in_memory, len(plan.layout.uses))
+        seconds += plan.passes * pace.moving(moved.loaded + moved.result)
+    return points * steps / seconds if seconds else 0.0
+
+
+def _traffic(use: FieldUse, grid: Grid) -> int:
+    """Return the bytes of a field that a step reads and writes."""
+    times = 2 if use.role is Role.IN_PLACE else 1
+    return times * math.prod(map(grid.size_of, use.dims)) * np.dtype(use.dtype).itemsize
