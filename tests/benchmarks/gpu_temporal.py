@@ -36,9 +36,9 @@ from cubin import resources
 
 from halocline_engine.backends.base import Array, Executable
 from halocline_engine.backends.cuda.kernels.temporal.choose import fits, fused_tile, usual_form
-from halocline_engine.backends.cuda.kernels.temporal.launch import CLOSED
 from halocline_engine.backends.cuda.kernels.temporal.text import fused_text
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
+from halocline_engine.backends.fusing import CLOSED
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.device.cupy_types import cupy as imported_cupy
 from halocline_engine.device.launch.stopwatch import seconds_of

@@ -19,7 +19,7 @@ from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.temporal.step import Refused, Step, step_of
 
-__all__ = ["CLOSED", "OPEN", "Fed", "Grid", "fed_program", "grid_of"]
+__all__ = ["CLOSED", "OPEN", "SCALARS", "Fed", "Grid", "fed_program", "grid_of"]
 
 Array = NDArray[Any]
 CLOSED: OpenSides = ((False, False), (False, False), (False, False))

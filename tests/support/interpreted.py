@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import numpy as np
 
-from halocline_engine.backends.cpu import build, builtins, code
+from halocline_engine.backends.cpu import build, builtins, calls, code
 from halocline_engine.backends.cpu import run as cpu
 from halocline_engine.backends.cpu.builtins import ASKED, SCOPES
 from halocline_engine.backends.cpu.caches import Caches
@@ -127,5 +127,5 @@ def patch(monkeypatch: Any) -> None:
     monkeypatch.setattr(code, "_file_of", Mock(return_value=None))
     monkeypatch.setattr(code, "_jit", compile_nothing)
     monkeypatch.setattr(code, "_called_by_kernels", _itself)
-    monkeypatch.setattr(cpu, "emit", _emit)
+    monkeypatch.setattr(calls, "emit", _emit)
     monkeypatch.setattr(builtins, "namespace", namespace)

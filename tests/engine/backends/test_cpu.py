@@ -140,7 +140,7 @@ def test_threads_change_no_bit(
     program, facts = front(PROGRAMS[name])
     given = inputs(program, facts, domain)
     expected = judged(program, facts, given, domain, {})
-    monkeypatch.setattr("halocline_engine.backends.cpu.run._threads", lambda: threads)
+    monkeypatch.setattr("halocline_engine.backends.cpu.calls.threads_of_calls", lambda: threads)
     assert_same(run(executables[name], given, domain, {}), expected)
 
 

@@ -13,7 +13,7 @@ from differential import LAYOUTS, assert_same, copied, front, inputs, judged, ru
 from interpreted import patch
 from numpy.typing import NDArray
 
-from halocline_engine.backends.cpu import build
+from halocline_engine.backends.cpu import build, calls
 from halocline_engine.backends.cpu import code as cpu_code
 from halocline_engine.backends.cpu.ahead import leading, leaves_caches, lines_of, part_of, touched
 from halocline_engine.backends.cpu.caches import Caches
@@ -126,7 +126,7 @@ def test_what_leaves_the_caches_asks_and_the_rest_does_not(
         given = inputs(program, facts, domain)
         expected = judged(program, facts, given, domain, {})
         for threads in (1, 3):
-            monkeypatch.setattr("halocline_engine.backends.cpu.run._threads", lambda n=threads: n)
+            monkeypatch.setattr(calls, "threads_of_calls", lambda n=threads: n)
             assert_same(run(executable, copied(given), domain, {}), expected)
         code = "".join(executable.machine_code())
         assert ("prefetch" in code or "prfm" in code) is asks

@@ -10,6 +10,7 @@ import pytest
 from differential import LAYOUTS, assert_same, copied, front, inputs, judged, run
 from interpreted import patch
 
+from halocline_engine.backends.cpu import calls
 from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cpu.caches import Caches, read_caches
 from halocline_engine.backends.cpu.columns import Cut, cut, reuse_of
@@ -102,7 +103,7 @@ def test_compiled_columns_give_the_bits_of_the_reference(
     expected = judged(program, facts, given, domain, {})
     executable = CpuBackend().build(scheduled(PROGRAMS[name], Walk(order, 20_000))).load()
     for threads in (1, 3):
-        monkeypatch.setattr("halocline_engine.backends.cpu.run._threads", lambda n=threads: n)
+        monkeypatch.setattr(calls, "threads_of_calls", lambda n=threads: n)
         assert_same(run(executable, copied(given), domain, {}), expected)
 
 

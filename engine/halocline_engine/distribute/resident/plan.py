@@ -162,8 +162,8 @@ def _measured(
 
 
 def _fused_depth(demand: Demand, cut: _Cut, wraps: int | None) -> int:
-    """Return how many steps may be made at once on a device: halos stay a small part of a block."""
-    if demand.steps_per_pass is not None or not TARGETS[demand.target].on_device:
+    """Return how many steps may be made at once: halos stay a small part of a block."""
+    if demand.steps_per_pass is not None or not TARGETS[demand.target].compiles:
         return 1
     if not may_fuse(demand.layout):
         return 1

@@ -48,11 +48,13 @@ from halocline_engine.backends.cuda.runtime.dependent_launch import (
     dependent_tile,
     may_launch_dependently,
 )
-from halocline_engine.backends.cuda.runtime.fusing import FusingExecutable, StepFuser
+from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
+from halocline_engine.backends.cuda.runtime.fusing import StepStreams
 from halocline_engine.backends.cuda.runtime.ghosts import GhostFiller
 from halocline_engine.backends.cuda.runtime.machine import Kernels, Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.backends.cuda.runtime.tile_cache import TileCache
+from halocline_engine.backends.fusing import FusingExecutable, StepFuser
 from halocline_engine.backends.ghosts import Ends, Framed
 from halocline_engine.backends.span import disjoint
 from halocline_engine.cache import Cache, key_of
@@ -88,7 +90,7 @@ class _Look(NamedTuple):
     origin: tuple[int, int, int]
 
 
-class CudaExecutable(FusingExecutable):
+class CudaExecutable(FusingExecutable[FusedExecutable]):
     """A program that is alive on one machine.
 
     Variants of the code are compiled when a call needs them first, and kept. Several threads may
@@ -103,7 +105,7 @@ class CudaExecutable(FusingExecutable):
         tile_for: TileFor = tile_for,
         reason: str = "as they were given",
     ) -> None:
-        super().__init__(StepFuser(schedule, machine, cache))
+        super().__init__(StepFuser(schedule, StepStreams(machine, cache)))
         self._schedule = schedule
         self._machine = machine
         self._cache = cache

@@ -7,8 +7,8 @@ the warps that hide each other's waits. The constants are those of an H200.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 from halocline_engine.backends.cuda.kernels.temporal.exchange import shared_of
@@ -22,13 +22,14 @@ from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
 from halocline_engine.backends.cuda.model.tile import Domain
+from halocline_engine.backends.fusing import Gains
 from halocline_engine.ir.nodes import Binary, Call, Expr, Number, Parameter, Read
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import children
 from halocline_engine.schedule.temporal.levels import Levels, Node, levels_at_once
 from halocline_engine.schedule.temporal.step import Step
 
-__all__ = ["Gains", "fits", "fused_tile", "gains_of", "seconds_of_pass", "usual_form"]
+__all__ = ["fits", "fused_tile", "gains_of", "seconds_of_pass", "usual_form"]
 
 #: Steps that are looked at.
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
@@ -52,27 +53,10 @@ _BARRIER, _NEAR, _TAIL, _LONGEST = 1.3, 2.2, 0.3, 4.0
 _FEWEST, _SQUEEZED = 8, 1.05
 #: Coefficients of a step that are loaded without many registers for them.
 _FEW = 2
-#: What a launch takes, in seconds; and how much faster fused steps must be.
-_LAUNCH, _GAIN = 1.3e-6, 1.15
+#: What a launch takes, in seconds.
+_LAUNCH = 1.3e-6
 _HEAVY = {"sqrt": 10, "abs": 1, "min": 2, "max": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 1}
 _FUNCTION, _DIVISION = 30, 10
-
-
-@dataclass(frozen=True, slots=True)
-class Gains:
-    """How much faster than one by one so many steps at once should be."""
-
-    by_steps: Mapping[int, float]
-
-    @property
-    def most(self) -> int:
-        """The most steps that are known."""
-        return max(self.by_steps, default=1)
-
-    def best(self, steps: Iterable[int]) -> int:
-        """Return the number of steps that gains most, or 1 where none gains much."""
-        found = max(steps, key=lambda n: (self.by_steps.get(n, 0.0), -n), default=1)
-        return found if self.by_steps.get(found, 0.0) >= _GAIN else 1
 
 
 def gains_of(step: Step, domain: Domain) -> Gains:

@@ -11,10 +11,8 @@ from halocline_engine.backends.cuda.model.launch import MAX_BLOCKS, Dim3
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.ir.types import Axis
 
-__all__ = ["CLOSED", "FusedLaunch", "launches_of", "sizes_of"]
+__all__ = ["FusedLaunch", "launches_of", "sizes_of"]
 
-#: All steps compute the same points.
-CLOSED: OpenSides = ((False, False), (False, False), (False, False))
 #: Beyond all points.
 _FAR = 1 << 30
 

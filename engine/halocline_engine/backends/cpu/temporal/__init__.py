@@ -1,0 +1,1 @@
+"""Several steps of a feedback on tiles that stay in a core's cache."""

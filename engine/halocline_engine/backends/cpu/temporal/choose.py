@@ -1,0 +1,91 @@
+"""Cost model of fused steps on a core: how many are worth it.
+
+A step by itself computes while it moves its arrays from memory and back. Steps at once move them
+once, while the first and the last of them compute, the others in the cache; but they compute again
+what other tiles compute too.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from halocline_engine.backends.cpu.ahead import leaves_caches
+from halocline_engine.backends.cpu.caches import Caches
+from halocline_engine.backends.cpu.calls import Domain
+from halocline_engine.backends.cpu.temporal.tiles import shape_of, work_of
+from halocline_engine.backends.fusing import Gains
+from halocline_engine.ir.nodes import Binary, Call, Expr, Number, Parameter, Read
+from halocline_engine.ir.types import Axis
+from halocline_engine.ir.walk import children
+from halocline_engine.schedule.temporal.step import Step
+
+__all__ = ["gains_of", "points_of_tile"]
+
+#: Steps that are looked at.
+_STEPS = range(2, 13)
+#: Bytes a second of memory, and of a core's own cache.
+_MEMORY, _CACHE = 29e9, 58e9
+#: Bytes of elements on which a core does an operation in a second.
+_OPERATIONS = 190e9
+#: What a tile may take of the cache; the rest is for what comes and goes.
+_SHARE = 0.7
+_HEAVY = {"abs": 1, "min": 2, "max": 2}
+_FUNCTION, _DIVISION = 30, 8
+
+
+def gains_of(step: Step, domain: Domain, caches: Caches, between: int) -> Gains:
+    """Return what fusing steps should gain where a step has `between` bytes of temporaries."""
+    fields = [name for name in (*step.inputs, *step.results) if _is_whole(step, name)]
+    read = sum(step.dtypes[name].itemsize for name in fields if name not in step.results)
+    written = sum(step.dtypes[name].itemsize for name in step.results)
+    # What is written is fetched first.
+    moved = read + 2 * written
+    if not leaves_caches(prod(domain) * (read + written), caches):
+        return Gains({})
+    near = max((moved + 3 * between) / _CACHE, _operations(step) / _OPERATIONS)
+    far = moved / _MEMORY
+    points = points_of_tile(step, caches, between)
+    found: dict[int, float] = {}
+    for steps in _STEPS:
+        shape = shape_of(domain, step.reach, steps, points, 0)
+        again = work_of(shape, step.reach, steps)
+        found[steps] = max(far, near) / (far / steps + again * near)
+    return Gains(found)
+
+
+def points_of_tile(step: Step, caches: Caches, between: int) -> int:
+    """Return the points of a tile whose values of two steps stay in the cache of a core."""
+    fed = sum(step.dtypes[name].itemsize for name in step.feedback.values())
+    others = {*step.inputs, *step.results} - {*step.feedback, *step.feedback.values()}
+    rest = sum(step.dtypes[name].itemsize for name in others if _is_whole(step, name))
+    return max(1, int(_SHARE * caches.level2) // max(1, 2 * fed + rest + between))
+
+
+def _is_whole(step: Step, name: str) -> bool:
+    return len(step.axes[name]) == len(Axis)
+
+
+def _operations(step: Step) -> float:
+    """Return the operations of a point, times the bytes of an element of each."""
+    seen: set[Expr] = set()
+    pending: list[Expr] = [stage.value for stage in step.stages]
+    found = 0.0
+    while pending:
+        expr = pending.pop()
+        if expr not in seen:
+            seen.add(expr)
+            found += _slots(expr) * expr.dtype.itemsize
+            pending.extend(children(expr))
+    return found
+
+
+def _slots(expr: Expr) -> float:
+    match expr:
+        case Number() | Parameter() | Read():
+            return 0
+        case Binary("/" | "%"):
+            return _DIVISION
+        case Call(function):
+            return _HEAVY.get(function, _FUNCTION)
+        case _:
+            return 1

@@ -1,0 +1,150 @@
+"""Tiles of fused steps: which points each step computes for one of them, and their best shape.
+
+What later steps read around a tile is computed by earlier ones as well, also where another tile
+does so: along an axis, a step that is followed by `left` others computes `left` times the reach
+more. Beyond a side that is not open nothing is computed::
+
+    |  tile  |
+    +--------+---          the domain begins here, and its side is not open
+    000000000000           step 0 of 3
+    1111111111             step 1
+    22222222               step 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import TypeAlias, cast
+
+from halocline_engine.backends.base import OpenSides
+from halocline_engine.backends.cpu.calls import Box, Domain
+from halocline_engine.ir.extent import Range
+
+__all__ = ["Reach", "Tiling", "shape_of", "work_of"]
+
+#: How far around a point a step reads what the last one made, along I, J and K.
+Reach: TypeAlias = tuple[Range, Range, Range]
+
+#: Points of a row of which vectors need no more to be fast, and those that begin a line of memory.
+_ROW, _LINE = 512, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A domain that is cut into tiles, on which so many steps are made."""
+
+    domain: Domain
+    sides: OpenSides
+    reach: Reach
+    steps: int
+    shape: Domain
+
+    def tiles(self) -> Iterator[Box]:
+        """Yield all tiles in the order of memory along I."""
+        several = [
+            _pieces(size, width) for size, width in zip(self.domain, self.shape, strict=True)
+        ]
+        for k, j, i in product(*reversed(several)):
+            yield i, j, k
+
+    def box(self, tile: Box, step: int) -> Box:
+        """Return the points that a step computes for a tile."""
+        left = self.steps - 1 - step
+        return _box(
+            (
+                start + left * low if low_open else max(0, start + left * low),
+                stop + left * high if high_open else min(size, stop + left * high),
+            )
+            for (start, stop), (low, high), size, (low_open, high_open) in zip(
+                tile, self.reach, self.domain, self.sides, strict=True
+            )
+        )
+
+    def room(self, tile: Box) -> Box:
+        """Return all points that a tile has to do with."""
+        return _box(
+            (start + self.steps * low, stop + self.steps * high)
+            for (start, stop), (low, high) in zip(tile, self.reach, strict=True)
+        )
+
+    def beyond(self, tile: Box, extent: Reach) -> Iterator[Box]:
+        """Yield what steps read of a field beyond sides that are not open."""
+        there = _box(
+            (
+                first if low_open else max(first, low),
+                last if high_open else min(last, size + high),
+            )
+            for (first, last), (low, high), size, (low_open, high_open) in zip(
+                self.room(tile), extent, self.domain, self.sides, strict=True
+            )
+        )
+        for axis, size in enumerate(self.domain):
+            first, last = there[axis]
+            for is_open, part in zip(
+                self.sides[axis], ((first, min(last, 0)), (max(first, size), last)), strict=True
+            ):
+                if not is_open and part[0] < part[1]:
+                    yield _box((*there[:axis], part, *there[axis + 1 :]))
+
+    def place(self, tile: Box) -> tuple[tuple[int, int, int], ...]:
+        """Return what differs between tiles: sizes, and how near the ends of the domain are."""
+        return tuple(
+            (stop - start, min(start, -self.steps * low), min(size - stop, self.steps * high))
+            for (start, stop), (low, high), size in zip(tile, self.reach, self.domain, strict=True)
+        )
+
+
+def shape_of(domain: Domain, reach: Reach, steps: int, points: int, inner: int) -> Domain:
+    """Return the tile of at most so many points, with what is around it, that needs least work.
+
+    `inner` is the axis that elements are adjacent along.
+
+    >>> shape_of((4000, 4000, 1), ((-1, 1), (-1, 1), (0, 0)), 4, 40000, 0)
+    (512, 71, 1)
+    """
+    several = [sorted(_widths(size, axis == inner)) for axis, size in enumerate(domain)]
+    fitting = [
+        shape
+        for shape in product(*several)
+        if prod(size + (steps - 1) * (high - low) for size, (low, high) in _with(shape, reach))
+        <= points
+    ]
+    if not fitting:
+        return cast("Domain", tuple(some[0] for some in several))
+    best = min(fitting, key=lambda shape: (work_of(shape, reach, steps), -prod(shape)))
+    return cast("Domain", best)
+
+
+def work_of(shape: tuple[int, ...], reach: Reach, steps: int) -> float:
+    """Return how many points steps compute for each that they would one by one."""
+    made = sum(
+        prod(size + left * (high - low) for size, (low, high) in _with(shape, reach))
+        for left in range(steps)
+    )
+    return made / (steps * prod(shape))
+
+
+def _with(shape: tuple[int, ...], reach: Reach) -> Iterator[tuple[int, Range]]:
+    return zip(shape, reach, strict=True)
+
+
+def _widths(size: int, is_inner: bool) -> set[int]:
+    """Return how wide tiles may be along an axis: about equally, and not much less than a row."""
+    least, unit = (0.75 * _ROW, _LINE) if is_inner else (1, 1)
+    found: set[int] = set()
+    count = 1.0
+    while not found or size / count >= least:
+        found.add(min(size, -(-size // (int(count) * unit)) * unit))
+        count = max(count + 1, count * 1.15)
+    return found
+
+
+def _pieces(size: int, width: int) -> list[Range]:
+    return [(start, min(start + width, size)) for start in range(0, size, width)]
+
+
+def _box(ranges: Iterator[Range] | tuple[Range, ...]) -> Box:
+    return cast("Box", tuple(ranges))

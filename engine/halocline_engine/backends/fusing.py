@@ -1,0 +1,179 @@
+"""Programs that can make several steps at once: what may be fused, and how many steps are best."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from halocline_engine.backends.base import Array, Executable, OpenSides
+from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.temporal.step import Refused, Step, step_of
+
+__all__ = ["CLOSED", "AskedSteps", "FusingExecutable", "Gains", "MakesSteps", "StepFuser"]
+
+_Fused = TypeVar("_Fused", bound=Executable)
+_Made_co = TypeVar("_Made_co", bound=Executable, covariant=True)
+_Domain = tuple[int, int, int]
+
+#: All steps compute the same points.
+CLOSED: OpenSides = ((False, False), (False, False), (False, False))
+#: How much faster fused steps must be.
+_GAIN = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """How much faster than one by one so many steps at once should be."""
+
+    by_steps: Mapping[int, float]
+
+    @property
+    def most(self) -> int:
+        """The most steps that are known."""
+        return max(self.by_steps, default=1)
+
+    def best(self, steps: Iterable[int]) -> int:
+        """Return the number of steps that gains most, or 1 where none gains much."""
+        found = max(steps, key=lambda n: (self.by_steps.get(n, 0.0), -n), default=1)
+        return found if self.by_steps.get(found, 0.0) >= _GAIN else 1
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSteps:
+    """What fused steps were asked for.
+
+    With `alternate`, what is beyond sides that are not open is that of two arrays in turns, as
+    where they change places after each step.
+    """
+
+    steps: int
+    feedback: tuple[tuple[str, str], ...]
+    sides: OpenSides
+    alternate: bool
+
+
+class MakesSteps(Protocol[_Made_co]):
+    """What a target knows of fused steps."""
+
+    def gains(self, step: Step, domain: _Domain) -> Gains:
+        """Return what a model expects, in arrays as the target makes them."""
+        ...
+
+    def may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
+        """Whether steps on such arrays can be fused, and are as fast as the model says."""
+        ...
+
+    def made(self, step: Step, asked: AskedSteps) -> _Made_co | Refused:
+        """Return what makes such steps at once."""
+        ...
+
+
+class StepFuser(Generic[_Fused]):
+    """Makes executables for several steps of a program, each once."""
+
+    def __init__(self, schedule: Schedule, maker: MakesSteps[_Fused]) -> None:
+        self._schedule = schedule
+        self._maker = maker
+        self._lock = threading.Lock()
+        self._steps: dict[tuple[tuple[str, str], ...], Step | Refused] = {}
+        self._known: dict[AskedSteps, _Fused | Refused] = {}
+        self._known_gains: dict[tuple[tuple[tuple[str, str], ...], _Domain], Gains] = {}
+
+    def fused(self, asked: AskedSteps) -> _Fused | Refused:
+        """Return what makes such steps at once, or why nothing does."""
+        with self._lock:
+            found = self._known.get(asked)
+            if found is None:
+                found = self._known[asked] = self._made(asked)
+            return found
+
+    def gains(
+        self,
+        feedback: Mapping[str, str],
+        domain: _Domain,
+        fields: Mapping[str, Array] | None = None,
+    ) -> Gains:
+        """Return what making steps at once should gain, on arrays that lie as `fields` do."""
+        pairs = tuple(feedback.items())
+        step = self._step(pairs)
+        if isinstance(step, Refused) or 0 in domain:
+            return Gains({})
+        found = self._known_gains.get((pairs, domain))
+        if found is None:
+            found = self._known_gains[pairs, domain] = self._maker.gains(step, domain)
+        if not found.by_steps or fields is None or self._maker.may_fuse(step, fields):
+            return found
+        return Gains({})
+
+    def _step(self, pairs: tuple[tuple[str, str], ...]) -> Step | Refused:
+        found = self._steps.get(pairs)
+        if found is None:
+            schedule = self._schedule
+            found = step_of(schedule.program, schedule.facts, dict(pairs))
+            self._steps[pairs] = found
+        return found
+
+    def _made(self, asked: AskedSteps) -> _Fused | Refused:
+        step = self._step(asked.feedback)
+        if isinstance(step, Refused):
+            return step
+        if asked.steps < 1:
+            return Refused("there is no step to make")
+        if any(asked.sides[2]):
+            return Refused("K is open")
+        return self._maker.made(step, asked)
+
+
+class FusingExecutable(Generic[_Fused]):
+    """An executable that can make several steps at once; see `backends.base.Fusing`."""
+
+    def __init__(self, fuser: StepFuser[_Fused]) -> None:
+        self._fuser = fuser
+
+    def fused(
+        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
+    ) -> _Fused | None:
+        """Return what makes so many steps at once, or None."""
+        found = self._fuser.fused(_asked(steps, feedback, open_sides))
+        return None if isinstance(found, Refused) else found
+
+    def fusing_reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
+        """Return why `fused` returns None, or an empty text."""
+        found = self._fuser.fused(_asked(steps, feedback, open_sides))
+        return found.reason if isinstance(found, Refused) else ""
+
+    def fused_steps(
+        self,
+        feedback: Mapping[str, str],
+        domain: _Domain,
+        fields: Mapping[str, Array] | None = None,
+    ) -> int:
+        """Return how many steps at once should be the fastest."""
+        gains = self._fuser.gains(feedback, domain, fields)
+        return gains.best(range(1, 1 + gains.most))
+
+    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> _Fused | None:
+        """Return what makes steps whose arrays change places; see `backends.base.FusingInTurns`.
+
+        `steps` is odd, so that arrays are where they would be after as many single steps. Beyond
+        the domain each step finds what the array holds that the input has then.
+        """
+        if steps % 2 == 0:
+            return None
+        found = self._fuser.fused(_asked(steps, feedback, CLOSED, alternate=True))
+        return None if isinstance(found, Refused) else found
+
+    def fused_steps_in_turns(
+        self, feedback: Mapping[str, str], domain: _Domain, fields: Mapping[str, Array]
+    ) -> int:
+        """Return how many steps at once should be the fastest for `fused_in_turns`."""
+        gains = self._fuser.gains(feedback, domain, fields)
+        return gains.best(range(1, 1 + gains.most, 2))
+
+
+def _asked(
+    steps: int, feedback: Mapping[str, str], sides: OpenSides, *, alternate: bool = False
+) -> AskedSteps:
+    return AskedSteps(steps, tuple(feedback.items()), sides, alternate)
