@@ -97,7 +97,7 @@ def unfused(checked: Checked, chosen: Choice) -> str:
         return ""
     if chosen.resident is None:
         return "blocks do not stay in memory"
-    if not TARGETS[target].on_device:
+    if not TARGETS[target].compiles:
         return f"the target '{target}' makes one step after the other"
     schedule = checked.compiled.schedule
     found = step_of(schedule.program, schedule.facts, feedback_of(checked.layout))
