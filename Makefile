@@ -4,6 +4,7 @@
 #   make test    every test (those that need a CUDA device skip where there is none)
 #   make quick   the inner loop: the compiler and the golden numbers, under a minute
 #   make check   style, types, import directions, shape of the code
+#   make docs    the documentation site, in build/docs
 #   make bench   benchmarks of the CPU target, and of the CUDA target where there is a device
 #   make clean   remove what the other targets made
 
@@ -17,10 +18,13 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 # CuPy for the driver's CUDA where there is a device; nothing where there is none.
 CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA.*Version: *1\([23]\)\..*/,cuda1\1/p' | head -n 1)
 
+# Every warning is an error: missing links, unknown references, notebooks that fail.
+SITE = $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . build/docs
+
 # Test processes; the kernels' own threads are kept at one a process, so that they do not compete.
 WORKERS ?= 2
 
-.PHONY: demo test quick check bench clean
+.PHONY: demo test quick check docs bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.stamp-demo
@@ -41,6 +45,11 @@ check: $(VENV)/.stamp-dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/pytest --quiet --benchmark-disable tests/architecture tests/contract
+	$(SITE)
+
+docs: $(VENV)/.stamp-docs
+	$(SITE)
+	@echo "The site is build/docs/index.html."
 
 bench: $(VENV)/.stamp-dev
 	mkdir -p build

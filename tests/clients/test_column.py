@@ -4,10 +4,7 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
-import re
-import runpy
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -80,21 +77,6 @@ def test_arguments_of_every_kind_arrive(client: Client) -> None:
     result = client.column(text, dataset, heights="h", **options).result(progress=False)
     here = he.column(text, dataset, heights="h", **options)
     assert np.array_equal(result["slope"].values, here["slope"].values)
-
-
-def test_the_pages_example(
-    service: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    page = (Path(__file__).parents[2] / "docs/columns.md").read_text("utf-8")
-    (text,) = re.findall(r"^```python client\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    fast = text.replace("scalars=", 'target="reference", scalars=')
-    (tmp_path / "example.py").write_text(fast)
-    monkeypatch.setenv("HALOCLINE_URL", service)
-    runpy.run_path(str(tmp_path / "example.py"))
-    assert f"```text\n{capsys.readouterr().out}```" in page
 
 
 def test_what_the_text_tells_is_refused_at_once(client: Client) -> None:

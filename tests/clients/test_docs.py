@@ -51,21 +51,12 @@ def test_the_quick_start_works(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "quick_start.py"
-    path.write_text(blocks("README.md", "python")[0])
+    path.write_text("\n".join(blocks("README.md", "python")))
     monkeypatch.setenv("HALOCLINE_URL", service)
     runpy.run_path(str(path))
     output = capsys.readouterr().out
     assert output == "0.0446\n"
     assert output in blocks("README.md", "text")[0]
-
-
-def test_the_page_of_the_client_works(
-    service: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HALOCLINE_URL", service)
-    code = next(text for text in blocks("docs/python.md", "python") if "run_local" in text)
-    exec(compile(code, "docs/python.md", "exec"), {"__name__": "page"})  # noqa: S102 - our own text
-    assert capsys.readouterr().out == blocks("docs/python.md", "text")[0]
 
 
 def test_the_job_file_of_the_page_is_one(tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import runpy
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -18,8 +15,6 @@ from halocline.errors import FieldError, JobFailed, RequestError
 
 # A request to a Zarr store leaves its connection pool to the interpreter's end.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-
-PAGE = (Path(__file__).parents[2] / "docs/solves.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -123,27 +118,3 @@ def test_what_the_inputs_tell_is_refused_at_once(client: Client) -> None:
     with pytest.raises(RequestError) as caught:
         client.tridiagonal("a.zarr", **names, mode="resident")
     assert caught.value.message == ("Input 'mode' must be 'auto' or 'streamed', got 'resident'.")
-
-
-def printed(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run the examples of the page, one behind the other, and return what they print."""
-    texts = re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    (folder / "example.py").write_text("\n".join(texts))
-    runpy.run_path(str(folder / "example.py"))
-    return capsys.readouterr().out
-
-
-def test_the_pages_example_of_the_engine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert 0 < float(printed("python", tmp_path, capsys)) < 1e-15
-
-
-def test_the_pages_example_of_the_client(
-    service: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("HALOCLINE_URL", service)
-    assert f"```text\n{printed('python client', tmp_path, capsys)}```" in PAGE

@@ -72,8 +72,8 @@ xarray.Dataset
     system: 0 if it is solved, see `flag_meanings`. A singular system does not affect others.
 """
 _RESIDUAL = """
-    With `residual`, ``<name>_residual`` holds the largest |A x - rhs| over the largest
-    |A| |x| + |rhs| of each system.
+    With `residual`, ``<name>_residual`` holds the largest ``|A x - rhs|`` over the largest
+    ``|A| |x| + |rhs|`` of each system.
 """
 _banded = documented(
     BandedArguments,

@@ -1,0 +1,82 @@
+"""The documentation site: `make docs` builds it from the root of the repository into build/docs.
+
+Pages link to each other, and to files of the repository, as they do on GitHub, so the source folder
+is the root; `include_patterns` says which of its Markdown is part of the site.
+"""
+
+import importlib.metadata
+import re
+
+from sphinx.application import Sphinx
+
+project = "Halocline"
+author = "the Halocline authors"
+copyright = f"2026, {author}"  # noqa: A001 - the name that Sphinx reads
+release = importlib.metadata.version("halocline")
+
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**.md",
+    "deploy/runbook.md",
+    "engine/DESIGN.md",
+    "service/DESIGN.md",
+    "engine/decisions/*.md",
+    "service/decisions/*.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+]
+exclude_patterns = [".*", "build", "tests", "clients", "benchmarks", "demo*"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc"]
+nitpicky = True
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
+
+# Notebooks of the gallery run in a kernel each; those that did not change come from the cache.
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_execution_in_temp = True
+nb_merge_streams = True
+nb_execution_cache_path = "build/notebooks"
+
+default_role = "code"
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+smartquotes = False
+
+templates_path = ["templates"]
+html_additional_pages = {"index": "to-the-first-page.html"}
+html_theme = "pydata_sphinx_theme"
+html_title = "Halocline"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "Halocline"},
+    "show_prev_next": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+}
+
+_ROW = re.compile(r"^\| \[[^]]*\]\(([^):#]+)\.md\) \|", re.MULTILINE)
+
+
+def setup(app: Sphinx) -> None:
+    """Read the contents of sections from their tables."""
+    app.connect("source-read", _with_contents)
+
+
+def _with_contents(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Make the pages that the tables of a page lead to, row by row, the pages below it."""
+    pages = _ROW.findall(source[0])
+    if name.endswith("decisions/README"):
+        pages = ["0*", "../../service/decisions/0*"]
+        source[0] += "\n```{toctree}\n:glob:\n:titlesonly:\n\n" + "\n".join(pages) + "\n```\n"
+    elif pages:
+        source[0] += "\n```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
