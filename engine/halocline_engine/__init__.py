@@ -52,6 +52,7 @@ if typing.TYPE_CHECKING:
     from halocline_engine.functions.neighbours import neighbours
     from halocline_engine.functions.regrid import regrid
     from halocline_engine.functions.run import run
+    from halocline_engine.functions.sequence import sequence
     from halocline_engine.functions.solve import factor, pentadiagonal, solve, tree, tridiagonal
     from halocline_engine.functions.stencil import Stencil, stencil
     from halocline_engine.kernels.indirect.plan import PlanCache
@@ -96,6 +97,7 @@ __all__ = [
     "regrid",
     "run",
     "scatter",
+    "sequence",
     "solve",
     "stencil",
     "tree",
@@ -118,6 +120,7 @@ _MODULES = {
     "regrid": "functions.regrid",
     "run": "functions.run",
     "scatter": "functions.gather",
+    "sequence": "functions.sequence",
     "solve": "functions.solve",
     "stencil": "functions.stencil",
     "tree": "functions.solve",

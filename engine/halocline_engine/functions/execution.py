@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
 from warnings import warn
@@ -21,7 +21,7 @@ from halocline_engine.signatures import Default
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Execution", "ExecutionArguments", "JobOf"]
+__all__ = ["Execution", "ExecutionArguments", "JobOf", "Planning"]
 
 #: Makes a job for a pool and a target.
 JobOf = Callable[[Pool, str], Blockwise]
@@ -69,6 +69,15 @@ class ExecutionArguments(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class Planning:
+    """A `cluster` on which nothing runs: it takes the job that a function makes for this pool."""
+
+    on: Pool
+    target: str
+    jobs: list[Blockwise] = field(default_factory=list[Blockwise])
+
+
+@dataclass(frozen=True, slots=True)
 class Execution:
     """The execution arguments of a call, checked; see `ExecutionArguments`.
 
@@ -78,7 +87,7 @@ class Execution:
     target: str
     mode: str
     chunks: Mapping[str, int] | None
-    cluster: "int | str | Client | None"
+    cluster: "int | str | Client | Planning | None"
     output: str | Path | None
     on_event: Callable[[Event], None] | None
     cancelled: Callable[[], bool] | None
@@ -123,11 +132,17 @@ class Execution:
     @contextmanager
     def pool(self) -> Generator[tuple[Pool, str]]:
         """Open the pool, and name the target on it; what is started ends with the context."""
+        if isinstance(self.cluster, Planning):
+            yield self.cluster.on, self.cluster.target
+            return
         with ExitStack() as stack:
             yield open_pool(self.cluster, self.target, stack, self.options)
 
     def run(self, job: Blockwise, pool: Pool, reason: str) -> xr.Dataset:
         """Run a job on a pool; `reason` says why it has its passes."""
+        if isinstance(self.cluster, Planning):
+            self.cluster.jobs.append(job)
+            return xr.Dataset()
         return run_blockwise(job, pool, self.tell, self.cancelled, reason)
 
     def run_job(self, job_of: JobOf, reason: str, several: str = "") -> xr.Dataset:

@@ -35,7 +35,7 @@ from halocline_engine.distribute.transfers.job import (
     check_storable,
 )
 from halocline_engine.errors import FieldError
-from halocline_engine.functions.execution import Execution
+from halocline_engine.functions.execution import Execution, Planning
 from halocline_engine.kernels.indirect.apply import check_combinable
 from halocline_engine.kernels.indirect.indices import LEFT_OUT, check_whole, resolve
 from halocline_engine.kernels.indirect.plan import (
@@ -87,7 +87,8 @@ def run_index_job(job: IndexJob, execution: Execution) -> xr.Dataset:
     moved = names_moved(exchange, job.chunks)
     what = f"{exchange.direction.value} of '{source}' by '{index}'"
     with execution.pool() as (pool, chosen):
-        if not moved and fits_whole(exchange, pool, chosen, LocalPool().memory):
+        planning = isinstance(execution.cluster, Planning)  # of a stage, which exchanges nothing
+        if planning or (not moved and fits_whole(exchange, pool, chosen, LocalPool().memory)):
             whole = change_job(_whole(job, what), pool, chosen)
             return execution.run(whole, pool, "there is one pass")
         frame = xr.Dataset(coords=_coordinates(job, None))

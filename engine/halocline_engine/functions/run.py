@@ -22,12 +22,13 @@ from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.executors.base import RankPool
 from halocline_engine.distribute.executors.select import check_threads, granted, local_pool
 from halocline_engine.distribute.modes.launch import launch
+from halocline_engine.distribute.stencils.blockwise import stencil_job
 from halocline_engine.distribute.stencils.request import Request, check
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.distribute.tasks.until import until_of
 from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution, ExecutionArguments
+from halocline_engine.functions.execution import Execution, ExecutionArguments, Planning
 from halocline_engine.functions.stencil import Stencil
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 #: What runs the blocks; see `run`.
-_Cluster: TypeAlias = "int | str | Client | None"
+_Cluster: TypeAlias = "int | str | Client | Planning | None"
 
 
 @documented(ExecutionArguments)
@@ -199,13 +200,15 @@ def run(
         for warning in compiled.warnings:
             execution.warn(warning)
         checked = check(request, opened, compiled)
+        if isinstance(cluster, Planning):
+            return execution.run(stencil_job(checked, cluster.on, options), cluster.on, "")
         pool = granted(existing or _new_pool(cluster, chosen, stack, options), options)
         return launch(checked, pool, execution.tell, execution.cancelled, options, execution.mode)
 
 
 def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
     """Return the pool of a scheduler that runs already; None where none was named."""
-    if cluster is None or isinstance(cluster, Integral):
+    if cluster is None or isinstance(cluster, Integral | Planning):
         return None
     from halocline_engine.distribute.executors.dask import connect
 

@@ -34,5 +34,7 @@ def _value(given: Any, base: str) -> Any:
             return next((f"{scheme}:{match[1]}" for scheme, match in found if match), given)
         case dict():
             return localised(cast("dict[str, Any]", given), base)
+        case list():
+            return [_value(one, base) for one in cast("list[Any]", given)]
         case _:
             return given

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from halocline_service.processes.base import OutputDescription, Process, ReadingInputs
+from halocline_service.processes.sequence import SequenceInputs
 
 __all__ = ["PLAN", "PlanInputs"]
 
@@ -32,6 +33,7 @@ class PlanInputs(ReadingInputs):
             "regrid",
             "neighbours",
             "matmul",
+            "sequence",
         ],
         Field(title="Process", description="The process that is planned."),
     ]
@@ -44,6 +46,8 @@ class PlanInputs(ReadingInputs):
     def references_in(cls, given: Mapping[str, Any]) -> dict[str, str]:
         """Give what names datasets, by input of the process that is planned."""
         inner: Mapping[str, Any] = given["inputs"]
+        if given["process"] == "sequence":
+            return SequenceInputs.references_in(inner)
         return {name: inner[name] for name in _DATASETS if isinstance(inner.get(name), str)}
 
 

@@ -169,12 +169,14 @@ class Opened:
         return found.resolve() if found is not None and found.exists() else None
 
 
-def open_source(dataset: xr.Dataset | str | Path) -> Opened:
+def open_source(dataset: xr.Dataset | str | Path | Opened) -> Opened:
     """Open a dataset: an xarray one, or the path of a Zarr store or a NetCDF file.
 
     Raises `DatasetError` where it does not exist, cannot be read, or points outside of itself, and
     `CapacityError` where it declares too much.
     """
+    if isinstance(dataset, Opened):
+        return dataset
     if isinstance(dataset, xr.Dataset):
         for dim in dataset.dims:
             if not isinstance(dim, str):

@@ -60,6 +60,10 @@ class LocalPool:
             for report in work.stream(blocks, cancelled):
                 yield Done(report, name)
             return
+        if len(blocks) == 1:  # nothing to read or write meanwhile, and a thread takes a while
+            raise_if_cancelled(cancelled)
+            yield Done(work.run(blocks[0], cancelled), name)
+            return
         with ThreadPoolExecutor(self.threads, thread_name_prefix="halocline") as executor:
             running: set[Future[Report]] = set()
 

@@ -27,14 +27,17 @@ from typing import Any, cast
 
 from halocline_engine.cache import publish
 from halocline_engine.datasets.disk import full_disk
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import OutputError
 from halocline_engine.removal import is_own, remove_own
 
 __all__ = [
     "MARK",
+    "CheckpointTimes",
     "FinishedPass",
     "attempt_folder",
     "begin_pass",
+    "checkpoint_times",
     "digests_of",
     "finish_pass",
     "manifests_of",
@@ -48,6 +51,31 @@ MARK: Mapping[str, Any] = {"halocline": "pass"}
 _FORMAT = 1
 _KEPT = 2
 _DIGEST = "blake2b"
+#: Seconds after which a run that is killed shall not have to begin again.
+_LOST = 10.0
+#: Seconds between two checkpoints for each byte of them.
+_SECONDS_A_BYTE = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTimes:
+    """How often checkpoints are written: after so many steps, or seconds; None for neither."""
+
+    steps: int | None
+    seconds: float | None
+
+    def due(self, steps: int, seconds: float) -> bool:
+        """Say whether one is due so many steps and seconds after the last."""
+        by_steps = self.steps is not None and steps >= self.steps
+        return by_steps or (self.seconds is not None and seconds >= self.seconds)
+
+
+def checkpoint_times(options: Options, size: int) -> CheckpointTimes:
+    """Return when checkpoints of so many bytes are written: they take a small part of the time."""
+    seconds = max(_LOST, _SECONDS_A_BYTE * size)
+    if options.checkpoint_seconds is not None:
+        seconds = options.checkpoint_seconds
+    return CheckpointTimes(options.checkpoint_steps, seconds)
 
 
 @dataclass(frozen=True, slots=True)

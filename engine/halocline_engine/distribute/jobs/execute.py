@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +45,7 @@ from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     OnEvent,
     Planned,
+    Resumed,
 )
 from halocline_engine.distribute.tasks.model import BlockWork
 from halocline_engine.errors import CapacityError
@@ -55,9 +56,12 @@ __all__ = [
     "Output",
     "Stage",
     "check_blockwise",
+    "frame_of_job",
+    "history_of",
     "planned",
     "run_blockwise",
     "run_last_passes",
+    "stages_of",
 ]
 
 
@@ -84,10 +88,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One of several passes: its blocks know nothing of each other, and all of the pass before."""
+    """One of several passes: its blocks know nothing of each other, and all of the pass before.
+
+    `steps` is how many steps it completes, of a job of several.
+    """
 
     work: BlockWork
     blocks: tuple[Block, ...]
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +107,9 @@ class Blockwise:
     in the history. `frame` is the result without its variables, where it is given.
 
     A job of several `passes` has `stages` instead of `work`, which makes them from the same two and
-    from a folder for what they hand on, which is None where all run in this process.
+    from a folder for what they hand on, which is None where all run in this process and are not to
+    go through stores (`in_stores`). It may make each one when the one before has ended. Of its
+    `steps` so many `steps_done`, in `passes_done`, need not be made: these are not among `stages`.
     """
 
     opened: Opened
@@ -114,9 +124,13 @@ class Blockwise:
     output: Path | None
     frame: xr.Dataset | None = None
     passes: int = 1
-    stages: Callable[[Source, Sink, Path | None], Sequence[Stage]] | None = None
+    stages: Callable[[Source, Sink, Path | None], Iterable[Stage]] | None = None
     note: str = ""
     between: int = 0
+    in_stores: bool = False
+    steps: int = 1
+    steps_done: int = 0
+    passes_done: int = 0
 
     @property
     def grid(self) -> Grid:
@@ -138,9 +152,19 @@ def run_blockwise(
     Raises `FieldError`, `OutputError` or `CapacityError` before anything is read or written, and
     leaves nothing where a block fails.
     """
-    passes = Passes(pool, on_event, cancelled, total=job.passes)
+    passes = Passes(
+        pool,
+        on_event,
+        cancelled,
+        total=job.passes,
+        steps=job.steps,
+        done=job.passes_done,
+        steps_done=job.steps_done,
+    )
     check_blockwise(job, pool)
     on_event(planned(job, pool, reason))
+    if job.steps_done:
+        on_event(Resumed(job.steps_done, job.steps))
     return run_last_passes(job, passes)
 
 
@@ -153,7 +177,7 @@ def run_last_passes(job: Blockwise, passes: Passes) -> xr.Dataset:
         source = job.opened.source
         if pool.remote and isinstance(source, InMemory):
             source = spool(job.opened.dataset, job.reads, made / "input")
-        between = made / "between" if pool.remote else None
+        between = made / "between" if pool.remote or job.in_stores else None
         place = job.output or (made / "result" if pool.remote else None)
         if place is None:
             return _in_memory(job, passes, source)
@@ -163,7 +187,7 @@ def run_last_passes(job: Blockwise, passes: Passes) -> xr.Dataset:
 def _in_memory(job: Blockwise, passes: Passes, source: Source) -> xr.Dataset:
     arrays = create_arrays({output.name: output.use for output in job.outputs}, job.grid)
     _run(job, passes, source, ArraySink(arrays), None)
-    result = assemble(job.opened.dataset, _frame(job), job.uses, arrays)
+    result = assemble(job.opened.dataset, frame_of_job(job), job.uses, arrays)
     for output in job.outputs:
         result[output.name].attrs.update(output.attributes)
     passes.on_event(passes.end())
@@ -176,7 +200,9 @@ def _stored(
     with published(place) as part:
         chunks = {o.name: dict(zip(o.dims, o.chunks, strict=True)) for o in job.outputs}
         plain = [output.name for output in job.outputs if not output.compressed]
-        create_result(part, job.opened.dataset, _frame(job), job.uses, job.grid, chunks, plain)
+        create_result(
+            part, job.opened.dataset, frame_of_job(job), job.uses, job.grid, chunks, plain
+        )
         for output in job.outputs:
             attributes = {name: _plain(value) for name, value in output.attributes.items()}
             ZARR.open_array(str(part), path=output.name, mode="r+").attrs.update(attributes)
@@ -190,17 +216,19 @@ def _stored(
 
 def _run(job: Blockwise, passes: Passes, source: Source, sink: Sink, between: Path | None) -> None:
     """Run all blocks of all passes; the first pass is timed from the start of the run."""
-    for stage in _stages(job, source, sink, between):
+    for stage in stages_of(job, source, sink, between):
         last = passes.done + 1 == passes.total
         since = None if passes.done else passes.started
-        passes.run(stage.work, stage.blocks, steps=int(last), since=since)
+        passes.run(stage.work, stage.blocks, steps=max(stage.steps, int(last)), since=since)
 
 
-def _stages(job: Blockwise, source: Source, sink: Sink, between: Path | None) -> Sequence[Stage]:
+def stages_of(job: Blockwise, source: Source, sink: Sink, between: Path | None) -> Iterable[Stage]:
+    """Return the passes of a job from a source to a sink.
+
+    `between` is a folder for what they hand on, or None where all run in this process.
+    """
     if job.stages is not None:
-        stages = job.stages(source, sink, between)
-        assert len(stages) == job.passes
-        return stages
+        return job.stages(source, sink, between)
     assert job.work is not None
     return (Stage(job.work(source, sink), job.blocks),)
 
@@ -212,11 +240,11 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
     Coordinates and attributes that cannot be stored are refused as well.
     """
     dims = {dim for output in job.outputs for dim in output.dims}
-    taken = dims | {str(name) for name in _frame(job).coords}
+    taken = dims | {str(name) for name in frame_of_job(job).coords}
     check_results([output.name for output in job.outputs], taken)
     size = field_bytes(job.uses, job.grid)
     if job.output is not None or pool.remote:
-        check_frame(_frame(job), [output.attributes for output in job.outputs])
+        check_frame(frame_of_job(job), [output.attributes for output in job.outputs])
     if job.output is not None:
         check_output(job.output, job.opened.place)
     held = _held(job, pool)
@@ -229,7 +257,7 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
         )
     scratch = job.output.parent if job.output is not None else Path(tempfile.gettempdir())
     needs = [] if job.output is None and not pool.remote else [(scratch, size)]
-    if pool.remote:
+    if pool.remote or job.in_stores:
         needs.append((scratch, job.between))
     if pool.remote and isinstance(job.opened.source, InMemory):
         needs.append((scratch, _input_bytes(job)))
@@ -250,7 +278,7 @@ def planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
         workers=pool.workers,
         blocks=len(job.blocks),
         passes=job.passes,
-        steps=1,
+        steps=job.steps,
         steps_per_pass=1,
         projected_bytes=job.projected + _held(job, pool),
         input_bytes=_input_bytes(job),
@@ -262,12 +290,17 @@ def _input_bytes(job: Blockwise) -> int:
     return sum(int(job.opened.dataset[name].nbytes) for name in dict.fromkeys(job.reads))
 
 
-def _frame(job: Blockwise) -> xr.Dataset:
+def frame_of_job(job: Blockwise) -> xr.Dataset:
+    """Return the result of a job without its variables."""
     if job.frame is not None:
         return job.frame
+    return frame_of(job.opened.dataset, job.uses, history_of(job.what))
+
+
+def history_of(what: str) -> str:
+    """Return the line that a job adds to the history."""
     now = dt.datetime.now(dt.UTC)
-    line = f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {halocline_version()}: {job.what}"
-    return frame_of(job.opened.dataset, job.uses, line)
+    return f"{now:%Y-%m-%dT%H:%M:%SZ} halocline {halocline_version()}: {what}"
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.executors.base import Pool, RankPool
+from halocline_engine.distribute.jobs.checkpoint import checkpoint_times
 from halocline_engine.distribute.jobs.outputs import (
     check_space,
     field_bytes,
@@ -32,7 +33,7 @@ from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import Choice, choose
 from halocline_engine.distribute.modes.telling import Moved, planned
 from halocline_engine.distribute.pipeline.resources import io_threads
-from halocline_engine.distribute.resident.run import CheckpointTimes, run_resident
+from halocline_engine.distribute.resident.run import run_resident
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.memory import held_bytes
 from halocline_engine.distribute.stencils.passes import stream
@@ -49,10 +50,6 @@ __all__ = ["launch"]
 
 # Two finished passes are kept while a third one is written.
 _PASSES = 3
-#: Seconds after which a run that is killed shall not have to begin again.
-_LOST = 10.0
-#: Seconds between two checkpoints for each byte of them.
-_SECONDS_A_BYTE = 1e-8
 #: Blocks that overlap on a device: one is sent, one computed, one fetched.
 _SLOTS = 3
 #: As many are enough where files go straight to the device, and nothing waits for large buffers.
@@ -138,7 +135,7 @@ def launch(
         if resident is None:
             result = stream(job, pool, on_event, cancelled)
         else:
-            times = _checkpoint_times(options, sizes)
+            times = checkpoint_times(options, sizes.kept)
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
         here = checked.request.output is not None or not pool.remote or job.shared
         return result if here else in_memory_copy(result)
@@ -147,14 +144,6 @@ def launch(
 def _shares(pool: RankPool, sizes: _Bytes) -> bool:
     """Whether workers get datasets of this process, and give results, in shared memory."""
     return pool.remote and pool.same_host and can_share(sizes.loaded + sizes.result)
-
-
-def _checkpoint_times(options: Options, sizes: _Bytes) -> CheckpointTimes:
-    """Return when checkpoints are written: so seldom that it takes a small part of the time."""
-    seconds = max(_LOST, _SECONDS_A_BYTE * sizes.kept)
-    if options.checkpoint_seconds is not None:
-        seconds = options.checkpoint_seconds
-    return CheckpointTimes(options.checkpoint_steps, seconds)
 
 
 def _attributes(checked: Checked) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import xarray as xr
 from halocline_engine.datasets.stores.result import open_result
 from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.executors.base import Done, RankPool
+from halocline_engine.distribute.jobs.checkpoint import CheckpointTimes
 from halocline_engine.distribute.resident.model import Checkpoints, RankJob
 from halocline_engine.distribute.resident.plan import ResidentPlan
 from halocline_engine.distribute.resident.work import ResidentWork
@@ -31,20 +32,12 @@ from halocline_engine.distribute.tasks.events import (
 )
 from halocline_engine.errors import ClusterError
 
-__all__ = ["CheckpointTimes", "Replanned", "run_resident"]
+__all__ = ["Replanned", "run_resident"]
 
 #: So many times in a row ranks may be lost before a checkpoint is written.
 _LOSSES = 3
 #: Seconds until a cluster that lost a rank is asked again what it has.
 _AGAIN = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointTimes:
-    """How often checkpoints are written: after so many steps, or seconds; None for neither."""
-
-    steps: int | None
-    seconds: float | None
 
 
 class Replanned(Protocol):

@@ -29,6 +29,7 @@ from halocline_service.dispatcher.attempts.provenance import add_provenance
 from halocline_service.jobs.job import Job, JsonObject
 from halocline_service.processes.base import DatasetInputs, ReadingInputs
 from halocline_service.processes.plan import PLAN, PlanInputs
+from halocline_service.processes.sequence import SequenceInputs
 from halocline_service.processes.stencil import StencilInputs
 from halocline_service.processes.table import PROCESSES
 
@@ -261,11 +262,13 @@ def _call(
     job: Job, process: str, inputs: DatasetInputs, places: Mapping[str, str], tools: Tools
 ) -> Runner:
     """Return the engine's function with all arguments that a user has given."""
-    if not isinstance(inputs, StencilInputs):
-        return functools.partial(tools.engine(process), **places, **inputs.arguments())
+    if not isinstance(inputs, StencilInputs | SequenceInputs):
+        return functools.partial(tools.engine(process), **inputs.keywords(places))
     work = tools.layout.work(job.id)
     work.mkdir(mode=0o700, exist_ok=True)
     steps = {"workspace": str(work), "attempt": job.fence}
+    if isinstance(inputs, SequenceInputs):
+        return functools.partial(tools.engine(process), **inputs.keywords(places), **steps)
     # A line break makes it text: what users send never names a file here.
     program = f"{inputs.program}\n"
     return functools.partial(

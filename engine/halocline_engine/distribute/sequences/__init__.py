@@ -1,0 +1,1 @@
+"""Sequences of stages that are repeated: what a stage makes, the next ones read."""

@@ -1,0 +1,78 @@
+"""A step of a stencil program as a job over blocks, which may be one stage of several."""
+
+from __future__ import annotations
+
+from halocline_engine.datasets.stores.result import attributes_of
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Source
+from halocline_engine.distribute.blocks.work import Code, Work
+from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.jobs.execute import Blockwise, Output
+from halocline_engine.distribute.stencils.plan import (
+    RESULT_CHUNK,
+    Demand,
+    Supply,
+    chunks_for,
+    make_plan,
+)
+from halocline_engine.distribute.stencils.request import Checked, temporaries_of
+from halocline_engine.distribute.tasks.options import Options, check_compiled
+
+__all__ = ["stencil_job"]
+
+
+def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
+    """Return the job. Raises `CapacityError` where no block fits."""
+    check_compiled(checked.compiled, options)
+    compiled, uses, grid = checked.compiled, checked.match.uses, checked.match.grid
+    demand = Demand(
+        layout=checked.layout,
+        temporaries=temporaries_of(compiled),
+        steps=1,
+        target=compiled.target,
+        block=checked.request.chunks,
+        steps_per_pass=1,
+        in_memory=not pool.remote,
+        order=checked.request.order,
+        cache=0,
+    )
+    device = pool.device_memory(compiled.target)
+    plan = make_plan(demand, Supply(pool.workers, pool.threads, pool.memory, device, pool.remote))
+
+    def work(source: Source, sink: Sink) -> Work:
+        return Work(
+            layout=plan.layout,
+            code=Code(compiled.fingerprint, compiled.artifact),
+            scalars=tuple(sorted(checked.scalars.items())),
+            sources=tuple((use.name, source, use.variable) for use in uses if use.loaded),
+            sink=sink,
+            saved=tuple((use.variable, use.name) for use in uses if use.result),
+            steps=1,
+        )
+
+    dims = [
+        *zip(grid.dims, grid.sizes, strict=True),
+        *zip(grid.extra, grid.extra_sizes, strict=True),
+    ]
+    return Blockwise(
+        opened=checked.opened,
+        sizes={dim: size for dim, size in dims if dim is not None},
+        reads=tuple(use.variable for use in uses if use.loaded),
+        outputs=tuple(
+            Output(
+                use.variable,
+                use.dims,
+                use.dtype,
+                tuple(chunks_for(plan, use, RESULT_CHUNK).values()),
+                attributes_of(checked.opened.dataset, use, uses),
+            )
+            for use in uses
+            if use.result
+        ),
+        blocks=plan.blocks,
+        work=work,
+        what=f"program '{compiled.program.name}'",
+        target=compiled.target,
+        projected=plan.projected,
+        output=checked.request.output,
+    )

@@ -1,0 +1,169 @@
+"""`sequence` runs several processes one after the other, step by step, as one job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, cast
+
+from pydantic import Field, create_model, model_validator
+
+from halocline_engine.errors import HaloclineError
+from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process
+from halocline_service.processes.blocks import Name, StreamedInputs
+from halocline_service.processes.column import COLUMN
+from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
+from halocline_service.processes.solves.solve import SOLVE
+from halocline_service.processes.solves.tree import TREE
+from halocline_service.processes.solves.tridiagonal import TRIDIAGONAL
+from halocline_service.processes.stencil import STENCIL
+from halocline_service.processes.transfers.gather import GATHER
+from halocline_service.processes.transfers.neighbours import NEIGHBOURS
+from halocline_service.processes.transfers.regrid import REGRID
+from halocline_service.processes.transfers.scatter import SCATTER
+
+__all__ = ["SEQUENCE", "SequenceInputs", "check_stages"]
+
+_KINDS: Mapping[str, Process] = {
+    process.id: process
+    for process in (
+        *(STENCIL, COLUMN, TRIDIAGONAL, PENTADIAGONAL, SOLVE, TREE),
+        *(GATHER, SCATTER, NEIGHBOURS, REGRID),
+    )
+}
+#: Inputs of these that belong to the whole sequence, or have no sense in a stage.
+_OF_ALL = frozenset({"dataset", "target", "mode", "steps", "until", "order"})
+
+
+class _OneKind(Inputs):
+    """A stage: one kind with its arguments."""
+
+    @model_validator(mode="after")
+    def _one(self) -> _OneKind:
+        if len(self.model_fields_set) != 1:
+            kinds = ", ".join(_KINDS)
+            raise ValueError(f"A stage must be one kind with its arguments, of {kinds}.")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Which one it is."""
+        (kind,) = self.model_fields_set
+        return kind
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Its arguments, as they were given."""
+        return getattr(self, self.kind).model_dump(exclude_unset=True)
+
+
+def _arguments_of(process: Process) -> Any:
+    """Return the model of a process's inputs but those of the whole sequence."""
+    fields = process.inputs.model_fields.items()
+    own: dict[str, Any] = {
+        name: (info.rebuild_annotation(), info) for name, info in fields if name not in _OF_ALL
+    }
+    made = create_model(f"{process.id.capitalize()}Stage", __base__=Inputs, **own)
+    return Annotated[
+        made | None, Field(title=process.title, description=f"Inputs of '{process.id}'.")
+    ]
+
+
+_Stage = cast(
+    "type[_OneKind]",
+    create_model(
+        "Stage",
+        __base__=_OneKind,
+        **cast("Any", {kind: (_arguments_of(one), None) for kind, one in _KINDS.items()}),
+    ),
+)
+
+
+class SequenceInputs(StreamedInputs):
+    """The keyword arguments of `sequence`, as JSON."""
+
+    stages: Annotated[
+        list[_Stage],
+        Field(
+            title="Stages",
+            description="The stages of a step, each as an object of one process by its identifier, "
+            "with its inputs but the dataset. A stage reads what those before it made.",
+            min_length=1,
+            max_length=64,
+        ),
+    ]
+    steps: Annotated[
+        int,
+        Field(title="Steps", description="How often all stages are run.", ge=1, le=10_000_000),
+        WHOLE,
+    ] = 1
+    feedback: Annotated[
+        dict[Name, Name] | None,
+        Field(
+            title="Feedback",
+            description="Which result is which variable of the next step.",
+            max_length=64,
+        ),
+    ] = None
+
+    @classmethod
+    def references_in(cls, given: Mapping[str, Any]) -> dict[str, str]:
+        """Give what names datasets in inputs as JSON; those of stages by their places there."""
+        found = {name: str(given[name]) for name in cls.datasets if name in given}
+        for number, kind, arguments in _stages_in(given):
+            beside = _beside(kind)
+            found |= {
+                f"stages.{number}.{kind}.{name}": str(arguments[name])
+                for name in beside
+                if name in arguments
+            }
+        return found
+
+    def keywords(self, places: Mapping[str, str]) -> dict[str, Any]:
+        """Give the keyword arguments, with the places of datasets instead of what names them."""
+        stages: list[dict[str, Any]] = []
+        for number, stage in enumerate(self.stages):
+            kind, arguments = stage.kind, stage.arguments
+            names = [name for name in _beside(kind) if name in arguments]
+            arguments |= {name: places[f"stages.{number}.{kind}.{name}"] for name in names}
+            if "program" in arguments:
+                # A line break makes it text: what users send never names a file here.
+                arguments["program"] += "\n"
+            stages.append({kind: arguments})
+        return {"dataset": places["dataset"], **self.arguments(), "stages": stages}
+
+
+def _stages_in(given: Mapping[str, Any]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+    for number, stage in enumerate(given.get("stages", ())):
+        for kind, arguments in stage.items():
+            if kind in _KINDS and isinstance(arguments, Mapping):
+                yield number, kind, cast("Mapping[str, Any]", arguments)
+
+
+def _beside(kind: str) -> tuple[str, ...]:
+    """Return the inputs of a kind that name datasets beside the one of the sequence."""
+    model = _KINDS[kind].inputs
+    assert issubclass(model, DatasetInputs)
+    return tuple(name for name in model.datasets if name != "dataset")
+
+
+def check_stages(inputs: SequenceInputs) -> None:
+    """Check each stage as its process would."""
+    for number, stage in enumerate(inputs.stages, 1):
+        process = _KINDS[stage.kind]
+        whole = process.inputs.model_validate({"dataset": "-", **stage.arguments})
+        try:
+            process.check(whole)
+        except HaloclineError as error:
+            error.message = f"Stage {number}, '{stage.kind}': {error.message}"
+            raise
+
+
+SEQUENCE = Process(
+    id="sequence",
+    version="1.0.0",
+    title="Sequence of stages",
+    description="Runs several processes one after the other, step by step, as one job.",
+    keywords=("sequence", "stages", "steps", "xarray", "zarr"),
+    inputs=SequenceInputs,
+    check=check_stages,
+)

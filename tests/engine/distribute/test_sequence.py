@@ -1,0 +1,288 @@
+"""Sequences of stages: the bits of the functions called one after the other, as one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import halocline_engine as he
+from halocline_engine.distribute.tasks.events import Checkpointed, Event, Planned, Resumed
+from halocline_engine.functions.reports.planning import plan_of
+
+ADVECT = """
+def advect(t: Field[float], moved: Field[float], *, c: float):
+    with computation(PARALLEL), interval(...):
+        if t > 0.0:
+            moved = t - c * (t - t[-1, 0, 0])
+"""
+SOURCE = """
+def source(heat: Field[float], rhs: Field[float], clock: Field[float], *, dt: float):
+    with computation(PARALLEL), interval(...):
+        rhs = heat + (dt if clock < 3.0 * dt else 0.0)
+        clock = clock + dt
+"""
+BANDS: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"}
+
+
+def air() -> xr.Dataset:
+    """Return a field with systems along `z` that diffuse it."""
+    rng = np.random.default_rng(5)
+    dims, shape = ("z", "y", "x"), (6, 7, 9)
+    bands = {"a": -0.5, "b": 2.5, "c": -0.5}
+    return xr.Dataset(
+        {
+            "t": (dims, rng.normal(size=shape), {"units": "K"}),
+            "heat": (dims, rng.normal(size=shape)),
+            "clock": (dims, np.zeros(shape)),
+            **{name: ("z", np.full(6, value)) for name, value in bands.items()},
+        },
+        coords={"x": ("x", np.arange(9.0), {"axis": "X"})},
+        attrs={"title": "air"},
+    )
+
+
+MOVING: list[dict[str, dict[str, Any]]] = [
+    {"stencil": {"program": ADVECT, "scalars": {"c": 0.2}, "boundary": {"x": "periodic"}}},
+    {"tridiagonal": {**BANDS, "rhs": "moved", "name": "mixed"}},
+]
+HEATING: list[dict[str, dict[str, Any]]] = [
+    {"stencil": {"program": SOURCE, "scalars": {"dt": 0.5}}},
+    {"tridiagonal": {**BANDS, "rhs": "rhs", "name": "heat"}},
+]
+
+
+def one_by_one(dataset: xr.Dataset, steps: int, target: str) -> xr.Dataset:
+    for _ in range(steps):
+        advected = he.run(dataset=dataset, target=target, **MOVING[0]["stencil"])
+        dataset = dataset.assign(moved=advected["moved"])
+        mixed = he.tridiagonal(dataset, target=target, **MOVING[1]["tridiagonal"])
+        dataset = dataset.assign({name: mixed[name] for name in mixed.data_vars})
+        dataset = dataset.assign(t=mixed["mixed"])
+    return dataset
+
+
+def repeated(dataset: Any, **more: Any) -> xr.Dataset:
+    arguments: dict[str, Any] = {"steps": 4, "feedback": {"mixed": "t"}, "target": "cpu", **more}
+    return he.sequence(MOVING, dataset, **arguments)
+
+
+def check(result: xr.Dataset, target: str = "cpu") -> None:
+    wanted = one_by_one(air(), 4, target)
+    assert {*result.data_vars} == {"moved", "mixed", "mixed_status"}
+    for name in result.data_vars:
+        assert result[name].dims == wanted[name].dims
+        assert np.array_equal(result[name].values, wanted[name].values, equal_nan=True)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_the_bits_are_those_of_the_functions(target: str) -> None:
+    dataset = air()
+    kept = dataset.copy(deep=True)
+    result = repeated(dataset, target=target)
+    check(result, target)
+    assert np.isnan(result["moved"]).any()  # what is not computed is not left from earlier steps
+    assert result["x"].identical(dataset["x"])
+    assert result.attrs["title"] == "air"
+    assert result.attrs["history"].endswith(": sequence of stencil, tridiagonal, 4 steps")
+    assert [*result["mixed_status"].attrs["flag_masks"]] == [1, 2, 4, 8, 16]
+    assert dataset.identical(kept)
+
+
+def test_files_chunks_and_stores_change_nothing(tmp_path: Path) -> None:
+    cast("Any", air()).to_zarr(tmp_path / "air.zarr", encoding={"t": {"chunks": (3, 4, 5)}})
+    check(repeated(tmp_path / "air.zarr"))
+    check(repeated(tmp_path / "air.zarr", output=tmp_path / "out.zarr"))
+    plans: list[Event] = []
+    options = he.Options(memory=25_000)  # of which the values would take more
+    check(repeated(air(), options=options, on_event=plans.append, output=tmp_path / "far.zarr"))
+    assert isinstance(plans[0], Planned)
+    assert "go through stores" in plans[0].reason
+    assert {path.name for path in tmp_path.iterdir()} == {"air.zarr", "out.zarr", "far.zarr"}
+
+
+def test_workers_change_nothing(two_workers: Any, tmp_path: Path) -> None:
+    check(repeated(air(), cluster=two_workers))
+    cast("Any", air()).to_zarr(tmp_path / "air.zarr")
+    check(repeated(tmp_path / "air.zarr", cluster=two_workers, output=tmp_path / "out.zarr"))
+
+
+def test_a_result_may_take_the_place_of_a_variable() -> None:
+    result = he.sequence(HEATING, air(), steps=5, target="cpu")
+    assert (result["clock"] == 2.5).all()
+    dataset, clock = air(), 0.0
+    for _ in range(5):
+        rhs = dataset["heat"] + (0.5 if clock < 1.5 else 0.0)
+        clock += 0.5
+        solved = he.tridiagonal(dataset.assign(rhs=rhs), target="cpu", rhs="rhs", **BANDS)
+        dataset = dataset.assign(heat=solved["solution"])
+    assert np.array_equal(result["heat"], dataset["heat"])
+
+
+def test_it_is_one_job_with_one_progress() -> None:
+    told: list[Event] = []
+    repeated(air(), on_event=told.append)
+    kinds = [event.kind for event in told]
+    assert (kinds[0], kinds[-1]) == ("planned", "finished")
+    assert kinds.count("planned") == kinds.count("finished") == 1
+    assert kinds.count("pass-finished") == 8
+    shares = [event.progress for event in told]
+    assert shares == sorted(shares)
+    plan = told[0]
+    assert isinstance(plan, Planned)
+    assert (plan.steps, plan.passes) == (4, 8)
+    assert plan.reason == (
+        "the stages of a step follow each other; 2 stages a step, whose values stay in memory"
+    )
+    assert plan_of(he.sequence, MOVING, air(), steps=4, feedback={"mixed": "t"}) == plan
+
+
+def stopped_after(steps: int, told: list[Event]) -> Callable[[], bool]:
+    def stops() -> bool:
+        done = [event for event in told if isinstance(event, Checkpointed)]
+        return bool(done) and done[-1].steps_done >= steps
+
+    return stops
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_it_resumes_between_two_steps(stored: bool, tmp_path: Path) -> None:
+    told: list[Event] = []
+    memory = 25_000 if stored else None
+    how: dict[str, Any] = {
+        "options": he.Options(checkpoint_steps=1, memory=memory),
+        "workspace": tmp_path / "work",
+        "output": tmp_path / "out.zarr",
+    }
+    with pytest.raises(he.CancelledError):
+        repeated(air(), cancelled=stopped_after(2, told), on_event=told.append, **how)
+    assert not (tmp_path / "out.zarr").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
+    told.clear()
+    check(repeated(air(), attempt=1, on_event=told.append, **how))
+    assert [event for event in told if isinstance(event, Resumed)] == [Resumed(2, 4)]
+    shares = [event.progress for event in told[1:]]
+    assert shares == sorted(shares)
+    other = {**how, "output": tmp_path / "other.zarr"}
+    told.clear()
+    repeated(air() + 1.0, on_event=told.append, **other)
+    assert not [event for event in told if isinstance(event, Resumed)]
+
+
+def test_a_stage_of_several_passes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    rows = 4000  # more than are solved whole
+    dataset = xr.Dataset({name: ("z", rng.normal(size=rows)) for name in "acd"})
+    dataset["b"] = 3.0 + abs(dataset["a"]) + abs(dataset["c"])
+    cast("Any", dataset).to_zarr(tmp_path / "rows.zarr", encoding={"d": {"chunks": (1500,)}})
+    stages = [{"tridiagonal": {**BANDS, "rhs": "d"}}]
+    told: list[Event] = []
+    how: dict[str, Any] = {"steps": 3, "feedback": {"solution": "d"}, "target": "cpu"}
+    result = he.sequence(stages, tmp_path / "rows.zarr", on_event=told.append, **how)
+    for _ in range(3):
+        dataset["d"] = he.tridiagonal(dataset, target="cpu", rhs="d", **BANDS)["solution"]
+    assert np.array_equal(result["solution"], dataset["d"])
+    assert told[-2].progress == 1.0
+
+
+def test_transfers_are_stages() -> None:
+    dataset = xr.Dataset({"u": ("cell", [1.0, 2.0, 4.0]), "order": ("cell", [2, 0, 1])})
+    names = {"index": "order", "dim": "cell"}
+    stages = [
+        {"gather": {"source": "u", **names, "name": "turned"}},
+        {"scatter": {"source": "turned", **names, "size": 3, "name": "u"}},
+        {"gather": {"source": "u", **names, "name": "u"}},
+    ]
+    result = he.sequence(stages, dataset, steps=2, target="cpu")
+    assert result["u"].values.tolist() == [2.0, 4.0, 1.0]
+
+
+WRONG: list[tuple[Any, dict[str, Any], str]] = [
+    ([], {}, "Argument 'stages' must be a list of at least one stage."),
+    ("tree", {}, "Argument 'stages' must be a list of at least one stage."),
+    ([3], {}, "Argument 'stages[0]' must be a mapping, got the int 3."),
+    ([{}], {}, "Stage 1 must be one kind with its arguments, got 0 keys."),
+    ([{"tridiagonl": {}}], {}, "Stage 1 has the kind 'tridiagonl', which there is not."),
+    ([{"tree": 1}], {}, "Argument 'stages[0]['tree']' must be a mapping, got the int 1."),
+    ([{"stencil": {}}], {}, "Stage 1, 'stencil', needs the argument 'program'."),
+    (
+        [{"stencil": {"program": ADVECT, "step": 2}}],
+        {},
+        "Stage 1, 'stencil', has no argument 'step'.",
+    ),
+    (
+        [{"stencil": {"program": ADVECT, "steps": 2}}],
+        {},
+        "Stage 1, 'stencil', has the argument 'steps', which is one of the whole sequence or has no"
+        " sense in a stage.",
+    ),
+    (
+        [MOVING[0], {"tridiagonal": {**BANDS, "rhs": "move"}}],
+        {},
+        "Stage 2, 'tridiagonal': There is no variable 'move', which 'rhs' names.",
+    ),
+    (
+        MOVING,
+        {"feedback": {"mix": "t"}},
+        "Argument 'feedback' names 'mix', which no stage makes.",
+    ),
+    (
+        MOVING,
+        {"feedback": {"mixed": "temperature"}},
+        "With 'feedback' the result 'mixed' becomes 'temperature', but the dataset has no such"
+        " variable.",
+    ),
+    (
+        MOVING,
+        {"feedback": {"mixed": "t", "moved": "t"}},
+        "With 'feedback' two results become the same variable.",
+    ),
+    (
+        MOVING,
+        {"feedback": {"mixed_status": "t"}},
+        "A stage makes 't' as uint8 along 'y', 'x', but the variable that it replaces is float64"
+        " along 'z', 'y', 'x'.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stages", "more", "message"), WRONG)
+def test_what_is_refused(stages: Any, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(he.RequestError) as caught:
+        he.sequence(stages, air(), steps=2, target="cpu", **more)
+    assert caught.value.message == message
+
+
+def test_a_plan_cannot_depend_on_what_a_stage_makes() -> None:
+    dataset = xr.Dataset(
+        {
+            "count": ("cell", np.array([2, 1]), {"sample_dimension": "node"}),
+            "order": ("cell", [0, 1]),
+        }
+    )
+    dataset["n"] = ("node", np.ones(3))
+    stages = [
+        {"gather": {"source": "count", "index": "order", "dim": "cell", "name": "rows"}},
+        {
+            "tree": {
+                **dict.fromkeys(("diagonal", "upper", "rhs"), "n"),
+                "parent": "order",
+                "row_size": "rows",
+            }
+        },
+    ]
+    with pytest.raises(he.FieldError, match="values of 'rows' are needed before the first step"):
+        he.sequence(stages, dataset, target="cpu")
+
+
+def test_the_place_of_a_wrong_program_is_told() -> None:
+    with pytest.raises(he.ProgramError) as caught:
+        he.sequence(
+            [MOVING[0], {"stencil": {"program": SOURCE.replace("heat +", "heet +")}}], air()
+        )
+    assert caught.value.line
+    assert "Stage 2, 'stencil': " in str(caught.value)

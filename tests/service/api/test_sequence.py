@@ -1,0 +1,116 @@
+"""A sequence of stages is checked stage by stage when it is submitted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from halocline_service.processes.plan import PlanInputs
+from halocline_service.processes.sequence import SequenceInputs
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Running
+
+PROGRAM = """
+def halve(t: Field[float]):
+    with computation(PARALLEL), interval(...):
+        t = 0.5 * t
+"""
+TREE = dict.fromkeys(("diagonal", "upper", "rhs", "parent", "row_size"), "d")
+KINDS = (
+    "stencil, column, tridiagonal, pentadiagonal, solve, tree, gather, scatter, neighbours, regrid"
+)
+WRONG: list[tuple[list[Any], str, str]] = [
+    (
+        [],
+        "Input 'stages' must not be empty, got [].",
+        "The stages of a step, each as an object of one process by its identifier, with its inputs"
+        " but the dataset. A stage reads what those before it made.",
+    ),
+    (
+        [{}],
+        f"Input 'stages.0' is wrong: a stage must be one kind with its arguments, of {KINDS}.",
+        "",
+    ),
+    (
+        [{"tree": TREE, "stencil": {"program": PROGRAM}}],
+        f"Input 'stages.0' is wrong: a stage must be one kind with its arguments, of {KINDS}.",
+        "",
+    ),
+    ([{"tre": TREE}], "Input 'stages.0.tre' is unknown.", "Did you mean 'tree'?"),
+    (
+        [{"stencil": {"program": PROGRAM, "step": 3}}],
+        "Input 'stages.0.stencil.step' is unknown.",
+        "There are program, fields, scalars, externals, dtypes, literal_precision, name, axes,"
+        " boundary, feedback, chunks.",
+    ),
+    (
+        [{"tree": TREE}, {"stencil": {"program": PROGRAM, "feedback": {"x": "t"}}}],
+        "Stage 2, 'stencil': Argument 'feedback' must map fields of the program, got 'x'.",
+        "There are 't'.",
+    ),
+    (
+        [{"tree": {**TREE, "name": "a/b"}}],
+        "Stage 1, 'tree': The result cannot be named 'a/b', which is no name of an array in a"
+        " store.",
+        "Give a 'name' of letters, digits and underscores.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stages", "message", "hint"), WRONG)
+def test_what_is_wrong_is_told(idle: Running, stages: list[Any], message: str, hint: str) -> None:
+    inputs = {"dataset": "sst.zarr", "stages": stages}
+    answer = idle.client.post("/processes/sequence/execution", json={"inputs": inputs})
+    assert answer.status_code == 400
+    told = answer.json()
+    assert (told["detail"], told.get("hint", "")) == (message, hint)
+
+
+def test_a_program_of_a_stage_is_wrong_at_a_place(idle: Running) -> None:
+    stages = [{"stencil": {"program": PROGRAM.replace("0.5 *", "half *")}}]
+    inputs = {"dataset": "sst.zarr", "stages": stages}
+    answer = idle.client.post("/processes/sequence/execution", json={"inputs": inputs})
+    assert answer.status_code == 400
+    assert answer.json()["line"] == 4
+    assert answer.json()["detail"] == "Stage 1, 'stencil': The name 'half' is unknown."
+
+
+def test_datasets_of_stages_are_resolved(idle: Running) -> None:
+    missing = "job:00000000-0000-7000-8000-000000000001"
+    stages = [{"solve": {"factors": missing, "rhs": "d"}}]
+    inputs = {"dataset": "sst.zarr", "stages": stages}
+    answer = idle.client.post("/processes/sequence/execution", json={"inputs": inputs})
+    assert answer.status_code == 404
+    assert missing[4:] in answer.json()["detail"]
+
+
+def test_references_stand_where_they_are_in_the_inputs() -> None:
+    given: dict[str, Any] = {
+        "dataset": "a.nc",
+        "stages": [{"tree": TREE}, {"solve": {"factors": "job:1", "rhs": "d"}}],
+    }
+    named = {"dataset": "a.nc", "stages.1.solve.factors": "job:1"}
+    inputs = SequenceInputs.model_validate(given)
+    assert inputs.references() == named
+    assert PlanInputs.references_in({"process": "sequence", "inputs": given}) == named
+    places = {"dataset": "/a.nc", "stages.1.solve.factors": "/f.zarr"}
+    keywords = inputs.keywords(places)
+    assert keywords["stages"][1] == {"solve": {"factors": "/f.zarr", "rhs": "d"}}
+    assert keywords["dataset"] == "/a.nc"
+
+
+def test_a_program_is_never_taken_for_a_path() -> None:
+    given = {"dataset": "a.nc", "stages": [{"stencil": {"program": "/etc/passwd.py"}}]}
+    keywords = SequenceInputs.model_validate(given).keywords({"dataset": "/a.nc"})
+    assert keywords["stages"][0]["stencil"]["program"] == "/etc/passwd.py\n"
+
+
+def test_a_description_stands_alone(idle: Running) -> None:
+    described = idle.client.get("/processes/sequence").json()
+    assert "$ref" not in json.dumps(described)
+    assert set(described["inputs"]) == {
+        *("dataset", "stages", "steps", "feedback", "target", "mode", "chunks")
+    }
