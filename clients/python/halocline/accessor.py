@@ -9,7 +9,8 @@ Importing `halocline` makes it known to xarray, for datasets and arrays::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from halocline.client import Client
 from halocline.errors import ArgumentError
@@ -22,6 +23,7 @@ from halocline.processes.parameters import (
     PentadiagonalArguments,
     RegridArguments,
     ScatterArguments,
+    SequenceArguments,
     SolveArguments,
     StencilArguments,
     SubmissionArguments,
@@ -67,6 +69,17 @@ class HaloclineAccessor:
     ) -> Job:
         """Submit operators on staggered columns of this dataset; see `Client.column`."""
         return _client_or_default(client).column(expression, self._dataset, **given)
+
+    @unpacks(SequenceArguments, SubmissionArguments)
+    def sequence(
+        self,
+        stages: Sequence[Mapping[str, Mapping[str, Any]]],
+        *,
+        client: Client | None = None,
+        **given: Unpack[SequenceArguments],
+    ) -> Job:
+        """Submit stages that follow each other on this dataset; see `Client.sequence`."""
+        return _client_or_default(client).sequence(stages, self._dataset, **given)
 
     @unpacks(TridiagonalArguments, SubmissionArguments)
     def tridiagonal(

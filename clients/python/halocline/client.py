@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Self, Unpack, cast
 from urllib.parse import quote
 
@@ -13,8 +12,8 @@ import httpx2
 from halocline.config import load
 from halocline.connection import Connection
 from halocline.inputs.arguments import by_name, limited, text
-from halocline.inputs.changes import DATASETS
 from halocline.inputs.filters import asked_jobs
+from halocline.inputs.stages import each_input
 from halocline.job import Job
 from halocline.processes.documentation import documented
 from halocline.processes.many import Outcome, run_all
@@ -24,7 +23,7 @@ from halocline.processes.stencils import Stencils
 from halocline.processes.submitting import asked
 from halocline.processes.transfers import Transfers
 from halocline.transfer.submission import execute
-from halocline.transfer.uploads import Uploads, reference, sendable, upload
+from halocline.transfer.uploads import Uploads, sendable, upload
 
 __all__ = ["Client"]
 
@@ -109,10 +108,7 @@ class Client(Stencils, Solves, Transfers):
         'successful'
 
         """
-        sent = {
-            name: partial(reference, self._connection, value, ()) if name in DATASETS else value
-            for name, value in by_name("inputs", inputs).items()
-        }
+        sent = each_input(by_name("inputs", inputs), self._referred)
         _, how = asked(self.submit, given)
         made = execute(self._connection, text("process", process), sent, how)
         return Job(self._connection, str(made["jobID"]))

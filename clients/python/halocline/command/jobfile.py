@@ -6,12 +6,14 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from halocline.errors import ArgumentError
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.program import program_source
+from halocline.inputs.stages import each_input
 from halocline_engine.language.python.sources import Source
 
 __all__ = ["JobFile", "is_job_file", "read_job_file"]
@@ -56,10 +58,8 @@ def read_job_file(path: Path, dataset: str | None = None) -> JobFile:
     inputs = _of(path, document, "inputs", dict, {})
     labels = _of(path, document, "labels", list, [])
     folder = path.parent
-    made = {name: _from(folder, name, value) for name, value in inputs.items()}
     source = _program(folder, inputs.get("program"))
-    if source is not None:
-        made["program"] = source.text
+    made = each_input(inputs, partial(_from, folder))
     output = _of(path, document, "output", str, None)
     return JobFile(
         process=_of(path, document, "process", str, "stencil"),
@@ -135,7 +135,13 @@ def _program(folder: Path, given: Any) -> Source | None:
 
 
 def _from(folder: Path, name: str, value: Any) -> Any:
-    """Return an input, with a path from the folder of the file where there is such a file."""
+    """Return an input, with a path from the folder of the file where there is such a file.
+
+    A program in a file of its own becomes its text.
+    """
+    if name == "program":
+        source = _program(folder, value)
+        return value if source is None else source.text
     if name in DATASETS and isinstance(value, str) and (folder / value).exists():
         return str(folder / value)
     return value

@@ -33,7 +33,11 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in given.items()
         if value is not None
     }
-    return {name: value for name, value in found.items() if value not in (None, {})}
+    return {name: value for name, value in found.items() if not _is_nothing(value)}
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and not value)
 
 
 def by_name(argument: str, given: Any) -> dict[str, Any]:
@@ -175,6 +179,17 @@ def _wrong(argument: str, expected: str, given: Any) -> ArgumentError:
     return ArgumentError(f"Argument '{argument}' must be {expected}, got {kind}.", hint=hint)
 
 
+def _stages(argument: str, given: Any) -> list[dict[str, Any]]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise _wrong(argument, "a list of stages", given)
+    made: list[dict[str, Any]] = []
+    for number, stage in enumerate(cast("Iterable[Any]", given)):
+        kinds = by_name(f"{argument}[{number}]", stage)
+        named = {kind: f"{argument}[{number}]['{kind}']" for kind in kinds}
+        made.append({kind: plain(by_name(named[kind], own)) for kind, own in kinds.items()})
+    return made
+
+
 def _precision(argument: str, given: Any) -> int | dict[str, int]:
     if isinstance(given, Mapping):
         return {name: _whole(argument, bits) for name, bits in by_name(argument, given).items()}
@@ -204,6 +219,7 @@ _EXAMPLES: Mapping[str, str] = {
     "labels": "['nightly', 'sst']",
     "target_dims": "['lat', 'lon']",
     "rhs": "'rhs'",
+    "stages": "[{'stencil': {'program': program}}, {'tridiagonal': {'rhs': 'b', ...}}]",
     "steps": "100",
     "every": "10",
     "size": "100",
@@ -241,5 +257,6 @@ CHECKS: Mapping[str, _Check] = {
     "literal_precision": _precision,
     "rhs": _name_or_names,
     "scalars": _scalars,
+    "stages": _stages,
     "until": _until,
 }

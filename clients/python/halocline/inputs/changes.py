@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from halocline.inputs.arguments import plain
 from halocline.inputs.program import program_source
+from halocline.inputs.stages import with_texts
 
 __all__ = ["DATASETS", "changed"]
 
@@ -24,6 +25,8 @@ def changed(inputs: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     {'scalars': {'a': 1, 'b': 4}}
     """
     others = {name: value for name, value in changes.items() if name not in DATASETS}
+    if "stages" in others:
+        others["stages"] = with_texts(others["stages"])
     if others.get("program") is not None:
         others["program"] = program_source(others["program"]).text
     made = {name: value for name, value in inputs.items() if name not in others}

@@ -13,6 +13,7 @@ from halocline.errors import ArgumentError, HaloclineError, ProgramError, from_p
 from halocline.inputs.arguments import plain, text
 from halocline.inputs.changes import DATASETS
 from halocline.inputs.program import program_source, with_place
+from halocline.inputs.stages import each_input, with_texts
 from halocline_engine.language.python.sources import Source
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _FUNCTIONS = {
         name: name
         for name in (
             *("column", "tridiagonal", "pentadiagonal", "factor", "solve", "tree", "gather"),
-            *("scatter", "regrid", "neighbours", "matmul"),
+            *("scatter", "regrid", "neighbours", "matmul", "sequence"),
         )
     },
 }
@@ -80,6 +81,8 @@ def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
         known = ", ".join(_FUNCTIONS)
         raise ArgumentError(f"There is no process '{process}'.", hint=f"There are: {known}.")
     output = inputs.pop("output", None)
+    if "stages" in inputs:
+        inputs["stages"] = with_texts(inputs["stages"])
     sent, source = _plain(inputs)
     datasets = {name: _local(name, inputs[name]) for name in DATASETS & inputs.keys()}
     engine = _engine()
@@ -147,16 +150,27 @@ def _computed(
 
     function = cast("Callable[..., xr.Dataset]", getattr(engine, _FUNCTIONS[process]))
     _check_names(process, function, [*inputs, *datasets])
-    given = dict(inputs)
-    if "program" in given:  # a line break makes it text, and never a path
-        given["program"] = f"{given['program']}\n"
+    given = each_input(inputs, _here)
     result = function(**given, **datasets, output=output, on_event=heard)
     named = {
         name: {"reference": str(value)} if isinstance(value, str | Path) else {}
         for name, value in datasets.items()
     }
-    made = provenance(process, inputs, target=targets[-1], datasets=named)
+    told = each_input(inputs, _told)
+    made = provenance(process, told, target=targets[-1], datasets=named)
     return result.assign_attrs(made)
+
+
+def _here(name: str, value: Any) -> Any:
+    """Return an input as the engine takes it."""
+    if name == "program":  # a line break makes it text, and never a path
+        return f"{value}\n"
+    return _local(name, value) if name in DATASETS else value
+
+
+def _told(name: str, value: Any) -> Any:
+    """Return an input as JSON has it; what stands for a dataset has no name."""
+    return value if name not in DATASETS or isinstance(value, str) else None
 
 
 def _check_names(process: str, function: Callable[..., Any], given: Collection[str]) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "PentadiagonalArguments",
     "RegridArguments",
     "ScatterArguments",
+    "SequenceArguments",
     "SolveArguments",
     "StencilArguments",
     "SubmissionArguments",
@@ -202,3 +203,10 @@ class MatmulArguments(SubmissionArguments, total=False):
     right: Required[str]
     dim: Required[str]
     name: Annotated[str, Default("product")]
+
+
+class SequenceArguments(SubmissionArguments, total=False):
+    """Steps of a sequence of stages."""
+
+    steps: Annotated[int, Default(1)]
+    feedback: Annotated[Mapping[str, str] | None, Default(None)]

@@ -1,16 +1,18 @@
-"""Stencil programs and operators on staggered columns."""
+"""Stencil programs, operators on staggered columns, and sequences."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 
 from halocline.errors import ProgramError
 from halocline.inputs.arguments import by_name, plain, text
 from halocline.inputs.program import program_source, with_place
+from halocline.inputs.stages import with_texts
 from halocline.job import Job
 from halocline.processes.documentation import documented
-from halocline.processes.parameters import ColumnArguments, StencilArguments
+from halocline.processes.parameters import ColumnArguments, SequenceArguments, StencilArguments
 from halocline.processes.submitting import Submitting, asked
 from halocline.transfer.submission import execute
 from halocline.transfer.uploads import DatasetLike, reference
@@ -128,3 +130,36 @@ class Stencils(Submitting):
 
         """
         return self._submit(self.column, dataset, given, expression=expression)
+
+    @documented(SequenceArguments)
+    def sequence(
+        self,
+        stages: Sequence[Mapping[str, Mapping[str, Any]]],
+        dataset: DatasetLike,
+        **given: Unpack[SequenceArguments],
+    ) -> Job:
+        """Submit several stages that follow each other, step by step, as one job.
+
+        Parameters
+        ----------
+        stages : sequence of mapping
+            The stages of a step, each as ``{kind: arguments}``: the name of a method, such as
+            'stencil' or 'tridiagonal', with its arguments but the dataset. A stage reads the
+            dataset and what the stages before it made; what it makes takes the place of a variable
+            of the same name.
+        %(dataset)s
+        steps : int, default: 1
+            Number of times the stages are run.
+        feedback : mapping of str to str, optional
+            Variables of the dataset by the result that becomes them in the next step.
+        %(submission)s
+
+        Examples
+        --------
+        >>> smooth = {"program": program, "boundary": {"x": "periodic"}, "fields": {"s": "t"}}
+        >>> job = client.sequence([{"stencil": smooth}], dataset, steps=2, target="reference")
+        >>> list(job.result().data_vars)
+        ['t']
+
+        """
+        return self._submit(self.sequence, dataset, given, stages=with_texts(stages))

@@ -9,6 +9,7 @@ from typing import Any
 from halocline.connection import Connection
 from halocline.inputs.arguments import plain, text
 from halocline.inputs.changes import DATASETS
+from halocline.inputs.stages import each_input
 from halocline.job import Job
 from halocline.processes.parameters import JobArguments
 from halocline.transfer.submission import How, execute
@@ -44,9 +45,11 @@ class Submitting:
         """
         inputs, how = asked(method, given)
         needs = [*(text(name, inputs[name]) for name in variables), *needed]
-        for name in DATASETS & others.keys():
-            others[name] = partial(reference, self._connection, others[name], ())
-        sent = plain(inputs | others)
+        sent = each_input(plain(inputs | others), self._referred)
         sent["dataset"] = partial(reference, self._connection, dataset, needs, complete=True)
         document = execute(self._connection, method.__name__, sent, how)
         return Job(self._connection, str(document["jobID"]))
+
+    def _referred(self, name: str, value: Any) -> Any:
+        """Return an input, or what sends the dataset that it names and gives its reference."""
+        return partial(reference, self._connection, value, ()) if name in DATASETS else value

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote
 
 from halocline.connection import Connection
 from halocline.errors import DatasetError
 from halocline.inputs.arguments import flag, names, text
+from halocline.inputs.stages import each_input
 
 __all__ = ["PLAINLY", "How", "Reference", "execute"]
 
@@ -60,11 +62,8 @@ def execute(
     """
     headers = {"Prefer": "respond-async"}
     for left in reversed(range(_TRIES)):
-        sent = {
-            name: cast("Reference", value)() if callable(value) else value
-            for name, value in inputs.items()
-        }
-        own = {sent[name] for name, value in inputs.items() if callable(value)}
+        own: list[str] = []
+        sent = each_input(inputs, partial(_sent, own))
         asked, body = how.body(process, sent)
         path = f"/processes/{quote(asked, safe='')}/execution"
         try:
@@ -73,3 +72,11 @@ def execute(
             if left == 0 or error.problem.get("missing") not in own:
                 raise
     raise AssertionError("unreachable")
+
+
+def _sent(own: list[str], _: str, value: Any) -> Any:
+    """Return an input, or how the service knows the dataset that is sent for it, noted in `own`."""
+    if not callable(value):
+        return value
+    own.append(cast("Reference", value)())
+    return own[-1]

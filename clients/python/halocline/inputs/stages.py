@@ -1,0 +1,54 @@
+"""Inputs by name, also those of the stages of a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+from halocline.inputs.program import program_source
+
+__all__ = ["each_input", "with_texts"]
+
+
+def each_input(inputs: Mapping[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """Return inputs with each one changed, and each one of the stages among them.
+
+    >>> inputs = {"steps": 3, "stages": [{"solve": {"rhs": "b", "factors": "f.zarr"}}]}
+    >>> each_input(inputs, lambda name, value: "job:1" if name == "factors" else value)["stages"]
+    [{'solve': {'rhs': 'b', 'factors': 'job:1'}}]
+    """
+    return {
+        name: [_stage(stage, change) for stage in cast("Iterable[Any]", value)]
+        if name == "stages" and isinstance(value, list | tuple)
+        else change(name, value)
+        for name, value in inputs.items()
+    }
+
+
+def _stage(stage: Any, change: Callable[[str, Any], Any]) -> Any:
+    if not isinstance(stage, Mapping):
+        return stage
+    return {
+        kind: each_input(cast("Mapping[str, Any]", own), change)
+        if isinstance(own, Mapping)
+        else own
+        for kind, own in cast("Mapping[str, Any]", stage).items()
+    }
+
+
+def with_texts(stages: Any) -> Any:
+    """Return stages with the texts of their programs, which may be paths or functions."""
+    if not isinstance(stages, list | tuple):
+        return stages
+    return [_with_text(stage) for stage in cast("Iterable[Any]", stages)]
+
+
+def _with_text(stage: Any) -> Any:
+    match stage:
+        case {"stencil": {"program": program, **others}}:
+            source = program_source(program)
+            named = others.get("name") or source.name
+            called = {"name": named} if named else {}
+            return {"stencil": {**others, **called, "program": source.text}}
+        case _:
+            return stage
