@@ -22,17 +22,40 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+import halocline_engine as he
 from halocline_engine.datasets.formats.swc import read_swc
-from halocline_engine.distribute.solves.select import tree_solver
-from halocline_engine.kernels.tree.reference import assemble, prepare
-from halocline_engine.kernels.tree.storage import flat
-from halocline_engine.kernels.tree.topology import arrange
 
 CAPACITANCE = 0.01  # of membrane, pF/um2 (1 uF/cm2)
 LEAK = 1e-3  # kS/m2 (1e-4 S/cm2): a time constant of 10 ms
 REST = -65.0  # mV
 CURRENT = 0.02  # nA
 PULSE = (2.0, 12.0)  # ms
+
+MEMBRANE = """
+def membrane(
+    v: Field[np.float64], step: Field[np.int64], area: Field[np.float64],
+    inertia: Field[np.float64], injected: Field[np.float64], rhs: Field[np.float64],
+    *, dt: float, leak: float, rest: float, begins: float, ends: float,
+):
+    with computation(PARALLEL), interval(...):
+        step = step + 1
+        time = dt * step
+        current = injected if time > begins and time <= ends else 0.0
+        rhs = inertia * v - 1e-3 * area * leak * (v - rest) + current
+"""
+BALANCE = """
+def balance(
+    v: Field[np.float64], after: Field[np.float64], step: Field[np.int64], area: Field[np.float64],
+    injected: Field[np.float64], charge: Field[np.float64],
+    *, dt: float, capacitance: float, leak: float, rest: float, begins: float, ends: float,
+):
+    with computation(PARALLEL), interval(...):
+        time = dt * step
+        current = injected if time > begins and time <= ends else 0.0
+        taken_up = 1e-3 * area * capacitance * (after - v)
+        charge = taken_up + 1e-3 * area * leak * (after - rest) * dt - current * dt
+"""
+ON_NODES = {"I": "node", "J": None, "K": None}
 
 Values = NDArray[np.float64]
 
@@ -41,7 +64,8 @@ Values = NDArray[np.float64]
 class Run:
     """Voltages in millivolts: of the roots [step, cell], and of all nodes when the pulse ends.
 
-    `unbalanced` is the largest part of a cell's charge, in picocoulombs, that is not accounted for.
+    `unbalanced` is the largest part of a cell's charge, in picocoulombs, that is not accounted for
+    in a step.
     """
 
     times: Values
@@ -50,31 +74,55 @@ class Run:
     unbalanced: float
 
 
+def at_rest(cells: xr.Dataset, dt: float) -> xr.Dataset:
+    """Return what a step of `dt` milliseconds reads: the systems of cells at rest."""
+    size = cells["row_size"].to_numpy()
+    owner = np.repeat(np.arange(len(size)), size)
+    root = np.cumsum(size) - size
+    parent = cells["parent"].to_numpy()
+    inner = np.flatnonzero(parent >= 0)
+    conductance, area = cells["conductance"].to_numpy(), cells["area"].to_numpy()
+    along = np.bincount(root[owner[inner]] + parent[inner], conductance[inner], len(parent))
+    inertia = 1e-3 * CAPACITANCE * area / dt + 1e-3 * LEAK * area
+    nodes = {
+        "v": np.full(len(parent), REST),
+        "step": np.zeros(len(parent), np.int64),
+        "inertia": inertia,
+        "diagonal": inertia + conductance + along,
+        "upper": -conductance,
+        "injected": np.where(parent < 0, CURRENT, 0.0),
+        "owner": owner,
+    }
+    made = {name: ("node", values) for name, values in nodes.items()}
+    return cells.assign({**made, "root": ("cell", np.flatnonzero(parent < 0))})
+
+
+def stages(dt: float, cells: int) -> list[dict[str, dict[str, Any]]]:
+    """Return a step: assemble and solve; the balance of each cell, and the voltage at its soma."""
+    pulse = {"begins": PULSE[0], "ends": PULSE[1]}
+    known = {"dt": dt, "leak": LEAK, "rest": REST, **pulse}
+    solved = {"diagonal": "diagonal", "upper": "upper", "parent": "parent", "rhs": "rhs"}
+    charged = known | {"capacitance": CAPACITANCE}
+    summed = {"source": "charge", "index": "owner", "size": cells, "duplicates": "sum"}
+    return [
+        {"stencil": {"program": MEMBRANE, "axes": ON_NODES, "scalars": known}},
+        {"tree": {**solved, "row_size": "row_size", "name": "after"}},
+        {"stencil": {"program": BALANCE, "axes": ON_NODES, "scalars": charged}},
+        {"scatter": {**summed, "dim": "cell", "name": "balance"}},
+        {"gather": {"source": "after", "index": "root", "dim": "node", "name": "soma"}},
+    ]
+
+
 def step_all(cells: xr.Dataset, steps: int, dt: float, target: str) -> Run:
     """Step all cells `steps` times by `dt` milliseconds."""
-    forest = arrange(flat(cells["row_size"].to_numpy()), cells["parent"].to_numpy())
-    solver = tree_solver(target)
-    area = forest.arranged(cells["area"].to_numpy())
-    conductance = forest.arranged(cells["conductance"].to_numpy())
-    cable = prepare(forest, conductance, CAPACITANCE * area, area)
-    owner, root = forest.layout.owners(), forest.layout.offsets[:-1]
-    leak = np.full(area.shape, LEAK)
-    voltage = most = np.full(area.shape, REST)
-    roots, unbalanced = [voltage[root]], 0.0
-    times = dt * np.arange(steps + 1)
-    for time in times[1:]:
-        injected = CURRENT if PULSE[0] < time <= PULSE[1] else 0.0
-        current = LEAK * (voltage - REST)
-        current[root] -= injected / (1e-3 * area[root])
-        diagonal, rhs = assemble(cable, leak, current, voltage, dt)
-        after = solver.solve(forest, diagonal, cable.upper, rhs).solution
-        taken_up = np.bincount(owner, CAPACITANCE * area * (after - voltage)) * 1e-3
-        leaked = np.bincount(owner, 1e-3 * area * LEAK * (after - REST)) * dt
-        unbalanced = max(unbalanced, np.abs(taken_up + leaked - injected * dt).max())
-        voltage = after
-        most = voltage if time <= PULSE[1] else most
-        roots.append(voltage[root])
-    return Run(times, np.array(roots), forest.restored(most), float(unbalanced))
+    dataset, pulse = at_rest(cells, dt), min(steps, round(PULSE[1] / dt))
+    step = stages(dt, cells.sizes["cell"])
+    how: dict[str, Any] = {"feedback": {"after": "v"}, "target": target}
+    most = he.sequence(step[:2], dataset, steps=pulse, results=["after"], **how)
+    told = he.sequence(step, dataset, steps=steps, every=1, results=["soma", "balance"], **how)
+    roots = np.vstack([np.full(cells.sizes["cell"], REST), told["soma"]])
+    unbalanced = float(abs(told["balance"]).max())
+    return Run(dt * np.arange(steps + 1), roots, most["after"].to_numpy(), unbalanced)
 
 
 def draw(cells: xr.Dataset, run: Run, path: Path) -> None:
@@ -91,7 +139,7 @@ def draw(cells: xr.Dataset, run: Run, path: Path) -> None:
     axes.set(xlabel="time, ms", ylabel="voltage at the soma, mV")
     axes.legend(fontsize=8)
     grid = below.subplots(rows, columns, squeeze=False).ravel()
-    offsets = flat(cells["row_size"].to_numpy()).offsets
+    offsets = np.concatenate([[0], np.cumsum(cells["row_size"].to_numpy())])
     drawn = None
     for at, axes in enumerate(grid):
         axes.set_axis_off()

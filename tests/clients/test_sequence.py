@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ BANDS: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "dim": "z"
 
 def decay(t: Field[np.float64], left: Field[np.float64], rate: float):  # noqa: ANN201 - a stencil
     with computation(PARALLEL), interval(...):
-        left = rate * t  # noqa: F841 - a field
+        left = rate * t  # noqa: F841  # pyright: ignore[reportUnusedVariable] - a field
 
 
 TEXT = """
@@ -111,7 +111,7 @@ def test_datasets_of_stages_are_sent(client: Client, tmp_path: Path) -> None:
 
 def test_a_job_file_has_stages(service: str, tmp_path: Path) -> None:
     (tmp_path / "decay.py").write_text(TEXT)
-    columns().to_netcdf(tmp_path / "columns.nc")
+    cast("Any", columns()).to_netcdf(tmp_path / "columns.nc")
     bands = "".join(f"{name} = '{value}'\n" for name, value in BANDS.items())
     (tmp_path / "job.toml").write_text(
         "process = 'sequence'\n"
@@ -126,7 +126,7 @@ def test_a_job_file_has_stages(service: str, tmp_path: Path) -> None:
     )
     assert told.exit_code == 0, told.output
     here = he.sequence(stages(), columns(), steps=3, target="reference")
-    with xr.open_zarr(place) as result:
+    with cast("Any", xr).open_zarr(place) as result:
         assert np.array_equal(result["t"].values, here["t"].values)
 
 

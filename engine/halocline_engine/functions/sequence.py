@@ -12,7 +12,7 @@ import dask.base
 import xarray as xr
 
 from halocline_engine.analysis.named import near
-from halocline_engine.arguments import by_name, names_by_name, place_of, whole
+from halocline_engine.arguments import by_name, distinct, names_by_name, place_of, whole
 from halocline_engine.datasets.stores.source import InMemory, Opened, open_source
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.execute import Blockwise
@@ -51,7 +51,7 @@ STAGES: Mapping[str, Callable[..., Any]] = {
 #: Arguments of these functions that belong to the whole sequence.
 _OF_ALL = {
     *(ExecutionArguments.__annotations__.keys() - {"chunks"}),
-    *("dataset", "steps", "until", "order", "workspace", "attempt", "plans"),
+    *("dataset", "steps", "until", "every", "order", "workspace", "attempt", "plans"),
 }
 _REASON = "the stages of a step follow each other"
 _EXAMPLE = "[{'stencil': {'program': text}}, {'tridiagonal': {'lower': 'a', ...}}]"
@@ -64,6 +64,8 @@ def sequence(
     *,
     steps: int = 1,
     feedback: Mapping[str, str] | None = None,
+    every: int | None = None,
+    results: Sequence[str] | None = None,
     workspace: str | Path | None = None,
     attempt: int = 0,
     **given: Unpack[ExecutionArguments],
@@ -85,16 +87,21 @@ def sequence(
         Variables of the dataset by the result that becomes them in the next step. A result that has
         the name of a variable needs none.
     %(execution)s
+    every : int, optional
+        Steps between two snapshots: results are kept after so many steps, and so on, and after the
+        last one. They lie along a first dimension 'step', whose coordinate says after how many.
+    results : sequence of str, optional
+        Which of the variables that stages make are results; by default all.
     workspace : path, optional
         Folder that keeps the values between two steps from time to time. The same job with the same
-        workspace resumes from the last ones.
+        workspace resumes from the last ones, unless it keeps snapshots.
     attempt : int, default: 0
         Number that keeps apart the files of several runs in one workspace.
 
     Returns
     -------
     xarray.Dataset
-        What the stages made in the last step.
+        What the stages made in the last step, or the `results` among it.
 
     Raises
     ------
@@ -137,6 +144,7 @@ def sequence(
     count = whole("steps", steps, 1)
     fed = names_by_name("feedback", feedback, "{'after': 'before'}")
     attempt = whole("attempt", attempt, 0)
+    wanted = distinct("results", results, "['t']")
     if kept is not None:
         check_workspace(kept, place, opened.place)
     with execution.pool() as (pool, chosen):
@@ -146,6 +154,8 @@ def sequence(
             kinds=tuple(stage.kind for stage in checked),
             steps=count,
             feedback=fed,
+            every=None if every is None else whole("every", every, 1),
+            results=None if wanted is None else tuple(wanted),
             output=place,
             kept=None if kept is None else Kept(kept, attempt, str(dask.base.tokenize(*parts))),
             options=options_of(execution.options),

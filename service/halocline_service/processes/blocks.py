@@ -8,7 +8,7 @@ from pydantic import Field
 
 from halocline_service.processes.base import WHOLE, DatasetInputs
 
-__all__ = ["Chunks", "Name", "Sizes", "StreamedInputs", "Target"]
+__all__ = ["Chunks", "Every", "Name", "Sizes", "StreamedInputs", "Target"]
 
 #: The name of a variable, a dimension or a symbol.
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
@@ -24,6 +24,17 @@ Target: TypeAlias = Annotated[
 Chunks: TypeAlias = Annotated[
     Sizes | None,
     Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
+]
+
+Every: TypeAlias = Annotated[
+    int | None,
+    Field(
+        title="Every",
+        description="After how many steps results are kept, along a dimension 'step'.",
+        ge=1,
+        le=10_000_000,
+    ),
+    WHOLE,
 ]
 
 

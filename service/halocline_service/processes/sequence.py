@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field, create_model, model_validator
 
 from halocline_engine.errors import HaloclineError
 from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process
-from halocline_service.processes.blocks import Name, StreamedInputs
+from halocline_service.processes.blocks import Every, Name, StreamedInputs
 from halocline_service.processes.column import COLUMN
 from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
 from halocline_service.processes.solves.solve import SOLVE
@@ -31,7 +31,7 @@ _KINDS: Mapping[str, Process] = {
     )
 }
 #: Inputs of these that belong to the whole sequence, or have no sense in a stage.
-_OF_ALL = frozenset({"dataset", "target", "mode", "steps", "until", "order"})
+_OF_ALL = frozenset({"dataset", "target", "mode", "steps", "until", "every", "order"})
 
 
 class _OneKind(Inputs):
@@ -68,14 +68,14 @@ def _arguments_of(process: Process) -> Any:
     ]
 
 
-_Stage = cast(
-    "type[_OneKind]",
-    create_model(
+if TYPE_CHECKING:
+    _Stage = _OneKind
+else:
+    _Stage = create_model(
         "Stage",
         __base__=_OneKind,
-        **cast("Any", {kind: (_arguments_of(one), None) for kind, one in _KINDS.items()}),
-    ),
-)
+        **{kind: (_arguments_of(process), None) for kind, process in _KINDS.items()},
+    )
 
 
 class SequenceInputs(StreamedInputs):
@@ -102,6 +102,16 @@ class SequenceInputs(StreamedInputs):
             title="Feedback",
             description="Which result is which variable of the next step.",
             max_length=64,
+        ),
+    ] = None
+    every: Every = None
+    results: Annotated[
+        list[Name] | None,
+        Field(
+            title="Results",
+            description="Which of the variables that stages make are results; all where left out.",
+            min_length=1,
+            max_length=256,
         ),
     ] = None
 

@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
 from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process, ProgramText
-from halocline_service.processes.blocks import Chunks, Name, Target
+from halocline_service.processes.blocks import Chunks, Every, Name, Target
 
 if TYPE_CHECKING:
     from halocline_engine.ir.nodes import Program
@@ -147,16 +147,7 @@ class StencilInputs(DatasetInputs):
         Until | None,
         Field(title="Until", description="When it may end before all steps are made."),
     ] = None
-    every: Annotated[
-        int | None,
-        Field(
-            title="Every",
-            description="After how many steps results are kept, along a dimension 'step'.",
-            ge=1,
-            le=10_000_000,
-        ),
-        WHOLE,
-    ] = None
+    every: Every = None
     target: Target = "auto"
     mode: Annotated[
         Literal["auto", "streamed", "resident"],

@@ -121,6 +121,9 @@ def test_a_result_may_take_the_place_of_a_variable() -> None:
         solved = he.tridiagonal(dataset.assign(rhs=rhs), target="cpu", rhs="rhs", **BANDS)
         dataset = dataset.assign(heat=solved["solution"])
     assert np.array_equal(result["heat"], dataset["heat"])
+    alone = he.sequence(HEATING, air(), steps=5, results=["heat"], target="cpu")
+    assert [*alone.data_vars] == ["heat"]
+    assert np.array_equal(alone["heat"], result["heat"])
 
 
 def test_it_is_one_job_with_one_progress() -> None:
@@ -139,6 +142,22 @@ def test_it_is_one_job_with_one_progress() -> None:
         "the stages of a step follow each other; 2 stages a step, whose values stay in memory"
     )
     assert plan_of(he.sequence, MOVING, air(), steps=4, feedback={"mixed": "t"}) == plan
+
+
+@pytest.mark.parametrize("memory", [None, 35_000])
+def test_snapshots_are_kept(memory: int | None, tmp_path: Path) -> None:
+    options = he.Options(memory=memory)
+    for output in (None, tmp_path / "out.zarr"):
+        result = repeated(
+            air(), every=3, options=options, output=output, workspace=tmp_path / "work"
+        )
+        assert result["step"].values.tolist() == [3, 4]
+        assert result["mixed"].dims == ("step", "z", "y", "x")
+        check(result.isel(step=1, drop=True))
+        wanted = repeated(air(), steps=3)
+        first = result.isel(step=0, drop=True)
+        for name in wanted.data_vars:
+            assert np.array_equal(first[name], wanted[name], equal_nan=True)
 
 
 def stopped_after(steps: int, told: list[Event]) -> Callable[[], bool]:
@@ -224,6 +243,11 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
         [MOVING[0], {"tridiagonal": {**BANDS, "rhs": "move"}}],
         {},
         "Stage 2, 'tridiagonal': There is no variable 'move', which 'rhs' names.",
+    ),
+    (
+        MOVING,
+        {"results": ["mixd"]},
+        "Argument 'results' names 'mixd', which no stage makes.",
     ),
     (
         MOVING,

@@ -112,5 +112,5 @@ def test_a_description_stands_alone(idle: Running) -> None:
     described = idle.client.get("/processes/sequence").json()
     assert "$ref" not in json.dumps(described)
     assert set(described["inputs"]) == {
-        *("dataset", "stages", "steps", "feedback", "target", "mode", "chunks")
+        *("dataset", "stages", "steps", "feedback", "every", "results", "target", "mode", "chunks")
     }

@@ -218,6 +218,7 @@ _EXAMPLES: Mapping[str, str] = {
     "dims": "['lat', 'lon']",
     "labels": "['nightly', 'sst']",
     "target_dims": "['lat', 'lon']",
+    "results": "['u', 'v']",
     "rhs": "'rhs'",
     "stages": "[{'stencil': {'program': program}}, {'tridiagonal': {'rhs': 'b', ...}}]",
     "steps": "100",
@@ -245,7 +246,7 @@ _TEXTS = (
 CHECKS: Mapping[str, _Check] = {
     **dict.fromkeys(_TEXTS, text),
     **dict.fromkeys(("fields", "axes", "feedback"), _names_by_name),
-    **dict.fromkeys(("variables", "dims", "target_dims", "labels"), names),
+    **dict.fromkeys(("variables", "dims", "target_dims", "labels", "results"), names),
     **dict.fromkeys(("periodic", "pivoting", "residual", "dry_run"), flag),
     **dict.fromkeys(("steps", "every", "size"), _whole),
     **dict.fromkeys(("least", "fill", "radius"), _number),

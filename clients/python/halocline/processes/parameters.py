@@ -210,3 +210,5 @@ class SequenceArguments(SubmissionArguments, total=False):
 
     steps: Annotated[int, Default(1)]
     feedback: Annotated[Mapping[str, str] | None, Default(None)]
+    every: Annotated[int | None, Default(None)]
+    results: Annotated[Sequence[str] | None, Default(None)]

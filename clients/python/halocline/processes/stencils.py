@@ -152,6 +152,10 @@ class Stencils(Submitting):
             Number of times the stages are run.
         feedback : mapping of str to str, optional
             Variables of the dataset by the result that becomes them in the next step.
+        every : int, optional
+            Steps between two snapshots, which lie along a first dimension 'step'.
+        results : sequence of str, optional
+            Which of the variables that stages make are results; by default all.
         %(submission)s
 
         Examples

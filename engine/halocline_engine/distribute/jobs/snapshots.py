@@ -17,7 +17,10 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
+import xarray as xr
 
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.stores.places import PlaceSource, place_in
@@ -40,6 +43,7 @@ __all__ = [
     "complete_snapshots",
     "place_of_step",
     "shorten",
+    "with_steps",
 ]
 
 #: The dimension of snapshots, and its coordinate: how many steps were made.
@@ -100,6 +104,13 @@ def place_of_step(steps_done: int, every: int) -> int:
     [0, 1, 2]
     """
     return -(-steps_done // every) - 1
+
+
+def with_steps(frame: xr.Dataset, steps: int, every: int) -> xr.Dataset:
+    """Return a result without its variables, with the coordinate of snapshots after `steps`."""
+    found = np.array([*range(every, steps, every), steps], np.int64)
+    about = {"long_name": "number of steps"}
+    return cast("Any", frame).assign_coords({STEP: (STEP, found, about)})
 
 
 def begin_series(workspace: Path, attempt: int) -> Path:

@@ -12,10 +12,12 @@ Values stay in this process where it computes and they fit, and go through store
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from halocline_engine.analysis.named import near
+from halocline_engine.datasets.stores.places import place_in
 from halocline_engine.datasets.stores.result import frame_of
 from halocline_engine.datasets.stores.sink import Sink, ZarrSink, create_store
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Opened, Source
@@ -38,6 +40,7 @@ from halocline_engine.distribute.jobs.execute import (
     stages_of,
 )
 from halocline_engine.distribute.jobs.outputs import field_bytes
+from halocline_engine.distribute.jobs.snapshots import STEP, place_of_step, with_steps
 from halocline_engine.distribute.sequences.template import Round, StageOf, plan_rounds
 from halocline_engine.distribute.sequences.values import (
     InArrays,
@@ -49,6 +52,7 @@ from halocline_engine.distribute.sequences.values import (
 )
 from halocline_engine.distribute.tasks.events import Checkpointed, OnEvent
 from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.errors import ArgumentError
 
 __all__ = ["Kept", "SequenceRequest", "sequence_job"]
 
@@ -68,12 +72,18 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SequenceRequest:
-    """What a caller asks for; `kinds` are those of the stages, in words."""
+    """What a caller asks for; `kinds` are those of the stages, in words.
+
+    `results` names those of the variables that are made which are wanted, or is None for all.
+    With `every`, results are kept after so many steps as well, and nothing for later runs.
+    """
 
     stages: tuple[StageOf, ...]
     kinds: tuple[str, ...]
     steps: int
     feedback: Mapping[str, str]
+    every: int | None
+    results: tuple[str, ...] | None
     output: Path | None
     kept: Kept | None
     options: Options
@@ -91,40 +101,67 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
     sizes = {dim: size for job in jobs for dim, size in job.sizes.items()}
     plural = "step" if request.steps == 1 else "steps"
     what = f"sequence of {', '.join(request.kinds)}, {request.steps} {plural}"
-    uses = [output.use for output in made.values()]
-    found = request.kept and newest_pass(request.kept.workspace, request.kept.fingerprint)
+    wanted = {name: made[name] for name in _wanted(request.results, made)}
+    uses = [output.use for output in wanted.values()]
+    frame = frame_of(rounds[1].after.dataset, uses, history_of(what))
+    kept = request.kept if request.every is None else None
+    found = kept and newest_pass(kept.workspace, kept.fingerprint)
     steps_done = 0 if found is None else found.steps_done
     job = Blockwise(
         opened=opened,
-        sizes=sizes,
+        sizes=sizes | _counts(request),
         reads=_reads(opened, rounds[0]),
-        outputs=tuple(made.values()),
+        outputs=tuple(_output(output, request.every) for output in wanted.values()),
         blocks=max((job.blocks for job in jobs), key=len),
         work=None,
         what=what,
         target=jobs[0].target,
         projected=max(job.projected for job in jobs),
         output=request.output,
-        frame=frame_of(rounds[1].after.dataset, uses, history_of(what)),
+        frame=frame if request.every is None else with_steps(frame, request.steps, request.every),
         passes=_passes(rounds, request.steps),
         steps=request.steps,
         steps_done=steps_done,
         passes_done=_passes(rounds, steps_done),
     )
-    held = _HELD * field_bytes(uses, job.grid)
+    between = field_bytes([output.use for output in made.values()], job.grid)
     given = sum(int(opened.dataset[name].nbytes) for name in job.reads)
-    results = 0 if request.output else field_bytes(uses, job.grid)
-    in_memory = not pool.remote and held + given + results + job.projected <= pool.memory
-    times = checkpoint_times(request.options, field_bytes(uses, job.grid))
-    steps = _Steps(request, rounds, job, in_memory, found, times, tell)
+    results = 0 if request.output else field_bytes(job.uses, job.grid)
+    held = _HELD * between + given
+    in_memory = not pool.remote and held + results + job.projected <= pool.memory
+    times = checkpoint_times(request.options, between)
+    steps = _Steps(request, rounds, job, made, in_memory, kept, found, times, tell)
     return replace(
         job,
         stages=steps.stages,
         in_stores=not in_memory,
-        between=0 if in_memory else held,
-        projected=job.projected + (held + given if in_memory else 0),
+        between=0 if in_memory else _HELD * between,
+        projected=job.projected + (held if in_memory else 0),
         note=f"{len(request.stages)} stages a step, {_WHERE[in_memory]}",
     )
+
+
+def _wanted(results: Sequence[str] | None, made: Mapping[str, Output]) -> list[str]:
+    """Return the names of the results; raises `ArgumentError` for one that no stage makes."""
+    for name in results or ():
+        if name not in made:
+            raise ArgumentError(
+                f"Argument 'results' names '{name}', which no stage makes.", hint=near(name, made)
+            )
+    return [*made] if results is None else [*results]
+
+
+def _counts(request: SequenceRequest) -> dict[str, int]:
+    """Return the size of the dimension of snapshots, where there is one."""
+    every = request.every
+    return {} if every is None else {STEP: place_of_step(request.steps, every) + 1}
+
+
+def _output(made: Output, every: int | None) -> Output:
+    """Return an output of the whole, which has snapshots of what the stages make."""
+    if every is None:
+        return made
+    return replace(made, dims=(STEP, *made.dims), chunks=(1, *made.chunks))
 
 
 def _passes(rounds: tuple[Round, Round], steps: int) -> int:
@@ -141,12 +178,17 @@ def _reads(opened: Opened, first: Round) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """Makes the passes of all steps, one after the other; `job` is what they belong to."""
+    """Makes the passes of all steps, one after the other; `job` is what they belong to.
+
+    `made` is what the stages of a step make.
+    """
 
     request: SequenceRequest
     rounds: tuple[Round, Round]
     job: Blockwise
+    made: Mapping[str, Output]
     in_memory: bool
+    kept: Kept | None
     found: FinishedPass | None
     times: CheckpointTimes
     tell: OnEvent
@@ -154,19 +196,28 @@ class _Steps:
     def stages(self, source: Source, sink: Sink, folder: Path | None) -> Iterator[Stage]:
         """Make each pass when the one before has ended, and at the end give the results."""
         room = InArrays() if folder is None else InStores(folder)
-        values, last = self._begin(source), self.request.steps - 1
+        values, last = self._begin(source), self.request.steps
         written, began = self.job.steps_done, time.monotonic()
-        for step in range(self.job.steps_done, self.request.steps):
-            values = yield from self._step(step, values, room)
-            if step < last:
+        for done in range(self.job.steps_done + 1, last + 1):
+            values = yield from self._step(done, values, room)
+            self._give(done, values, sink)
+            if done < last:
                 fed = {to: values.place(name) for name, to in self.request.feedback.items()}
                 values = values.with_made(fed)
             room.free(values)
-            if step < last and self._due(step + 1 - written, time.monotonic() - began):
-                self._write_checkpoint(step + 1, values)
-                written, began = step + 1, time.monotonic()
-        for output in self.job.outputs:
-            copy_variable(values.place(output.name), sink, output, self._shape(output))
+            if done < last and self._due(done - written, time.monotonic() - began):
+                self._write_checkpoint(done, values)
+                written, began = done, time.monotonic()
+
+    def _give(self, done: int, values: Values, sink: Sink) -> None:
+        """Give the results after a step, if they are wanted."""
+        steps, every = self.request.steps, self.request.every
+        if done < steps and (every is None or done % every):
+            return
+        to = sink if every is None else place_in(sink, place_of_step(done, every))
+        for name in _wanted(self.request.results, self.made):
+            output = self.made[name]
+            copy_variable(values.place(output.name), to, output, self._shape(output))
 
     def _begin(self, source: Source) -> Values:
         """Return the values before the first step that is made, read once where they fit."""
@@ -179,9 +230,9 @@ class _Steps:
         kept = ArrayStore(str(self.found.path))
         return Values(source, {name: (kept, name) for name in self._kept()})
 
-    def _step(self, step: int, values: Values, room: Room) -> Generator[Stage, None, Values]:
+    def _step(self, done: int, values: Values, room: Room) -> Generator[Stage, None, Values]:
         """Make the passes of a step; return the values after it."""
-        jobs = self.rounds[min(step, 1)].jobs
+        jobs = self.rounds[min(done - 1, 1)].jobs
         for at, job in enumerate(jobs, 1):
             to, there, folder = room.room(job)
             for number, stage in enumerate(stages_of(job, values, to, folder), 1):
@@ -191,16 +242,15 @@ class _Steps:
         return values
 
     def _due(self, steps: int, seconds: float) -> bool:
-        return self.request.kept is not None and self.times.due(steps, seconds)
+        return self.kept is not None and self.times.due(steps, seconds)
 
     def _kept(self) -> dict[str, Output]:
         """Return what is there between two steps, by name."""
-        made = {output.name: output for output in self.job.outputs}
         feedback = self.request.feedback.items()
-        return made | {to: replace(made[name], name=to) for name, to in feedback}
+        return {**self.made, **{to: replace(self.made[name], name=to) for name, to in feedback}}
 
     def _write_checkpoint(self, steps_done: int, values: Values) -> None:
-        place, began = self.request.kept, time.perf_counter()
+        place, began = self.kept, time.perf_counter()
         assert place is not None
         path = begin_pass(place.workspace, place.attempt, steps_done)
         kept = self._kept()

@@ -12,9 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -40,6 +39,7 @@ from halocline_engine.distribute.jobs.snapshots import (
     complete_snapshots,
     place_of_step,
     shorten,
+    with_steps,
 )
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.plan import RESULT_CHUNK, chunks_for
@@ -221,9 +221,7 @@ def _frame(job: Job, made: int) -> xr.Dataset:
     """Return the result without its variables, after so many steps."""
     if job.every is None:
         return job.frame
-    steps = [*range(job.every, made, job.every), made]
-    about = {"long_name": "number of steps"}
-    return cast(Any, job.frame).assign_coords({STEP: (STEP, np.array(steps, np.int64), about)})
+    return with_steps(job.frame, made, job.every)
 
 
 def _create(job: Job, path: Path, steps: int) -> None:
