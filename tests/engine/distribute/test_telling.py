@@ -51,7 +51,9 @@ def plan(**arguments: Any) -> Planned:
 def test_transport_and_mode_are_told_with_their_reasons(two_workers: Any) -> None:
     alone = plan(steps=10)
     assert (alone.mode, alone.transport) == ("resident", "none")
-    assert alone.unfused == "the target 'cpu' makes one step after the other"
+    assert alone.unfused == ""
+    slow = plan(steps=10, target="reference")
+    assert slow.unfused == "the target 'reference' makes one step after the other"
     several = plan(steps=10, cluster=two_workers, chunks={"y": 20}, mode="resident")
     assert (several.workers, several.transport) == (2, "messages")
     streamed = plan(steps=10, mode="streamed")
