@@ -49,13 +49,15 @@ class Kernel:
     PARALLEL: points are independent, and so are sections. FORWARD and BACKWARD: columns are
     independent; a column visits the sections in order and the levels of each in that order, or in
     the section's own where it has one.
-    `registers` are temporaries that live within one point of one level.
+    `registers` are temporaries that live within one point of one level, and `flat` the fields
+    that it assigns which are the same on every level.
     """
 
     order: Order
     extent: Horizontal
     sections: tuple[Section, ...]
     registers: tuple[Temporary, ...]
+    flat: frozenset[str] = frozenset()
 
     @property
     def irregular(self) -> frozenset[str]:

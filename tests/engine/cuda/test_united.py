@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from differential import front
+from differential import assert_same, front
+from emulation.machine import EmulatedArtifact
+from general_runs import given_arrays, judged, ran
 from programs import Box, reference
 
 from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
@@ -45,6 +48,17 @@ def columns(a: Field[float64], b: Field[float64], x: Field[float64]):
     with computation(FORWARD), interval(1, None):
         b = x + 0.5 * b[0, 0, -1]
 """
+#: The sum of a column is the same on every level: its levels need all of the first section.
+SUMMED = """
+def columns(a: Field[float64], b: Field[float64], x: Field[float64]):
+    with computation(FORWARD), interval(0, 1):
+        total: Field[IJ, float64] = 0.0
+    with computation(FORWARD), interval(...):
+        s = a * b
+        total = total + s
+    with computation(PARALLEL), interval(...):
+        x = s / total
+"""
 
 
 def sections(text: str, levels: int) -> list[int]:
@@ -59,6 +73,7 @@ def test_what_is_united() -> None:
     assert sections(UNITED, 2) == [2]
     assert sections(AHEAD, LEVELS) == [5]
     assert sections(BEHIND, LEVELS) == sections(BEHIND, 0) == [2]
+    assert sections(SUMMED, LEVELS) == sections(SUMMED, 0) == [3]
 
 
 def test_what_levels_hand_on_is_in_variables() -> None:
@@ -82,3 +97,15 @@ def test_values_are_those_of_the_reference(load: Any, text: str, order: Any, lev
     load(schedule)(fields, {}, origins, domain)
     for name, array in expected.items():
         np.testing.assert_array_equal(fields[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("layout", ["along I", "along K"])
+def test_a_sum_over_levels_is_complete_where_it_is_read(
+    emulation_folder: Path, layout: str
+) -> None:
+    meaning, facts = front(SUMMED)
+    domain: Box = (5, 3, LEVELS)
+    own = given_arrays(meaning, facts, domain, layout)
+    expected = judged(meaning, facts, own, domain)
+    artifact = EmulatedArtifact(plan(meaning, facts), emulation_folder)
+    assert_same(ran(artifact, meaning, facts, own, domain).arrays, expected.arrays)

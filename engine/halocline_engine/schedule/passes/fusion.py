@@ -7,7 +7,7 @@ what the same kernel writes. It pays because a kernel reads each field once for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from halocline_engine.ir.nodes import Interval, Statement
@@ -49,12 +49,13 @@ def _merged_parts(parts: tuple[Part, ...]) -> list[Part]:
     return merged
 
 
-def _kernel(order: Order, stages: Sequence[Stage]) -> Kernel:
+def _kernel(order: Order, stages: Sequence[Stage], flat: Set[str] = frozenset()) -> Kernel:
     bodies: dict[Interval, list[Statement]] = {}
     for stage in stages:
         bodies.setdefault(stage.interval, []).append(stage.statement)
     sections = tuple(Section(interval, tuple(body)) for interval, body in bodies.items())
-    return Kernel(order, stages[0].extent, sections, ())
+    own = frozenset(name for stage in stages for name in stage.targets if name in flat)
+    return Kernel(order, stages[0].extent, sections, (), own)
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ def _sequential(part: Part, draft: Draft) -> list[Step]:
         if tangled:
             steps.append(_levels(part.order, stages, draft.facts.min_levels))
         else:
-            steps.append(_kernel(part.order, stages))
+            steps.append(_kernel(part.order, stages, draft.flat))
     return steps
 
 

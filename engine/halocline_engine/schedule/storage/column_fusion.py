@@ -106,6 +106,7 @@ def _united(first: Kernel, second: Kernel) -> Kernel:
         first.extent,
         (*_ordered(first, above), *_ordered(second, below)),
         (*first.registers, *second.registers),
+        first.flat | second.flat,
     )
 
 

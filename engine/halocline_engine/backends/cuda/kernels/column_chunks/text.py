@@ -121,7 +121,7 @@ class _PassText:
             f"const int begin = {first_level(ends)}, end = {last_level(ends)};",
             *self.moves.declarations(),
             *(f"{self._type(name)} {self._before(name)} = 0;" for name in self._carried()),
-            f"const int initial = {first};",
+            f"[[maybe_unused]] const int initial = {first};",
             *self.moves.prologue(),
             loop,
             *indent(self.moves.loads(f"m{signed(self.moves.sign * self.one.early)}")),

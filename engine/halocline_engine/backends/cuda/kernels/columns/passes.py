@@ -66,10 +66,9 @@ def passes_of(kernel: Kernel, levels: int = 0) -> tuple[Pass, ...]:
             found.append(Pass(order, (section,)))
     if not levels or kernel.irregular:
         return tuple(found)
-    registers = frozenset(register.name for register in kernel.registers)
+    single = kernel.flat | {register.name for register in kernel.registers}
     return tuple(
-        Pass(one.order, united_sections(one.order, one.sections, registers, levels))
-        for one in found
+        Pass(one.order, united_sections(one.order, one.sections, single, levels)) for one in found
     )
 
 

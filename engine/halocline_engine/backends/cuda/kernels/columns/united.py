@@ -19,13 +19,16 @@ __all__ = ["sweeps", "united_sections"]
 
 
 def united_sections(
-    order: Order, sections: tuple[Section, ...], registers: frozenset[str], levels: int
+    order: Order, sections: tuple[Section, ...], single: frozenset[str], levels: int
 ) -> tuple[Section, ...]:
-    """Return the sections of a pass over so many levels, united where levels find the same."""
+    """Return the sections of a pass over so many levels, united where levels find the same.
+
+    Of the names in `single` a column has one value for all levels.
+    """
     done: list[Section] = []
     current: tuple[Section, ...] = ()
     for sweep in sweeps(order, sections, levels):
-        if current and _may_unite(order, current, sweep, registers):
+        if current and _may_unite(order, current, sweep, single):
             current = tuple(_united(order, current, sweep, levels))
         else:
             done += current
@@ -52,7 +55,7 @@ def _follows(order: Order, first: Section, second: Section, levels: int) -> bool
 
 
 def _may_unite(
-    order: Order, first: Sequence[Section], second: Sequence[Section], registers: frozenset[str]
+    order: Order, first: Sequence[Section], second: Sequence[Section], single: frozenset[str]
 ) -> bool:
     """Return whether a level may do what both do before the next level does.
 
@@ -64,7 +67,7 @@ def _may_unite(
         return False
     if any(k * ahead < 0 for k in _offsets(first, _written(second))):
         return False
-    return not (_names(first) & _names(second) & registers)
+    return not (_names(first) & _names(second) & single)
 
 
 def _written(sections: Sequence[Section]) -> frozenset[str]:
