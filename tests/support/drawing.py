@@ -18,7 +18,7 @@ def drawn(
 GENERAL_HEAD = HEAD.replace(
     "    s: np.float64",
     "    d: Field[(np.float64, (3,))], r: Field[IJ, (np.int64, (2,))],"
-    " g: GlobalTable[(np.float64, (5,))],\n    s: np.float64",
+    " g: GlobalTable[(np.float64, (5,))], f: Field[IJ, np.float64],\n    s: np.float64",
 )
 SCALARS = {"s": 0.375, "q": 3}
 ORDERS = ("PARALLEL", "PARALLEL", "FORWARD", "BACKWARD")
@@ -113,13 +113,16 @@ def _last(scope: _Scope) -> str:
 
 
 def _general(scope: _Scope, pad: str, nest: int) -> str:
-    """Return a loop, or an assignment of a component or at a level."""
-    kind = scope.number(0, 2)
+    """Return a loop, or an assignment of a component, of a plane or at a level."""
+    kind = scope.number(0, 3)
     if kind == 0 and nest:
         return _loop(scope, pad)
     if kind == 1 or scope.order == "PARALLEL" or scope.looping:
         scope.target = "d"
         return f"{pad}d[0, 0, 0][{scope.pick('0', '2', 'm % 3', 'q - 2')}] = {_number(scope, 2)}\n"
+    if kind == 2:
+        scope.target = "f"
+        return f"{pad}f = {scope.pick('f + ', '0.5 * f + ', '')}{_number(scope, 2)}\n"
     target = scope.pick("x", "y")
     scope.target = target
     level = scope.pick("1", "-1", "q - 2", "m % 3 - 1")
@@ -224,7 +227,9 @@ def _at_level(scope: _Scope) -> str:
     """Return what is looked up: at a level of the run, in a table, or a component."""
     index = scope.pick("K", "2", "m % 5", *(("K - 1",) if scope.peer else ("m", "K - q")))
     side = 0 if scope.peer else 1
-    match scope.number(0, 5):
+    match scope.number(0, 6):
+        case 4:
+            return "f"
         case 0:
             return f"g.A[{scope.pick('1', 'm % 5', 'm' if side else '3')}]"
         case 1:

@@ -25,7 +25,7 @@ from halocline_engine.schedule.plan import plan
 DOMAINS = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(LEVELS, LEVELS + 1))
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
 #: Programs that are drawn from these numbers keep the rules of the language.
-KEPT = (2, 17, 19, 44, 63, 72)
+KEPT = (41, 63, 9, 12, 84, 94)
 
 
 def test_loops_mean_what_programs_mean(monkeypatch: pytest.MonkeyPatch) -> None:
