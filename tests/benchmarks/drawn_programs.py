@@ -5,7 +5,8 @@
 
 `gt4py` calls its backend `numpy`, or for what that has not `debug`, plain loops in Python.
 `cpu` runs the loops of the CPU target as Python does, in three ways, beside the reference; `cuda`
-runs kernels in emulation. The last line counts what was compared; differences are printed.
+runs kernels in emulation, and `fused` several steps of a feedback in one kernel. The last line
+counts what was compared; differences are printed.
 """
 
 from __future__ import annotations
@@ -30,16 +31,22 @@ sys.path[:0] = [str(TESTS / name) for name in ("support", "engine/cuda")]
 
 from differential import LAYOUTS, assert_same, front  # noqa: E402 - found by the line above
 from drawing import SCALARS, program  # noqa: E402
-from emulation.machine import EmulatedArtifact  # noqa: E402
+from emulation.machine import EmulatedArtifact, EmulatedMachine  # noqa: E402
+from feedback_steps import fed_program, grid_of  # noqa: E402
 from general_runs import OPTIONS, agree, given_arrays, judged, ran  # noqa: E402
 from interpreted import patch  # noqa: E402
 
 import halocline_engine as he  # noqa: E402
 from halocline_engine.analysis.named import used_fields  # noqa: E402
+from halocline_engine.backends.cuda.kernels.temporal.choose import usual_form  # noqa: E402
+from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile  # noqa: E402
+from halocline_engine.backends.cuda.runtime.fused import FusedExecutable  # noqa: E402
+from halocline_engine.cache import Cache  # noqa: E402
 from halocline_engine.errors import ProgramError  # noqa: E402
 from halocline_engine.ir.nodes import Program  # noqa: E402
 from halocline_engine.ir.types import Axis  # noqa: E402
 from halocline_engine.schedule.plan import plan  # noqa: E402
+from halocline_engine.schedule.temporal.levels import levels_at_once  # noqa: E402
 
 Array = NDArray[Any]
 HEAD = """\
@@ -150,9 +157,54 @@ def beside_reference(meaning: Program, facts: Any, seed: int, kind: str, folder:
     return "the same"
 
 
+def beside_single_steps(seed: int, folder: Path) -> str:
+    """Return what came of steps in one kernel; raises AssertionError where single ones differ."""
+    random = Random(seed)
+    fed = fed_program(seed, vertical=random.random() < 0.5)
+    along_i, along_j = ((random.random() < 0.5, random.random() < 0.5) for _ in range(2))
+    domain = (random.randint(1, 150), random.randint(1, 30), random.randint(1, 6))
+    grid = grid_of(
+        fed, random.randint(1, 4), domain, (along_i, along_j, (False, False)), seed % 1000
+    )
+    tile = FusedTile(
+        width=random.choice((1, 2, 4)),
+        depth=random.choice((3, 8, 20)),
+        rows=random.choice((2, 3)) if fed.step().is_vertical else 1,
+        warps=random.choice((4, 5)) if fed.step().is_vertical else 1,
+        ahead=random.randint(0, 3),
+        unroll=random.randint(1, 3),
+    )
+    steps = FusedExecutable(
+        levels_at_once(fed.step(), grid.steps),
+        EmulatedMachine(folder / "loaded", shuffled=random.choice((0, 2))),
+        Cache(folder / "compiled"),
+        lambda _levels, _domain: tile,
+        sides=grid.sides,
+        alternate=False,
+    )
+    form = usual_form(steps.levels, tile)
+    if form.columns <= 0 or form.lines <= 0:
+        return "too wide for its strip"
+    steps(grid.arrays, grid.scalars, grid.origins, grid.domain)
+    for name, values in grid.expected().items():
+        np.testing.assert_array_equal(grid.inside(grid.arrays, name), values, err_msg=name)
+    return "the same"
+
+
+def _beside(kind: str, number: int, folder: Path, *, general: bool) -> str:
+    """Return what came of the comparison that belongs to a number; raises as that does."""
+    if kind == "fused":
+        return beside_single_steps(number, folder)
+    text = program(number, general=general, peer=kind == "gt4py")
+    meaning, facts = front(text)
+    if kind == "gt4py":
+        return beside_gt4py(text, meaning, number, folder)
+    return beside_reference(meaning, facts, number, kind, folder)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("kind", choices=["gt4py", "cpu", "cuda"])
+    parser.add_argument("kind", choices=["gt4py", "cpu", "cuda", "fused"])
     parser.add_argument("count", type=int)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--general", action="store_true", help="with loops, levels, components")
@@ -169,18 +221,13 @@ def main() -> None:
             config.cache_settings["root_path"] = name
         while found.total() < given.count:
             number += 1
-            text = program(number, general=given.general, peer=given.kind == "gt4py")
             try:
-                meaning, facts = front(text)
-                if given.kind == "gt4py":
-                    found[beside_gt4py(text, meaning, number, folder)] += 1
-                else:
-                    found[beside_reference(meaning, facts, number, given.kind, folder)] += 1
+                found[_beside(given.kind, number, folder, general=given.general)] += 1
             except ProgramError:
                 continue
             except AssertionError as error:
                 found["different"] += 1
-                print(f"program({number}, general={given.general}): {error}", flush=True)
+                print(f"{given.kind} {number}, general={given.general}: {error}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in found.most_common()))
 
 
