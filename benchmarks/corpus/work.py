@@ -64,7 +64,9 @@ def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
     flat = {field.name for field in program.fields if Axis.K not in field.axes}
     for statement, level in _runs(program, levels):
         for read in reads((statement,)):
-            at = 0 if read.name in flat else level + read.offset[2]
+            # What is read at a level of the run is counted as one level for each.
+            away = read.offset[2] if read.level is None else 0
+            at = 0 if read.name in flat else level + away
             if at not in sure.get(read.name, set()):
                 loaded.setdefault(read.name, set()).add(at)
         for name in {found.target for found in assignments((statement,))}:
