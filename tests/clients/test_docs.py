@@ -5,10 +5,17 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import shlex
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import xarray as xr
+from typer.main import get_command
 
+from halocline.command.base import app as client_app
+from halocline.command.cli import main
 from halocline.command.jobfile import read_job_file
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
@@ -16,6 +23,7 @@ from halocline_engine.errors import ProgramError
 from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.program import compile_program
+from halocline_service.commands import app as server_app
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / name for name in ("docs", "engine", "service", "deploy")]
@@ -57,6 +65,50 @@ def test_the_quick_start_works(
     output = capsys.readouterr().out
     assert output == "0.0446\n"
     assert output in blocks("README.md", "text")[0]
+
+
+def test_the_error_of_the_page_is_what_the_command_says(
+    service: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    prompt, shown = blocks("README.md", "console")[-1].split("\n", 1)
+    program = blocks("README.md", "python")[0].split("def smooth")[1].split("\n\n\n")[0]
+    imports = "import numpy as np\n\nfrom halocline.gtscript import *\n\n\n"
+    text = f"{imports}def smooth{program}\n".replace("t + strength", "t + strenght")
+    (tmp_path / "smooth.py").write_text(text)
+    dataset: Any = xr.Dataset({"t": (("y", "x"), np.ones((3, 4)))})
+    dataset.to_netcdf(tmp_path / "data.nc")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main([*shlex.split(prompt.removeprefix("$ halocline ")), "--url", service])
+    assert end.value.code == 3
+    assert capsys.readouterr().err == shown
+
+
+def _options(group: Any, words: list[str]) -> set[str]:
+    """Return the options of the command that the words begin with; fail if there is none."""
+    command = group.commands[words[0]]
+    if hasattr(command, "commands"):
+        return _options(command, words[1:])
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+def test_commands_and_their_options_exist() -> None:
+    groups = {"halocline": get_command(client_app), "halocline-server": get_command(server_app)}
+    checked = 0
+    for page in PAGES:
+        name = str(page.relative_to(ROOT))
+        for text in blocks(name, "(?:sh|sh client|console)"):
+            for words in re.findall(
+                r"(?<![\w/.-])(halocline(?:-server)?) +([a-z][^;#|\n]*)", text.replace("\\\n", " ")
+            ):
+                parts = words[1].split()
+                given = {part.split("=")[0] for part in parts if part.startswith("--")}
+                assert given <= _options(groups[words[0]], parts), (name, words)
+                checked += 1
+    assert checked > 20
 
 
 def test_the_job_file_of_the_page_is_one(tmp_path: Path) -> None:
