@@ -29,7 +29,13 @@ from halocline_engine.ir.nodes import (
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.ir.walk import irregular, program_bodies, statements
 
-__all__ = ["in_memory_order", "sample", "whole_arrays", "whole_arrays_text"]
+__all__ = [
+    "in_memory_order",
+    "pure_whole_arrays",
+    "sample",
+    "whole_arrays",
+    "whole_arrays_text",
+]
 
 _Box = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 _LOGICAL = {"and": "&", "or": "|"}
@@ -64,6 +70,25 @@ def whole_arrays(call: CorpusCall, library: Any) -> Callable[[Mapping[str, Any]]
     return names["work"]
 
 
+def pure_whole_arrays(
+    call: CorpusCall, library: Any
+) -> Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]:
+    """Return a function of the arrays that are only read, and of the others, which it returns.
+
+    It changes none of them, as JAX wants it.
+    """
+    names: dict[str, Any] = {"library": library}
+    written = [field.name for field in call.compiled.program.fields if field.written]
+    lines = (
+        "def work(fixed, changed):",
+        "    arrays = {**fixed, **changed}",
+        *(f"    {line}" for line in _Writer(call, pure=True).lines()),
+        f"    return {{{', '.join(f'{name!r}: f_{name}' for name in written)}}}",
+    )
+    exec(compile("\n".join(lines), call.case.name, "exec"), names)
+    return names["work"]
+
+
 def whole_arrays_text(call: CorpusCall) -> str:
     """Return the text of the function, a statement for each statement of the program."""
     return "\n".join(["def work(arrays):", *(f"    {line}" for line in _Writer(call).lines())])
@@ -86,8 +111,8 @@ def _is_able(program: Program) -> bool:
 class _Writer:
     """Writes the statements of a program one after the other, each on all points that need it."""
 
-    def __init__(self, call: CorpusCall) -> None:
-        self.call = call
+    def __init__(self, call: CorpusCall, *, pure: bool = False) -> None:
+        self.call, self.pure = call, pure
         self.program, self.facts = call.compiled.program, call.compiled.facts
         self.axes = {field.name: field.axes for field in self.program.fields}
         self.masks = 0
@@ -115,9 +140,14 @@ class _Writer:
     def _statement(self, statement: Statement, box: _Box, mask: str) -> Iterator[str]:
         match statement:
             case Assign(target, value):
-                place = self._place(target, box, (0, 0, 0))
-                new = self._value(value, box)
-                yield f"{place} = {f'library.where({mask}, {new}, {place})' if mask else new}"
+                place, new = self._place(target, box, (0, 0, 0)), self._value(value, box)
+                value = f"library.where({mask}, {new}, {place})" if mask else new
+                whole, _, index = place.partition("[")
+                yield (
+                    f"{whole} = {whole}.at[{index}.set({value})"
+                    if self.pure
+                    else f"{place} = {value}"
+                )
             case If(condition, then, otherwise):
                 self.masks += 1
                 test = f"m{self.masks}"

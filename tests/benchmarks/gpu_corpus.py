@@ -6,8 +6,8 @@ A share of copy is that of copying 1 GiB in the same process. The attainable tim
 the compulsory bytes at the rate of the copy and the counted operations at the measured rates of
 their kinds: multiplications and additions, divisions, and functions by the example of `exp`.
 Outputs are NaN before the first call, which is compared with the reference, in the first columns
-where the program has no regions and otherwise in whole at a small size. A sample of the programs is
-timed with other compilers that are installed, for `--peers` seconds at most.
+where the program has no regions and otherwise in whole at a small size.
+`gpu_corpus_peers.py` times other compilers beside it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,15 @@ from typing import Any
 
 from corpus.calls import LAYOUTS, CorpusCall, wrong
 from corpus.cases import corpus
-from corpus.whole_arrays import sample
 from corpus.work import Operation
-from corpus_peers import PeerTimes, peer_times
 
 from halocline_engine.device.cupy_types import cupy
 from halocline_engine.errors import HaloclineError
 
-__all__ = ["CorpusFigure", "main"]
+__all__ = ["CorpusFigure", "Peaks", "attainable_seconds", "first_call", "main", "peaks"]
 
 _COLUMNS = 9
 _ROUNDS, _CALLS = 5, 3
-#: Programs that are timed with other compilers.
-_SAMPLE = 10
 _RATES = r"""
 template <typename T> __device__ T plain(T x) {{ return x * T(0.9999) + T(0.0001); }}
 extern "C" __global__ void rate({type}* out, {type} x) {{
@@ -72,7 +68,9 @@ class CorpusFigure:
 
 
 @dataclass(frozen=True)
-class _Peaks:
+class Peaks:
+    """Bytes and operations a second."""
+
     copy: float
     operations: dict[tuple[str, Operation], float]
 
@@ -83,7 +81,6 @@ def main() -> None:
     parser.add_argument("result", type=Path)
     parser.add_argument("--commit", default="")
     parser.add_argument("--seconds", type=float, default=240.0)
-    parser.add_argument("--peers", type=float, default=60.0)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     begun = perf_counter()
@@ -96,39 +93,34 @@ def main() -> None:
         for layout in LAYOUTS
     ]
     with ThreadPoolExecutor(12) as threads:
-        first = list(threads.map(partial(_first, device), calls))
+        first = list(threads.map(partial(first_call, device), calls))
     device.get_default_memory_pool().free_all_blocks()
-    peaks = _peaks(device)
+    rates = peaks(device)
     figures: list[CorpusFigure] = []
     for call, (seconds, problem) in zip(calls, first, strict=True):
         if perf_counter() - begun > given.seconds:
             print("stopped: no time is left")
             break
-        figures.append(_figure(device, call, peaks, seconds, problem))
+        figures.append(_figure(device, call, rates, seconds, problem))
     figures.sort(key=lambda figure: figure.attainable)
-    chosen = {case.name for case in sample(corpus(), _SAMPLE)}
-    usual = [c for c in calls if (c.dtype, c.layout) == ("float64", "KJI")]
-    beside = [call for call in usual if call.case.name in chosen]
-    peers = peer_times(device, beside, _timed, given.peers) if given.peers > 0 else []
     properties = device.cuda.runtime.getDeviceProperties(0)
     found = {
         "date": datetime.now(UTC).date().isoformat(),
         "device": properties["name"].decode(),
         "commit": given.commit,
-        "copy": round(peaks.copy / 1e9, 1),
+        "copy": round(rates.copy / 1e9, 1),
         "operations": {
             f"{dtype} {kind.value}": round(rate / 1e9, 1)
-            for (dtype, kind), rate in peaks.operations.items()
+            for (dtype, kind), rate in rates.operations.items()
         },
         "figures": [asdict(figure) for figure in figures],
-        "peers": [asdict(one) for one in peers],
     }
     given.result.write_text(json.dumps(found, indent=1) + "\n")
-    for line in (*_table(figures), *_beside(peers)):
+    for line in _table(figures):
         print(line)
 
 
-def _first(device: Any, call: CorpusCall) -> tuple[float, str]:
+def first_call(device: Any, call: CorpusCall) -> tuple[float, str]:
     """Return the seconds of a first call on the device, and what is wrong with its result."""
     try:
         small = bool(call.compiled.program.regions)
@@ -158,12 +150,21 @@ def _first(device: Any, call: CorpusCall) -> tuple[float, str]:
         return 0.0, f"{type(error).__name__}: {error}"[:300]
 
 
-def _figure(
-    device: Any, call: CorpusCall, peaks: _Peaks, seconds: float, problem: str
-) -> CorpusFigure:
+def attainable_seconds(call: CorpusCall, rates: Peaks) -> float:
+    """Return the seconds of a call's bytes or operations, whichever take longer."""
+    return max(_bounds(call, rates))
+
+
+def _bounds(call: CorpusCall, rates: Peaks) -> tuple[float, float]:
     work = call.work
-    moving = work.bytes / peaks.copy
-    computing = sum(n / peaks.operations[call.dtype, kind] for kind, n in work.operations.items())
+    computing = sum(n / rates.operations[call.dtype, kind] for kind, n in work.operations.items())
+    return work.bytes / rates.copy, computing
+
+
+def _figure(
+    device: Any, call: CorpusCall, rates: Peaks, seconds: float, problem: str
+) -> CorpusFigure:
+    moving, computing = _bounds(call, rates)
     taken = float("inf")
     if not problem:
         program, arrays = call.stencil("cuda"), call.arrays(device)
@@ -177,7 +178,7 @@ def _figure(
         share=round(moving / taken, 3),
         attainable=round(max(moving, computing) / taken, 3),
         milliseconds=round(taken * 1e3, 4) if problem == "" else 0.0,
-        megabytes=round(work.bytes / 1e6, 1),
+        megabytes=round(call.work.bytes / 1e6, 1),
         bound="bytes" if moving >= computing else "operations",
         first_seconds=round(seconds, 2),
         problem=problem,
@@ -200,19 +201,20 @@ def _timed(device: Any, work: Callable[[], None]) -> float:
     return median(found)
 
 
-def _peaks(device: Any) -> _Peaks:
+def peaks(device: Any) -> Peaks:
+    """Return what the device does of each kind of operation, and copies, in a second."""
     source = device.random.default_rng(1).random(1 << 27)
     into = device.empty_like(source)
     copy = 2 * source.nbytes / _timed(device, lambda: device.copyto(into, source))
-    rates: dict[tuple[str, Operation], float] = {}
+    operations: dict[tuple[str, Operation], float] = {}
     for dtype, spelled in (("float64", "double"), ("float32", "float")):
         for kind, (each, step) in _STEPS.items():
             text = _RATES.format(type=spelled, step=step.format(spelled))
             kernel = device.RawKernel(text, "rate", options=("--fmad=false",))
             out, start = device.zeros(1, dtype), device.dtype(dtype).type(0.5)
             taken = _timed(device, lambda k=kernel, o=out, s=start: k((4096,), (256,), (o, s)))
-            rates[dtype, kind] = 4096 * 256 * 512 * 4 * each / taken
-    return _Peaks(copy, rates)
+            operations[dtype, kind] = 4096 * 256 * 512 * 4 * each / taken
+    return Peaks(copy, operations)
 
 
 def _table(figures: list[CorpusFigure]) -> Iterator[str]:
@@ -229,13 +231,6 @@ def _table(figures: list[CorpusFigure]) -> Iterator[str]:
                     f"{layout} {dtype}: {len(found)} programs, of the attainable: median"
                     f" {median(shares):.3f}, mean {mean:.3f}, least {least:.3f}"
                 )
-
-
-def _beside(peers: list[PeerTimes]) -> Iterator[str]:
-    for one in peers:
-        ratio = one.peer_milliseconds / one.milliseconds
-        times = f"{one.milliseconds:8.3f} {one.peer_milliseconds:8.3f} {ratio:6.2f}"
-        yield f"{one.name:26} {one.dtype} {one.layout} {one.peer:14} {times} {one.problem[:60]}"
 
 
 if __name__ == "__main__":
