@@ -57,7 +57,8 @@ class Building:
     def __init__(self, calls: Sequence[CorpusCall], backends: Sequence[str], workers: int) -> None:
         self._begun = perf_counter()
         self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-        keys = [(c.case.name, c.dtype, backend) for backend in backends for c in calls]
+        longest = sorted(calls, key=lambda call: -len(call.case.source))
+        keys = [(c.case.name, c.dtype, backend) for backend in backends for c in longest]
         self._tasks = {key: self._pool.submit(built, *key) for key in keys}
 
     def failures(self, seconds: float) -> dict[tuple[str, str, str], str]:

@@ -24,7 +24,7 @@ CHOICES: dict[str, TileFor] = {
     "usual": tile_for,
     "planes": changed(block=(8, 4), width=2, rows=4, depth=8, planes=2),
     "strips": changed(block=(16, 2), width=2, rows=2, depth=4, strip=3),
-    "rings": changed(block=(32, 2), width=1, rows=2, depth=8, unroll=3),
+    "rings": changed(block=(32, 2), width=1, rows=2, depth=8),
     "both": changed(block=(32, 2), width=1, rows=2, depth=7, planes=1, strip=2),
 }
 

@@ -73,7 +73,7 @@ class _Case:
         """Return the registers of a thread's windows, if it has any: the same in any block."""
         if kernel_kind(entry, tile) is not POINTS:
             return 0
-        key = (entry.name, replace(tile, block=(1, 1), streaming=False))
+        key = (entry.name, replace(tile, block=(1, 1)))
         if key not in self.held:
             self.held[key] = registers_of(entry, self.schedule, self.variant, tile)
         return self.held[key]
@@ -98,7 +98,7 @@ def candidates(
         for tile in _alternatives(entry, own, case):
             cost = sum({**costs, entry.name: _cost(entry, tile, case)}.values())
             choice = choice_text(Choice(((entry.name, tile),)))
-            family = replace(tile, block=(1, 1), streaming=False, planes=min(1, tile.planes))
+            family = replace(tile, block=(1, 1), planes=min(1, tile.planes))
             label = f"{entry.name}: {tile_words(tile)}"
             found.append(Candidate(label, choice, cost, entry.name, repr(family)))
     found += _elsewhere(case, total)
@@ -127,7 +127,7 @@ def _alternatives(entry: Entry, usual: Tile, case: _Case) -> Iterator[Tile]:
 
 def _points(usual: Tile) -> Iterator[Tile]:
     """Yield every block with every number of rows, and a few changes of the rest."""
-    rest = [usual, replace(usual, streaming=not usual.streaming)]
+    rest = [usual]
     if usual.width > 1:
         rest.append(replace(usual, width=1))
     if usual.depth > 1:
@@ -208,7 +208,7 @@ def _points_work(entry: Entry, tile: Tile, case: _Case, blocks: int) -> Work:
         threads=tile.threads,
         registers=min(255, _OTHERS + case.registers(entry, tile)),
         shared=shared_bytes(entry, case.schedule, case.variant, tile, case.domain),
-        under_way=fresh * (2 if depth > 1 and (tile.unroll or tile.planes) else 1),
+        under_way=fresh * (2 if depth > 1 and tile.planes else 1),
         loaded=level * depth,
         moved=float(lanes) * sum(sizes[name] for name in entry.arrays),
     )

@@ -23,9 +23,8 @@ class Tile:
     """The share of a thread, and the threads of a block.
 
     PARALLEL kernels: a thread computes `width` neighbouring points along I, in `rows` rows along J,
-    on `depth` levels one after the other; `unroll` of these are written out in a row (0: as the
-    compiler likes), and `streaming` stores leave the cache to what is read again. Where `planes`
-    is not 0, a block keeps levels of what it reads in shared memory, and so many are under way.
+    on `depth` levels one after the other. Where `planes` is not 0, a block keeps levels of what it
+    reads in shared memory, and so many are under way.
     Where `strip` is not 0, blocks run in column order: so many along J and all along I, on level
     after level up to the last, before the next ones along J; with `zigzag`, every other strip goes
     down from the last level. Where `column` is not 0 instead, so many along I go along J and up to
@@ -52,8 +51,6 @@ class Tile:
     width: int = 1
     rows: int = 1
     depth: int = 1
-    unroll: int = 0
-    streaming: bool = False
     planes: int = 0
     strip: int = 0
     zigzag: bool = False
@@ -86,8 +83,8 @@ def in_grid_order(tile: Tile) -> Tile:
 def tile_words(tile: Tile) -> str:
     """Return a tile for people.
 
-    >>> tile_words(Tile((32, 4), width=2, rows=3, depth=8, streaming=True))
-    'blocks of 32 x 4 threads, width 2, rows 3, depth 8, streaming'
+    >>> tile_words(Tile((32, 4), width=2, rows=3, depth=8, zigzag=True))
+    'blocks of 32 x 4 threads, width 2, rows 3, depth 8, zigzag'
     """
     words = [f"blocks of {tile.block[0]} x {tile.block[1]} threads"]
     for field in fields(tile):

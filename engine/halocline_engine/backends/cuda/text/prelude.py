@@ -43,21 +43,6 @@ template <int N, class T> __device__ __forceinline__ void store(T *to, const T *
 """,
     ),
     (
-        "stream",
-        """\
-template <int N, class T> struct alignas(N * sizeof(T)) StreamPack { T v[N]; };
-template <int N, class T> __device__ __forceinline__ void stream(T *to, const T *from) {
-  StreamPack<N, T> pack;
-  #pragma unroll
-  for (int n = 0; n < N; ++n) pack.v[n] = from[n];
-  if constexpr (N * sizeof(T) == 16)
-    __stcs(reinterpret_cast<int4 *>(to), *reinterpret_cast<const int4 *>(&pack));
-  else
-    *reinterpret_cast<StreamPack<N, T> *>(to) = pack;
-}
-""",
-    ),
-    (
         "within",
         """\
 __device__ __forceinline__ int within(int x, int low, int high) { return min(max(x, low), high); }

@@ -13,17 +13,14 @@ from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.columns.early_loads import (
     NODES,
-    early_reads,
     loaded_bytes,
     nodes_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
-from halocline_engine.backends.cuda.kernels.columns.passes import Pass, passes_of
+from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
 from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
-from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.model.tile import Block, Domain, Tile
-from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["SHARED_LIMIT", "columns_fitted", "columns_tile", "shared_bytes"]
@@ -34,16 +31,15 @@ SHARED_LIMIT = 227 * 1024
 _RESERVED = 1024
 _BUSY = 26 * 1024
 _PROCESSORS = 132
-#: Bytes that are surely enough, and those that a processor of a large device moves in a cycle.
-_PLENTY, _RATE = 32 * 1024, 18.0
-#: Cycles from a load to its value.
-_LATENCY = 600
+#: Bytes that a processor of a large device moves in a cycle.
+_RATE = 18.0
 _THREADS = 2048
 _REGISTERS = 65536
 #: Registers of 4 bytes of a thread, for queues and for the rest.
 _QUEUES = 192
 _OTHERS = 48
 _AHEAD = (10, 8, 6, 4, 2)
+#: The levels that are loaded ahead where many columns fit on a processor.
 _FEW = 4
 #: A thread waits for loads in the order of few counters, not for each alone.
 _UNDER_WAY = 8
@@ -61,8 +57,7 @@ class _Work:
     `loaded` are those of all streams of the pass with most, `moved` those of fields that are read
     or written, `own` those of temporaries that could be on chip, `size` those of the smallest
     element; `nodes` are those of the largest body. `cycles` are those that a level of all passes
-    waits for itself; in `late` of the passes it waits for loads that cannot be early, of what is
-    written or under a condition.
+    waits for itself.
     """
 
     loaded: int
@@ -71,7 +66,6 @@ class _Work:
     size: int
     nodes: int
     cycles: int
-    late: int
 
 
 def columns_tile(
@@ -83,7 +77,7 @@ def columns_tile(
     """
     work = _work(entry, schedule, variant, domain[2] if variant.disjoint else 0)
     ahead = _ahead(work) if variant.disjoint else 0
-    best = Tile((_IN_MEMORY, 1), ahead=_enough(work) if variant.disjoint else 0)
+    best = Tile((_IN_MEMORY, 1), ahead=min(ahead, _FEW))
     least = _time(work.moved + 2 * work.own, _resident(best, work, 0), work, best.ahead)
     for tile in _shared_tiles(work, ahead, domain, shared):
         time = _time(work.moved, _resident(tile, work, domain[2]), work, ahead)
@@ -125,20 +119,8 @@ def _work(entry: Entry, schedule: Schedule, variant: Variant, levels: int) -> _W
     moved = sum(sizes[name] for name in arrays)
     size = min((sizes[name] for name in arrays), default=1)
     cycles = sum(level_cycles(one) for one in passes)
-    late = sum(_loads_late(one, arrays) for one in passes)
     own_bytes = column_bytes(entry.kernel, schedule, levels)
-    return _Work(loaded, moved, own_bytes, size, nodes, cycles, late)
-
-
-def _loads_late(one: Pass, arrays: frozenset[str]) -> bool:
-    """Return whether a level of a pass loads what is not loaded early."""
-    return any(
-        read.name in arrays and read.offset != (0, 0, one.step) and read not in early
-        for section in one.sections
-        if not is_single(section.interval)
-        for early in (early_reads(section, one, arrays),)
-        for read in reads(section.body)
-    )
+    return _Work(loaded, moved, own_bytes, size, nodes, cycles)
 
 
 def _ahead(work: _Work) -> int:
@@ -147,23 +129,6 @@ def _ahead(work: _Work) -> int:
         if 2 * ahead * work.loaded <= 4 * _QUEUES and 2 * ahead * work.nodes <= NODES:
             return ahead
     return 0
-
-
-def _enough(work: _Work) -> int:
-    """Return how many levels are loaded ahead where registers alone limit the columns.
-
-    Fewer leave room for more columns, which hide what each waits for; more have as many bytes under
-    way with few columns.
-    """
-
-    def time(ahead: int) -> float:
-        resident = _resident(Tile((_IN_MEMORY, 1), ahead=ahead), work, 0)
-        under_way = resident * min(ahead, _UNDER_WAY) * work.loaded
-        moving = (work.moved + 2 * work.own) * max(1.0, _PLENTY / max(under_way, 1))
-        return moving + (work.cycles + work.late * _LATENCY) * _RATE / resident
-
-    fitting = [ahead for ahead in _AHEAD if ahead <= _ahead(work)]
-    return min([ahead for ahead in fitting if ahead >= _FEW] or fitting, key=time, default=0)
 
 
 def _shared_tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:

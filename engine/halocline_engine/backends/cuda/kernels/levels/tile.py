@@ -32,8 +32,8 @@ _FORMS = (Form.DIRECT, Form.NODES, Form.STAGING)
 _CHIP = 99 * 1024
 _ROOM = 56 * 1024
 #: Threads of a block for short columns, the most and about the fewest for a part of a long one,
-#: and the most there can be; blocks of twice as many threads were 3 to 5 per cent slower.
-_THREADS = 128
+#: and the most there can be.
+_THREADS = 256
 _MOST = 256
 _FEWEST = 96
 _MOST_THREADS = 1024

@@ -42,7 +42,7 @@ def plane_body(
         *_first(copies, tile.planes),
         *whole.declarations(),
         *_either(whole.first_loads(), cut.first_loads()),
-        *([f"#pragma unroll {tile.unroll}"] if tile.unroll else []),
+        "#pragma unroll 1",
         "for (; k < end; ++k) {",
         f"  copy_async_wait<{tile.planes - 1}>();",
         "  __syncthreads();",

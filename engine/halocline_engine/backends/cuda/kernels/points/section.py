@@ -70,9 +70,8 @@ def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[st
     if not is_single(body.section.interval):
         # Compilers write out loops only where the other sections are not in their way: ptxas 13.0
         # ran such loops beyond their ends where it knew that they have few levels.
-        unroll = tile.unroll if alone else 1
         level = [
-            *([f"#pragma unroll {unroll}"] if unroll else []),
+            *([] if alone else ["#pragma unroll 1"]),
             "for (; k < end; ++k) {",
             *indent(level),
             "}",
@@ -159,8 +158,7 @@ class TileBody:
     def stores(self) -> Iterator[str]:
         """Yield the stores of a level."""
         for name in self.outputs:
-            last = self.tile.streaming and name in self.scope.fields
-            yield from self._transfer(name, "stream" if last else "store")
+            yield from self._transfer(name, "store")
 
     def moves(self) -> Iterator[str]:
         """Yield what hands elements to the window below, lowest windows first."""

@@ -56,6 +56,8 @@ _FEW = 2
 _WIDE = 7
 #: Levels up to which four of them are computed one after the other, and not eight.
 _LOW = 3
+#: Arrays that are read up to which a thread hands on levels, and up to which it has three rows.
+_MOST_DEEP, _MOST_ROWS = 5, 3
 #: Levels that a block with planes goes up, about, and at least.
 _DEEP, _LEAST_DEEP = 142, 32
 #: Processors of a large device, and the levels that a block could go up while it begins.
@@ -118,18 +120,16 @@ class _Shape:
     """What of the reads of a kernel decides its tile.
 
     `rows` is how many rows along J the points of one row read, `levels` how many levels are handed
-    on; `whole` says that the levels hand on most of what they read, and `fields` how many arrays
-    are read.
+    on, and `fields` how many arrays are read.
     """
 
     rows: int
     levels: int
-    whole: bool
     fields: int
 
 
 def _shape(entry: Entry) -> _Shape:
-    rows = levels = shared = places = 0
+    rows = levels = 0
     names: set[str] = set()
     for section in entry.kernel.sections:
         for name, found in loaded_offsets(section, entry).items():
@@ -139,9 +139,7 @@ def _shape(entry: Entry) -> _Shape:
             for offsets in _by_place(found):
                 depth = max(k for _, _, k in offsets) - min(k for _, _, k in offsets) + 1
                 levels = max(levels, depth)
-                places += 1
-                shared += depth > 1
-    return _Shape(rows, levels, 2 * shared > places, len(names))
+    return _Shape(rows, levels, len(names))
 
 
 def _candidates(shape: _Shape, width: int, *, level_at_hand: bool) -> Iterator[Tile]:
@@ -155,27 +153,31 @@ def _candidates(shape: _Shape, width: int, *, level_at_hand: bool) -> Iterator[T
         for rows in range(best.rows, least - 1, -1):
             for w in dict.fromkeys((width, 1)):
                 tile = replace(best, width=w, rows=rows)
-                yield replace(tile, depth=1, unroll=0) if level_at_hand else tile
+                yield replace(tile, depth=1) if level_at_hand else tile
 
 
 def _measured(shape: _Shape, width: int) -> Iterator[Tile]:
-    """Yield the best tiles on an H200 for kernels of a shape, those of lower depth last."""
-    streaming = shape.fields > 1
-    if shape.levels > 1 and shape.whole:
-        deep = (16 if width == _FEW else 8) * shape.levels
-        yield Tile((64, 2), rows=4, depth=deep, unroll=shape.levels)
-    elif shape.levels > 1:
+    """Yield the best tiles on an H200 for kernels of a shape, those of lower depth last.
+
+    Memory serves long pieces of several arrays faster than short ones; blocks of one array rather
+    share what their rows read of each other.
+    """
+    block = (32, 4) if shape.fields == 1 and shape.rows > 1 else (128, 1)
+    if shape.levels > 1:
         if shape.rows >= _FAR.get(width, _NEVER):
-            yield Tile((32, 8), rows=4, depth=_DEEP, unroll=1, planes=2)
+            yield Tile((32, 8), rows=4, depth=_DEEP, planes=2)
         if shape.rows >= _WIDE:
             yield Tile((32, 4), rows=3, depth=8)
         low = shape.levels <= _LOW
-        if low and not streaming and width == _FEW:
+        if low and shape.fields == 1 and width == _FEW:
             yield _IF_MANY
-        yield Tile((32, 8 if low and streaming else 4), rows=2, depth=4 if low else 8)
+        if shape.fields <= _MOST_DEEP:
+            yield Tile(block, rows=2, depth=4 if low else 8)
     elif shape.rows >= 4:
-        yield Tile((32, 4), rows=3, depth=2, streaming=streaming)
-    yield Tile((32, 4), rows=2, streaming=streaming)
+        yield Tile((32, 4), rows=3, depth=2)
+    elif shape.rows == 3 and 1 < shape.fields <= _MOST_ROWS:
+        yield Tile(block, rows=3)
+    yield Tile(block, rows=2)
 
 
 def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Tile:
@@ -335,9 +337,9 @@ def _block(tile: Tile, entry: Entry, domain: Domain) -> Block:
     if tile.width > _FEW and tile.block == (32, 4):
         return (32, 8)
     along, across = tile.block
-    if along > _WARP and _idle(along, threads) > _idle(along // 2, threads) + _IDLE:
-        return (along // 2, across * 2)
-    return tile.block
+    while along > _WARP and _idle(along, threads) > _idle(along // 2, threads) + _IDLE:
+        along, across = along // 2, across * 2
+    return (along, across)
 
 
 def _idle(block: int, threads: int) -> float:
