@@ -73,7 +73,7 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
         block = _LARGE if _threads(plain, entry, domain) >= _BUSY_IF_MANY else plain.block
         tile = replace(plain, block=_block(replace(plain, block=block), entry, domain))
         return _in_order(tile, reuse, variant, domain)
-    shape, width = _shape(entry), _width(entry, schedule, variant)
+    shape, width = _shape(entry, schedule), _width(entry, schedule, variant)
     tile = next(
         (
             tile
@@ -120,7 +120,7 @@ class _Shape:
     """What of the reads of a kernel decides its tile.
 
     `rows` is how many rows along J the points of one row read, `levels` how many levels are handed
-    on, and `fields` how many arrays are read.
+    on, and `fields` how many arrays are read beside indices and masks of regions.
     """
 
     rows: int
@@ -128,12 +128,13 @@ class _Shape:
     fields: int
 
 
-def _shape(entry: Entry) -> _Shape:
+def _shape(entry: Entry, schedule: Schedule) -> _Shape:
     rows = levels = 0
     names: set[str] = set()
     for section in entry.kernel.sections:
         for name, found in loaded_offsets(section, entry).items():
-            names.add(name)
+            if name not in schedule.program.made:
+                names.add(name)
             along = [j for _, j, _ in found]
             rows = max(rows, max(along) - min(along) + 1)
             for offsets in _by_place(found):
