@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
-import sys
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from dask_processes import Cluster
 
 from halocline_engine.distribute.executors import workers as looked_up
 from halocline_engine.distribute.executors.workers import Workers, ask_scheduler
@@ -27,37 +26,6 @@ def spread(inp: Field[float], out: Field[float]):
     with computation(PARALLEL), interval(...):
         out = inp + 0.1 * (inp[1, 0, 0] + inp[-1, 0, 0] - 2.0 * inp)
 """
-
-
-@contextmanager
-def process(module: str, *arguments: str) -> Generator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments]
-    command += ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
-    started = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        yield started
-    finally:
-        started.kill()
-        started.wait()
-
-
-class Cluster:
-    """A scheduler and workers as processes, which end with the stack."""
-
-    def __init__(self, stack: ExitStack, folder: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = str(server.getsockname()[1])
-        self.address = f"tcp://127.0.0.1:{port}"
-        self._stack = stack
-        self._folder = folder
-        self.scheduler = stack.enter_context(
-            process("dask_scheduler", "--host", "127.0.0.1", "--port", port)
-        )
-
-    def worker(self, name: str) -> subprocess.Popen[bytes]:
-        options = ("--no-nanny", "--nthreads", "2", "--host", "127.0.0.1")
-        folder = ("--local-directory", str(self._folder / name))
-        return self._stack.enter_context(process("dask_worker", self.address, *options, *folder))
 
 
 @pytest.fixture

@@ -202,7 +202,7 @@ class ClusterPool:
 
     def _result(self, future: Any) -> Any:
         try:
-            return fetched(future, self._chosen)
+            return fetched(future, self._chosen.look)
         except HaloclineError:
             raise
         except _dd.KilledWorker as error:

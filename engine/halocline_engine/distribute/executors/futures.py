@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from distributed.comm.core import CommClosedError
@@ -19,11 +19,11 @@ _FETCH_SECONDS = 2.0
 _SETTLE_SECONDS = 300
 
 
-def fetched(future: Any, workers: Workers) -> Any:
+def fetched(future: Any, look: Callable[[], object]) -> Any:
     """Return what a task returned, or raise what it raised; it is fetched from its worker.
 
     A worker that is stopped would be waited for without end. When it is given up, the scheduler
-    has the task done elsewhere.
+    has the task done elsewhere; `look` is called from time to time, and raises where nobody may.
     """
     while True:
         try:
@@ -31,7 +31,7 @@ def fetched(future: Any, workers: Workers) -> Any:
         except TimeoutError:
             if future.status == "error":
                 raise
-            workers.look()
+            look()
 
 
 def settle(client: Any, workers: Workers, running: Iterable[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -58,13 +58,11 @@ def run_on_workers(
             future.add_done_callback(told.put)
         while running:
             raise_if_cancelled(cancelled)
-            there = workers.look()
-            if not all(address in there for address in running.values()):
-                raise RankLostError("A worker that has a rank is gone.")
+            _look(workers, running.values())
             with contextlib.suppress(queue.Empty):
                 one = told.get(timeout=POLL)
                 address = running.pop(one, "")
-                yield Done(_result(one, workers), address) if address else one
+                yield Done(_result(one, workers, address), address) if address else one
     except CancelledError:
         ending = interrupt
         raise
@@ -93,10 +91,20 @@ def _on(
         return {}
 
 
-def _result(future: Any, workers: Workers) -> Report:
-    """Return the report of a rank, or raise what it raised."""
+def _look(workers: Workers, addresses: Iterable[str]) -> None:
+    """Raise `RankLostError` where a worker with a rank is gone."""
+    there = workers.look()
+    if not all(address in there for address in addresses):
+        raise RankLostError("A worker that has a rank is gone.")
+
+
+def _result(future: Any, workers: Workers, address: str) -> Report:
+    """Return the report of a rank, or raise what it raised.
+
+    A report may be lost with its worker, and nobody else may make it again.
+    """
     try:
-        return fetched(future, workers)
+        return fetched(future, partial(_look, workers, (address,)))
     except (HaloclineError, RankLostError):
         raise
     except (_dd.KilledWorker, _dd.CancelledError, OSError) as error:

@@ -161,19 +161,17 @@ def run_resident(
     run = _Run(job, resident, pool, on_event, cancelled, times)
     while True:
         sums: Counter[str] = Counter()
-        try:
-            result = _once(run, sums)
+        result = _attempt(run, sums)
+        if not isinstance(result, RankLostError):
             break
-        except RankLostError as error:
-            run.losses += 1
-            if run.losses > _LOSSES:
-                raise ClusterError(
-                    f"Workers were lost {run.losses} times before a checkpoint was written:"
-                    f" {error}",
-                    hint="They may lack memory: use more workers, or mode='streamed'.",
-                ) from error
-            _wait(cancelled)
-            _replan(run, choice)
+        run.losses += 1
+        if run.losses > _LOSSES:
+            raise ClusterError(
+                f"Workers were lost {run.losses} times before a checkpoint was written: {result}",
+                hint="They may lack memory: use more workers, or mode='streamed'.",
+            ) from result
+        _wait(cancelled)
+        _replan(run, choice)
     seconds = time.perf_counter() - started
     on_event(Finished(seconds, sums["read"], sums["written"], run.peak))
     return result
@@ -189,6 +187,18 @@ def _replan(run: _Run, choice: Callable[[], Replanned]) -> None:
         )
     run.resident = found.resident
     run.job = replace(run.job, plan=found.resident.plan)
+
+
+def _attempt(run: _Run, sums: Counter[str]) -> xr.Dataset | RankLostError:
+    """Run the ranks once; return the result, or that one was lost.
+
+    A cluster keeps the error of a rank, whose traceback has all frames that it passed: no frame
+    with the result is among them.
+    """
+    try:
+        return _once(run, sums)
+    except RankLostError as error:
+        return error
 
 
 def _once(run: _Run, sums: Counter[str]) -> xr.Dataset:

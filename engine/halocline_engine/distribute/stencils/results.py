@@ -25,7 +25,7 @@ from halocline_engine.datasets.stores.result import (
     consolidate,
     create_result,
 )
-from halocline_engine.datasets.stores.shared import share_results
+from halocline_engine.datasets.stores.shared import SharedArrays, share_results
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
 from halocline_engine.distribute.jobs.checkpoint import newest_pass
@@ -135,11 +135,15 @@ class Results:
         """Bring together what there is after `made` steps; return it, where it is in memory."""
         job = self._job
         place = self._gathered(made) if self._kept else self._place
-        if place.arrays is not None:
+        arrays = place.arrays
+        if isinstance(place.sink, SharedArrays):  # which only now has values that are looked at
+            arrays = place.sink.values()
+        if arrays is not None:
             frame = _frame(job, made).assign_attrs(attributes)
             count = frame.sizes.get(STEP)
-            arrays = {name: values[:count] for name, values in place.arrays.items()}
-            return assemble(job.dataset, frame, _uses(job), arrays if count else place.arrays)
+            if count is not None:
+                arrays = {name: values[:count] for name, values in arrays.items()}
+            return assemble(job.dataset, frame, _uses(job), arrays)
         assert place.store is not None
         if job.every is not None and made < job.steps and not self._kept:
             shorten(place.store, _names(job), place_of_step(made, job.every) + 1, made)
@@ -168,8 +172,7 @@ class Results:
         job = self._job
         uses = {use.variable: use for use in _uses(job) if use.result}
         if job.shared:
-            sink = share_results(uses, _grid(job, steps), self._stack)
-            return _Place(sink, arrays=sink.values())
+            return _Place(share_results(uses, _grid(job, steps), self._stack))
         if job.output is None:
             arrays = create_arrays(uses, _grid(job, steps), self._spare)
             return _Place(ArraySink(arrays), arrays=arrays)
