@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from halocline_engine import arguments
 from halocline_engine.analysis.dependence import check
@@ -26,6 +26,7 @@ from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
 from halocline_engine.language.python.sources import ProgramLike, program_source, with_place
 from halocline_engine.language.source import Place, excerpt, locate
+from halocline_engine.passes.contract import contract
 from halocline_engine.passes.pipeline import PASSES
 from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.nodes import Schedule
@@ -33,6 +34,7 @@ from halocline_engine.schedule.plan import plan
 from halocline_engine.version import halocline_version
 
 __all__ = [
+    "Arithmetic",
     "Compiled",
     "compile_lowered",
     "compile_program",
@@ -40,6 +42,10 @@ __all__ = [
     "retargeted",
     "with_meaning",
 ]
+
+
+#: Whether each operation is rounded by itself, or a * b + c once.
+Arithmetic: TypeAlias = Literal["separate", "fused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ def compile_program(
     externals: Mapping[str, Any] | None = None,
     dtypes: Mapping[Any, Any] | None = None,
     literal_precision: int | Mapping[str, int] = 64,
+    arithmetic: Arithmetic = "separate",
     limits: Limits | None = None,
     target: str = "auto",
 ) -> Compiled:
@@ -82,6 +89,7 @@ def compile_program(
     bits = arguments.literal_bits(literal_precision)
     example = "{'real': 'float32'}"
     types, (integer, floating) = arguments.types_by_name("dtypes", dtypes, example, bits)
+    passes = (*PASSES, contract) if _is_fused(arithmetic) else PASSES
     chosen = resolve(target)
     try:
         syntax = parse(source.text, limits=_limits(limits))
@@ -93,20 +101,22 @@ def compile_program(
             literal_int=integer,
             literal_float=floating,
         )
-        compiled = compile_lowered(meaning, chosen)
+        compiled = compile_lowered(meaning, chosen, passes)
         warnings += tuple(unread_temporaries(compiled.program, compiled.facts))
         return replace(compiled, warnings=_shown(warnings, source.text))
     except ProgramError as error:
         raise with_place(locate(error, source.text), source) from None
 
 
-def compile_lowered(program: Program, target: str) -> Compiled:
+def compile_lowered(
+    program: Program, target: str, passes: Sequence[Callable[[Program], Program]] = PASSES
+) -> Compiled:
     """Compile the meaning of a program, from whatever language, for a target that is not "auto".
 
     Raises ProgramError, without an excerpt.
     """
     verify(program)
-    for rewrite in PASSES:
+    for rewrite in passes:
         program = rewrite(program)
         verify(program)
     check(program)
@@ -140,6 +150,16 @@ def _shown(warnings: Iterable[ProgramWarning], text: str) -> tuple[ProgramWarnin
     for each in found.values():
         each.excerpt = excerpt(text, Place(each.line, each.column))
     return tuple(found[key] for key in sorted(found))
+
+
+def _is_fused(given: object) -> bool:
+    """Return whether sums with products are rounded once."""
+    if given not in get_args(Arithmetic):
+        raise ArgumentError(
+            f"Argument 'arithmetic' must be 'separate' or 'fused', got {given!r}.",
+            hint="'fused' rounds a * b + c once, 'separate' rounds each operation.",
+        )
+    return given == "fused"
 
 
 def _limits(given: object) -> Limits:

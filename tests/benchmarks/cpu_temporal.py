@@ -115,7 +115,7 @@ def stream(rounds: int) -> dict[str, Any]:
         seconds = in_turns({str(n): partial(by, n) for n in (1, 2)}, rounds)
     size = 3 * arrays[0][0].nbytes / 1e9
     found = {
-        how: {n: int(n) * size / cast("float", choose(all_)) for n, all_ in seconds.items()}
+        how: {n: int(n) * size / choose(all_) for n, all_ in seconds.items()}
         for how, choose in (("median", median), ("best", min))
     }
     return {**found, "ratio": {how: rates["2"] / rates["1"] for how, rates in found.items()}}
@@ -171,7 +171,7 @@ def stepped(dtype: str, data: xr.Dataset, steps: int, client: Client) -> tuple[f
         on_event=events.append,
     )
     done = [event for event in events if isinstance(event, StepsFinished)]
-    return done[-1].seconds, result.load()
+    return done[-1].seconds, cast("Any", result).load()
 
 
 def main() -> None:
@@ -192,17 +192,19 @@ def main() -> None:
     counts = sorted({1, threads()})
     record["stream"] = stream(given.rounds)
     print(json.dumps(record), flush=True)
-    record["at once"] = []
+    several: list[dict[str, Any]] = []
+    record["at once"] = several
     for dtype in ("float32", "float64"):
         for count in counts:
-            record["at once"].append(fused(dtype, given.side, count, given.rounds))
-            print(json.dumps(record["at once"][-1]), flush=True)
+            several.append(fused(dtype, given.side, count, given.rounds))
+            print(json.dumps(several[-1]), flush=True)
     had, every = watch.others()
     record["others had"] = had / every
-    record["workers"] = []
+    processes: list[dict[str, Any]] = []
+    record["workers"] = processes
     for dtype in ("float32", "float64"):
         found = workers(dtype, given.side, given.steps, max(1, given.rounds // 3))
-        record["workers"].append(found)
+        processes.append(found)
         print(json.dumps(found), flush=True)
     given.result.write_text(json.dumps(record, indent=1) + "\n")
 

@@ -222,6 +222,21 @@ def test_a_modules_types_constants_and_precision_are_given(client: Client, sea: 
     assert warned.data["hint"] == "Did you mean the field 'half'?"
 
 
+def test_a_job_may_round_once(client: Client, sea: xr.Dataset) -> None:
+    text = """
+def once(sst: Field[float], out: Field[float]):
+    with computation(PARALLEL), interval(...):
+        out = sst * 0.1 + sst
+"""
+    found = {
+        how: client.stencil(text, sea, arithmetic=how, target="reference").result(progress=False)
+        for how in ("separate", "fused")
+    }
+    fused, separate = (found[how]["out"].to_numpy() for how in ("fused", "separate"))
+    np.testing.assert_allclose(fused, separate, rtol=1e-15)
+    assert (fused != separate).any()
+
+
 def test_all_errors_of_a_program_arrive(client: Client, sea: xr.Dataset) -> None:
     text = MODEL.replace("halff = sst", "half = unknown").replace("half = 0.0", "half = sst[1, 0]")
     with pytest.raises(NameRuleError) as caught:

@@ -17,7 +17,7 @@ OF_THE_ENGINE = {"cluster", "output", "options", "on_event", "cancelled"}
 OF_SOME = {"limits", "workspace", "attempt", "plans"}
 OF_THE_CLIENT = {"job_name", "dry_run", "labels"}
 #: The client leaves these to the service.
-LEFT_OUT = {("stencil", "literal_precision"), ("stencil", "order")}
+LEFT_OUT = {("stencil", "literal_precision"), ("stencil", "arithmetic"), ("stencil", "order")}
 COMPUTED = sorted(name for name, one in PROCESSES.items() if one.inline is None and name != "plan")
 REQUIRED = inspect.Parameter.empty
 

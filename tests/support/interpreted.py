@@ -18,6 +18,7 @@ from halocline_engine.backends.cpu.builtins import ASKED, SCOPES
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.text.emit import Module, emit
 from halocline_engine.backends.cpu.text.layout import Layout
+from halocline_engine.backends.reference.multiply_add import multiply_add
 from halocline_engine.ir.types import DType
 from halocline_engine.schedule.nodes import Schedule
 
@@ -81,6 +82,7 @@ def namespace() -> dict[str, Any]:
         **{f"store_{n}": _store for n in range(SCOPES)},
         **{f"{verb}_{lines}": _ask for verb in ("ask", "claim") for lines in ASKED},
         "select": _select,
+        "multiply_add": multiply_add,
         "minimum": np.minimum,
         "maximum": np.maximum,
         "float_remainder": np.remainder,

@@ -32,7 +32,7 @@ from halocline_engine.functions.execution import Execution, ExecutionArguments, 
 from halocline_engine.functions.stencil import Stencil
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
-from halocline_engine.program import Compiled, compile_program, retargeted
+from halocline_engine.program import Arithmetic, Compiled, compile_program, retargeted
 from halocline_engine.signatures import complete
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def run(
     dtypes: Mapping[Any, Any] | None = None,
     name: str | None = None,
     literal_precision: int | Mapping[str, int] = 64,
+    arithmetic: Arithmetic = "separate",
     limits: Limits | None = None,
     axes: Mapping[str, str | None] | None = None,
     boundary: Mapping[str, Any] | None = None,
@@ -92,6 +93,8 @@ def run(
     literal_precision : {64, 32} or mapping of str to int, default: 64
         Bits of the numbers in the text, and of `int` and `float` there; as
         ``{'int': 64, 'float': 32}`` for whole numbers and others.
+    arithmetic : {'separate', 'fused'}, default: 'separate'
+        Whether each operation is rounded by itself, or `a * b + c` once, on every target alike.
     limits : Limits, optional
         The largest program that is accepted.
     axes : mapping of str to str or None, optional
@@ -192,6 +195,7 @@ def run(
     )
     reading: dict[str, Any] = {"name": name, "externals": externals, "dtypes": dtypes}
     reading |= {"limits": limits, "literal_precision": literal_precision}
+    reading |= {"arithmetic": arithmetic}
     opened = open_source(dataset)
     with ExitStack() as stack:
         existing = _existing_pool(cluster, stack)
@@ -229,7 +233,7 @@ def _compile(program: ProgramLike | Stencil, reading: Mapping[str, Any], target:
     if not isinstance(program, Stencil):
         return compile_program(program, **reading, target=target)
     for argument, value in reading.items():
-        if value not in (None, 64):
+        if value not in (None, 64, "separate"):
             raise ArgumentError(
                 f"Argument '{argument}' belongs to a program's text, but a stencil was given.",
                 hint=f"Give '{argument}' to halocline_engine.stencil(...).",

@@ -22,7 +22,7 @@ from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.show import show
 from halocline_engine.language.limits import Limits
 from halocline_engine.language.python.sources import ProgramLike
-from halocline_engine.program import Compiled, compile_program
+from halocline_engine.program import Arithmetic, Compiled, compile_program
 from halocline_engine.program_warning import ProgramWarning
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.tune import Tuning
@@ -51,6 +51,8 @@ class ReadingArguments(TypedDict, total=False):
     literal_precision : int or mapping of str to int, default: 64
         Bits of the numbers in the text, and of `int` and `float` there, 32 or 64; as
         ``{'int': 64, 'float': 32}`` for whole numbers and others.
+    arithmetic : {'separate', 'fused'}, default: 'separate'
+        Whether each operation is rounded by itself, or `a * b + c` once, on every target alike.
     limits : Limits, optional
         The largest program that is accepted.
 
@@ -60,6 +62,7 @@ class ReadingArguments(TypedDict, total=False):
     externals: Annotated[Mapping[str, Any] | None, Default(None)]
     dtypes: Annotated[Mapping[Any, Any] | None, Default(None)]
     literal_precision: Annotated[int | Mapping[str, int], Default(64)]
+    arithmetic: Annotated[Arithmetic, Default("separate")]
     limits: Annotated[Limits | None, Default(None)]
 
 

@@ -92,6 +92,7 @@ __all__ = [
     "ARITHMETIC",
     "COMPARISONS",
     "FAR",
+    "FMA",
     "FUNCTIONS",
     "LOGICAL",
     "NOWHERE",
@@ -139,6 +140,8 @@ FAR = 1 << 30
 #: The offset along K of what is read at a level that an expression gives.
 ANY_LEVEL = 1 << 30
 
+#: A function that only the compiler calls: `a * b + c`, rounded once.
+FMA = "fma"
 #: The functions of the language and how many arguments each takes. `pow` is the operator `**`,
 #: `mod` is the operator `%` written as a call and is lowered to it.
 FUNCTIONS: Mapping[str, int] = {
@@ -236,7 +239,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of FUNCTIONS."""
+    """A function of FUNCTIONS, or FMA."""
 
     function: str
     arguments: tuple[Expr, ...]

@@ -12,6 +12,7 @@ from halocline_engine.ir.nodes import (
     ANY_LEVEL,
     ARITHMETIC,
     COMPARISONS,
+    FMA,
     FUNCTIONS,
     LOGICAL,
     Assign,
@@ -237,6 +238,8 @@ def _binary_fits(operator: str, operands: list[DType], dtype: DType) -> bool:
 
 
 def _call_fits(function: str, operands: list[DType], dtype: DType) -> bool:
+    if function == FMA:
+        return operands == [dtype] * 3 and dtype.is_float
     if FUNCTIONS.get(function) != len(operands):
         return False
     if function in _TESTS:

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 #: The inputs that say what a program means.
-_OF_PROGRAM = ("program", "name", "externals", "dtypes", "literal_precision")
+_OF_PROGRAM = ("program", "name", "externals", "dtypes", "literal_precision", "arithmetic")
 _Scalar = StrictBool | StrictInt | StrictFloat
 _Constant = _Scalar | Annotated[str, Field(max_length=200)]
 #: A number, an axis index, the name of a function, or constants by name.
@@ -115,6 +115,13 @@ class StencilInputs(DatasetInputs):
             description="Bits of numbers in the text, for all or for whole numbers and others.",
         ),
     ] = 64
+    arithmetic: Annotated[
+        Literal["separate", "fused"],
+        Field(
+            title="Arithmetic",
+            description="Whether each operation is rounded by itself, or a * b + c once.",
+        ),
+    ] = "separate"
     name: Annotated[
         str | None, Field(title="Name", description="Which function of the text.", max_length=200)
     ] = None

@@ -57,7 +57,7 @@ def test_a_description_has_schemas_that_stand_alone(idle: Running) -> None:
     inputs = described["inputs"]
     assert set(inputs) == {
         *("program", "dataset", "fields", "scalars", "externals", "dtypes", "name", "axes"),
-        "literal_precision",
+        *("literal_precision", "arithmetic"),
         *("boundary", "steps", "feedback", "until", "every", "target", "mode", "chunks", "order"),
     }
     assert {name for name, each in inputs.items() if each["minOccurs"] == 1} == {

@@ -26,6 +26,7 @@ _OPTIONS: dict[str, Any] = {
             "--literal-precision", help="32 or 64 bits of the program's numbers, or int=64."
         ),
     ],
+    "arithmetic": Annotated[str | None, typer.Option(help="separate, or fused: a * b + c once.")],
     "axes": Annotated[_Words, typer.Option("--axes", help="I=x,J=y,K=z")],
     "boundary": Annotated[_Words, typer.Option("--boundary", help=_BOUNDARY)],
     "steps": Annotated[int | None, typer.Option(min=1, help="How many times the program runs.")],
@@ -84,6 +85,7 @@ def _given(words: dict[str, Any]) -> Given:
         "externals": numbers("--external", words["external"]),
         "dtypes": pairs("--dtype", words["dtype"]),
         "literal_precision": precision("--literal-precision", words["literal_precision"]),
+        "arithmetic": words["arithmetic"],
         "axes": pairs("--axes", join(words["axes"])),
         "boundary": boundaries("--boundary", join(words["boundary"])),
         "steps": words["steps"],

@@ -240,7 +240,7 @@ _TEXTS = (
     *("name", "target", "mode", "order", "expression", "heights", "dtype", "dim", "lower"),
     *("second_lower", "diagonal", "upper", "second_upper", "parent", "row_size", "source", "index"),
     *("left", "right", "out_of_range", "negative", "duplicates", "missing", "operation"),
-    *("location", "job_name"),
+    *("location", "job_name", "arithmetic"),
 )
 #: What makes of an argument what JSON carries, by its name.
 CHECKS: Mapping[str, _Check] = {

@@ -52,6 +52,8 @@ class Stencils(Submitting):
         literal_precision : {64, 32} or mapping of str to int, default: 64
             Bits of the numbers in the text; as ``{'int': 64, 'float': 32}`` for whole numbers and
             others.
+        arithmetic : {'separate', 'fused'}, default: 'separate'
+            Whether each operation is rounded by itself, or `a * b + c` once.
         axes : mapping of str to str, optional
             Dimensions that are I, J and K; by default they follow from the coordinates.
         boundary : mapping of str to str or mapping, optional

@@ -234,6 +234,16 @@ def _integer_remainder(_typing: Any, _value: Any, _divisor: Any) -> Any:
     return _types.int64(_types.int64, _types.int64), generate
 
 
+@_intrinsic
+def _multiply_add(_typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return `a * b + c`, rounded once: an instruction where the processor has one."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return a(a, b, c), generate
+
+
 @_jit
 def _integer_power(base: Any, exponent: Any) -> Any:
     """Return the power in wrapping arithmetic; 1 / base**n is truncated, 0 for base 0."""
@@ -274,6 +284,7 @@ def namespace() -> dict[str, Any]:
         **{f"ask_{lines}": _ask(lines, write=False) for lines in ASKED},
         **{f"claim_{lines}": _ask(lines, write=True) for lines in ASKED},
         "select": _select,
+        "multiply_add": _multiply_add,
         "minimum": _extreme("<"),
         "maximum": _extreme(">"),
         "round_away": _round_away,

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 
 from halocline_engine.backends.base import HostArray, Value
+from halocline_engine.backends.reference.multiply_add import multiply_add
 from halocline_engine.ir.nodes import (
+    FMA,
     Binary,
     Call,
     Cast,
@@ -215,4 +217,5 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isnan": np.isnan,
     "isinf": np.isinf,
     "isfinite": np.isfinite,
+    FMA: multiply_add,
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from halocline_engine.ir.nodes import (
+    FMA,
     Binary,
     Call,
     Cast,
@@ -22,7 +23,7 @@ __all__ = ["operations"]
 
 _DIVISION = 8
 _FUNCTION = 24
-_CHEAP = ("abs", "min", "max", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
+_CHEAP = (FMA, "abs", "min", "max", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
 
 
 def operations(values: Iterable[Expr]) -> int:

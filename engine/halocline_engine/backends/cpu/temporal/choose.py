@@ -14,7 +14,7 @@ from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.calls import Domain
 from halocline_engine.backends.cpu.temporal.tiles import shape_of, work_of
 from halocline_engine.backends.fusing import Gains
-from halocline_engine.ir.nodes import Binary, Call, Expr, Number, Parameter, Read
+from halocline_engine.ir.nodes import FMA, Binary, Call, Expr, Number, Parameter, Read
 from halocline_engine.ir.types import Axis
 from halocline_engine.ir.walk import children
 from halocline_engine.schedule.temporal.step import Step
@@ -29,7 +29,7 @@ _MEMORY, _CACHE = 29e9, 58e9
 _OPERATIONS = 190e9
 #: What a tile may take of the cache; the rest is for what comes and goes.
 _SHARE = 0.7
-_HEAVY = {"abs": 1, "min": 2, "max": 2}
+_HEAVY = {FMA: 1, "abs": 1, "min": 2, "max": 2}
 _FUNCTION, _DIVISION = 30, 8
 
 

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.nodes import (
+    FMA,
     Binary,
     Call,
     Cast,
@@ -28,6 +29,7 @@ __all__ = ["number", "spell"]
 
 #: Functions of floating-point arguments, by their name in the generated text.
 _FLOAT_FUNCTIONS: Mapping[str, str] = {
+    FMA: "multiply_add",
     "sqrt": "math.sqrt",
     "cbrt": "np.cbrt",
     "exp": "math.exp",

@@ -14,6 +14,7 @@ import numpy as np
 
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.nodes import (
+    FMA,
     Binary,
     Call,
     Cast,
@@ -43,6 +44,7 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 #: Functions of the C library; float32 takes the name with an 'f' behind it.
 _LIBRARY = {
+    FMA: "fma",
     "sqrt": "sqrt",
     "cbrt": "cbrt",
     "exp": "exp",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from halocline_engine.backends.cuda.kernels.columns.passes import Pass
 from halocline_engine.backends.cuda.model.intervals import is_single
-from halocline_engine.ir.nodes import Binary, Call, Expr
+from halocline_engine.ir.nodes import FMA, Binary, Call, Expr
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.walk import expressions, walk
 
@@ -14,7 +14,7 @@ __all__ = ["level_cycles"]
 _PLAIN, _AROUND = 6, 40
 #: Cycles of divisions and functions, by the bytes of their type.
 _LONG = {4: 40, 8: 110}
-_SHORT = frozenset(("abs", "min", "max", "floor", "ceil", "trunc", "round"))
+_SHORT = frozenset((FMA, "abs", "min", "max", "floor", "ceil", "trunc", "round"))
 
 
 def level_cycles(one: Pass) -> int:

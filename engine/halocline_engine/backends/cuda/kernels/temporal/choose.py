@@ -23,7 +23,7 @@ from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.fusing import Gains
-from halocline_engine.ir.nodes import Binary, Call, Expr, Number, Parameter, Read
+from halocline_engine.ir.nodes import FMA, Binary, Call, Expr, Number, Parameter, Read
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import children
 from halocline_engine.schedule.temporal.levels import Levels, Node, levels_at_once
@@ -55,7 +55,8 @@ _FEWEST, _SQUEEZED = 8, 1.05
 _FEW = 2
 #: What a launch takes, in seconds.
 _LAUNCH = 1.3e-6
-_HEAVY = {"sqrt": 10, "abs": 1, "min": 2, "max": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 1}
+_SINGLE = (FMA, "abs", "floor", "ceil", "trunc", "round")
+_HEAVY = {"sqrt": 10, "min": 2, "max": 2, **dict.fromkeys(_SINGLE, 1)}
 _FUNCTION, _DIVISION = 30, 10
 
 
