@@ -7,6 +7,7 @@ import { follow } from "./core/events.js";
 import { fetchMain, ready } from "./core/page.js";
 import { Actions } from "./job/actions.js";
 import { BlocksView } from "./job/blocks_view.js";
+import { CodeView } from "./job/code.js";
 import { History } from "./job/history.js";
 import { inputsView } from "./job/inputs.js";
 import { LogView } from "./job/log.js";
@@ -32,6 +33,7 @@ async function show(job) {
     new BlocksView(history),
     new WorkersView(history),
     new PlanView(history, job),
+    new CodeView(history),
     log,
   ];
   const actions = new Actions(main.querySelector("#actions"), job);

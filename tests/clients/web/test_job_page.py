@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from page_scripts import in_module
 from playwright.sync_api import Page, Request, expect
 
 from halocline import Client
+from halocline.command.jobfile import read_job_file
 
 if TYPE_CHECKING:
     from tests.clients.web.conftest import Site, Watched
@@ -62,6 +64,48 @@ def test_blocks_fill_the_map_as_they_finish(site: Site, page: Page) -> None:
     expect(page.locator("#facts")).to_contain_text("successful")
     expect(blocks).to_have_attribute("aria-label", f"{BLOCKS} of {BLOCKS} blocks finished")
     expect(page.locator("section:has(h2:text-is('Workers')) .legend li")).to_have_count(1)
+
+
+def test_the_parts_of_blocks_and_the_kernels_are_shown(site: Site, page: Page) -> None:
+    job = site.finished(chunks={**CHUNKS, "time": 1})
+    page.goto(f"{site.url}/ui/jobs/{job}")
+    parts = page.locator("section:has(h2:text-is('Workers')) .parts li")
+    expect(parts.first).to_contain_text("reading")
+    words = [text.split()[0] for text in parts.all_inner_texts()]
+    assert [word for word in words if word != "waiting"] == ["reading", "computing", "writing"]
+    page.get_by_text("Kernels", exact=True).click()
+    expect(page.get_by_label("Schedule")).to_contain_text("schedule smooth")
+    expect(page.get_by_text("Code for reference")).to_be_visible()
+    page.get_by_text("Log", exact=True).first.click()
+    expect(page.locator("[role=log]")).to_contain_text("compiled")
+    assert "schedule smooth" not in page.locator("[role=log]").inner_text()
+
+
+def test_parts_of_a_block_fill_its_time(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/ui/")
+    code = "return module.partsOf(given)"
+    block = {"seconds": 10, "reading": 2, "computing": 5, "writing": 1}
+    assert in_module(page, "job/workers.js", code, block) == [
+        ["reading", 2],
+        ["waiting", 2],
+        ["computing", 5],
+        ["writing", 1],
+    ]
+    unknown = {**dict.fromkeys(block, 0), "seconds": 10}
+    assert in_module(page, "job/workers.js", code, unknown) == [["computing", 10]]
+
+
+def test_a_job_file_is_saved_that_the_command_runs(site: Site, page: Page, tmp_path: Path) -> None:
+    job = site.finished()
+    page.goto(f"{site.url}/ui/jobs/{job}")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as job file").click()
+    assert saved.value.suggested_filename == "stencil.json"
+    saved.value.save_as(tmp_path / "stencil.json")
+    written = read_job_file(tmp_path / "stencil.json")
+    assert written.process == "stencil"
+    with Client(site.url) as client:
+        assert written.inputs == client.job(job).inputs
 
 
 def test_events_go_on_where_the_connection_was_lost(site: Site, watched: Watched) -> None:

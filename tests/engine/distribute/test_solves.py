@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.tasks.events import Event
+from halocline_engine.distribute.tasks.events import BlockFinished, Event
 
 
 def test_tridiagonal_systems(two_workers: Any) -> None:
@@ -32,6 +32,11 @@ def test_tridiagonal_systems(two_workers: Any) -> None:
     assert np.array_equal(result["solution"], here["solution"])
     kinds = [event.kind for event in events]
     assert kinds == ["planned", *["block-finished"] * 4, "pass-finished", "finished"]
+    blocks = [event for event in events if isinstance(event, BlockFinished)]
+    for block in blocks:
+        parts = (block.reading, block.computing, block.writing)
+        assert min(parts) > 0
+        assert sum(parts) <= block.seconds * (1 + 1e-9)
     assert events[-1].progress == 1
 
 

@@ -17,6 +17,8 @@ from halocline.events import Event
 
 __all__ = ["render_error", "render_event", "render_job", "render_jobs", "render_uploads"]
 
+#: Lines of a text that is no part of a line.
+_PAGE = 2
 _STYLES = {
     "successful": "green",
     "failed": "red",
@@ -97,7 +99,9 @@ def render_event(event: Event) -> str:
     told = [
         f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in event.data.items()
-        if name not in ("kind", "message", "progress") and value not in (None, "", {})
+        if name not in ("kind", "message", "progress")
+        and value not in (None, "", {})
+        and str(value).count("\n") < _PAGE
     ]
     return " ".join(part for part in (share, event.kind, *told, message and str(message)) if part)
 

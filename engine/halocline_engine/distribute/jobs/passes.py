@@ -65,6 +65,9 @@ class Passes:
                     total=len(blocks),
                     seconds=report.seconds,
                     worker=finished.worker,
+                    reading=report.reading,
+                    computing=report.computing,
+                    writing=report.writing,
                 )
             )
         self.steps_done += steps

@@ -31,7 +31,7 @@ from halocline_engine.distribute.jobs.outputs import (
 )
 from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import Choice, choose
-from halocline_engine.distribute.modes.telling import Moved, planned
+from halocline_engine.distribute.modes.telling import Moved, compiled, planned
 from halocline_engine.distribute.pipeline.resources import io_threads
 from halocline_engine.distribute.resident.run import run_resident
 from halocline_engine.distribute.stencils.job import Job
@@ -102,8 +102,7 @@ def launch(
 
     chosen = choice()
     resident = chosen.resident
-    stays = resident is not None and not pool.remote
-    in_memory = stays or _passes_in_memory(checked, pool, sizes, memory)
+    in_memory = not pool.remote and (bool(resident) or _passes_in_memory(checked, sizes, memory))
     if resident is None:
         plan = _plan(checked, memory, pool, options, sizes, in_memory=in_memory)
     else:
@@ -111,6 +110,7 @@ def launch(
     shared = resident is not None and _shares(pool, sizes)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
     on_event(planned(checked, pool, plan, chosen, Moved(sizes.loaded, sizes.result, in_memory)))
+    on_event(compiled(checked.compiled))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
@@ -164,10 +164,10 @@ def _sizes(checked: Checked) -> _Bytes:
     )
 
 
-def _passes_in_memory(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> bool:
+def _passes_in_memory(checked: Checked, sizes: _Bytes, memory: int) -> bool:
     """Whether what goes from pass to pass may stay in arrays of this process."""
     request = checked.request
-    if pool.remote or request.workspace is not None:
+    if request.workspace is not None:
         return False
     return request.steps == 1 or 2 * sizes.kept <= memory // 2
 

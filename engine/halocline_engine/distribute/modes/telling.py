@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from halocline_engine.backends.base import Adjustable, Drawable
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.distribute.executors.base import RankPool
@@ -15,11 +16,16 @@ from halocline_engine.distribute.resident.fusing import feedback_of, unfused_lay
 from halocline_engine.distribute.stencils.pace import Pace
 from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.stencils.request import Checked, temporaries_of
-from halocline_engine.distribute.tasks.events import Planned
+from halocline_engine.distribute.tasks.events import Compiled, Planned
 from halocline_engine.processors import usable_processors
+from halocline_engine.program import Compiled as Program
+from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.temporal.step import Refused, step_of
 
-__all__ = ["Moved", "planned", "transport", "unfused"]
+__all__ = ["Moved", "compiled", "planned", "shortened", "transport", "unfused"]
+
+#: Characters of generated code that are told.
+_LONGEST = 200_000
 
 #: Seconds that an exchange of halos takes beside its bytes, by transport.
 _EXCHANGE = {"none": 0.0, "messages": 1.5e-3, "peer memory": 1e-5}
@@ -32,6 +38,27 @@ class Moved:
     loaded: int
     result: int
     in_memory: bool
+
+
+def compiled(compiled: Program) -> Compiled:
+    """Return the event that shows the program as it was compiled."""
+    artifact = compiled.artifact
+    lines = (
+        *(artifact.tilings() if isinstance(artifact, Adjustable) else ()),
+        *(artifact.walks() if isinstance(artifact, Drawable) else ()),
+    )
+    return Compiled(
+        name=compiled.program.name,
+        target=compiled.target,
+        schedule=show_schedule(compiled.schedule) + "".join(f"{line}\n" for line in lines),
+        code=shortened(artifact.source),
+    )
+
+
+def shortened(code: str) -> str:
+    """Return a text that an event can carry."""
+    left = len(code) - _LONGEST
+    return code if left <= 0 else f"{code[:_LONGEST]}\n... and {left} characters more\n"
 
 
 def planned(checked: Checked, pool: RankPool, plan: Plan, chosen: Choice, moved: Moved) -> Planned:

@@ -7,8 +7,9 @@ left it in; only the rest is read and sent.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import closing
+import time
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -113,6 +114,17 @@ class _Moved:
             self.task.bytes_written += moved.size if written else 0
             self.zero_copy += moved.zero_copy
             self.direct_io += moved.direct_io
+            self.task.read_until = self.task.read_until if written else time.perf_counter()
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Be the only one that writes the block, which is computed."""
+        with self.lock:
+            task = self.task
+            task.read_until = task.read_until or task.started
+            task.written_from = time.perf_counter()
+            task.computed = task.written_from - task.read_until
+            yield
 
 
 class PipelineStages:
@@ -220,7 +232,7 @@ class PipelineStages:
         one = self._items[item]
         moved = self._moved[one.block.index]
         # Points of a block, which may share chunks, are written one after the other.
-        with moved.lock:
+        with moved.writing():
             for name, way in self._storing.items():
                 part = Part(item, slot, one.block, one.cells.own[name])
                 moved.add(way.write(part), written=True)

@@ -1,9 +1,9 @@
 """Events of a run: frozen, in the order in which they happen.
 
-`Planned`, then perhaps `Resumed`, then for each pass its `BlockFinished`s and a `PassFinished`, and
-at the end `Finished`. Where blocks stay in memory there are no passes, but `StepsFinished` and
-`Checkpointed`; after the loss of a worker `Resumed` comes again. Snapshots are told in both modes,
-as `SnapshotWritten`. A run that fails raises and tells no more.
+`Planned`, for stencils `Compiled`, then perhaps `Resumed`, then for each pass its `BlockFinished`s
+and a `PassFinished`, and at the end `Finished`. Where blocks stay in memory there are no passes,
+but `StepsFinished` and `Checkpointed`; after the loss of a worker `Resumed` comes again. Snapshots
+are told in both modes, as `SnapshotWritten`. A run that fails raises and tells no more.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 __all__ = [
     "BlockFinished",
     "Checkpointed",
+    "Compiled",
     "Event",
     "Finished",
     "Measured",
@@ -112,6 +113,23 @@ class Planned(_Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Compiled(_Event):
+    """The program is compiled: its `schedule` and the `code` for the `target`, as text."""
+
+    kind: ClassVar[str] = "compiled"
+
+    name: str
+    target: str
+    schedule: str
+    code: str
+
+    @property
+    def progress(self) -> float:
+        """Nothing is done yet."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Warned(_Event):
     """The program is valid, but may not mean what was meant at a place of its text."""
 
@@ -149,7 +167,8 @@ class Resumed(_Event):
 class BlockFinished(_Event):
     """A block of a pass is computed and written: `done` of `total` in this pass.
 
-    `pass_index` counts from 0; `seconds` is how long the block took on its `worker`.
+    `pass_index` counts from 0; `seconds` is how long the block took on its `worker`, of which so
+    many went into `reading`, `computing` and `writing`, where that is known.
     """
 
     kind: ClassVar[str] = "block-finished"
@@ -160,6 +179,9 @@ class BlockFinished(_Event):
     total: int
     seconds: float
     worker: str
+    reading: float = 0.0
+    computing: float = 0.0
+    writing: float = 0.0
 
     @property
     def progress(self) -> float:
@@ -291,6 +313,7 @@ class Finished(_Event):
 
 Event: TypeAlias = (
     Warned
+    | Compiled
     | Planned
     | Resumed
     | BlockFinished

@@ -71,7 +71,9 @@ class Report:
 
     `fetches` is how many chunks were fetched for it, where they are counted; `bytes_zero_copy` are
     those read and written that were not copied on the host, and `bytes_direct_io` those that went
-    between files and a device without a buffer of the host, or were decoded there.
+    between files and a device without a buffer of the host, or were decoded there. Of `seconds`, so
+    many went into `reading`, `computing` and `writing`; in the rest the block waited for others.
+    Through a device, `computing` is all between reading and writing.
     """
 
     index: int
@@ -82,13 +84,17 @@ class Report:
     fetches: int = 0
     bytes_zero_copy: int = 0
     bytes_direct_io: int = 0
+    reading: float = 0.0
+    computing: float = 0.0
+    writing: float = 0.0
 
 
 @dataclass(slots=True)
 class Task:
     """A block that is being computed: what it moved so far, and whether it shall go on.
 
-    `started` is of `time.perf_counter`.
+    `started`, `read_until` and `written_from` are of `time.perf_counter`, the latter two 0 where it
+    has not got so far; `computed` are seconds.
     """
 
     block: Block
@@ -96,6 +102,9 @@ class Task:
     bytes_read: int = 0
     bytes_written: int = 0
     started: float = field(default_factory=time.perf_counter)
+    read_until: float = 0.0
+    computed: float = 0.0
+    written_from: float = 0.0
 
     def loaded(self, array: NDArray[Any]) -> NDArray[Any]:
         """Count an array that was read, and return it."""
@@ -119,14 +128,23 @@ class Task:
     def computing(self) -> Generator[None]:
         """Have the threads and the device of the process for oneself, if the run goes on."""
         self.check()
+        self.read_until = self.read_until or time.perf_counter()
         with COMPUTE:
+            began = time.perf_counter()
             yield
+            self.written_from = time.perf_counter()
+            self.computed += self.written_from - began
 
     def report(self, **more: int) -> Report:
         """Return what became of the block, which is written."""
-        seconds = time.perf_counter() - self.started
+        now = time.perf_counter()
         moved = (self.bytes_read, self.bytes_written)
-        return Report(self.block.index, seconds, *moved, peak_bytes(), **more)
+        spent: dict[str, float] = {}
+        if self.written_from:
+            spent["reading"] = self.read_until - self.started
+            spent["computing"] = self.computed
+            spent["writing"] = now - self.written_from
+        return Report(self.block.index, now - self.started, *moved, peak_bytes(), **more, **spent)
 
 
 def peak_bytes() -> int:

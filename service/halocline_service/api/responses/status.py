@@ -64,10 +64,15 @@ def event_line(event: JobEvent) -> str:
     words = " ".join(
         f"{name}={_word(value)}"
         for name, value in event.data.items()
-        if name not in ("kind", "message") and value is not None
+        if name not in ("kind", "message") and value is not None and not _is_page(value)
     )
     message = event.data.get("message", "")
     return " ".join(part for part in (timestamp(event.at), event.kind, words, message) if part)
+
+
+def _is_page(value: object) -> bool:
+    """Whether a value is text of several lines, such as a program, which is no part of a line."""
+    return isinstance(value, str) and value.count("\n") > 1
 
 
 def _word(value: object) -> str:

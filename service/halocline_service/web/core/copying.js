@@ -7,9 +7,21 @@ const FORMS = { "Copy as Python": asPython, "Copy as curl": asCurl, "Copy as JSO
 
 /** Make the buttons; `request()` gives `[process, inputs]`, or null where there is none. */
 export function copyButtons(request) {
-  return Object.entries(FORMS).map(([title, write]) =>
+  const copies = Object.entries(FORMS).map(([title, write]) =>
     el("button", { type: "button", onclick: () => copy(write, request()) }, title),
   );
+  const file = el("button", { type: "button", onclick: () => save(request()) }, "Save as job file");
+  return [...copies, file];
+}
+
+/** Save a request as the file that `halocline run` takes. */
+function save(request) {
+  if (!request) return;
+  const [process, inputs] = request;
+  const text = `${JSON.stringify({ process, inputs }, null, 2)}\n`;
+  const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  el("a", { href: address, download: `${process}.json` }).click();
+  URL.revokeObjectURL(address);
 }
 
 async function copy(write, request) {

@@ -14,10 +14,11 @@ export class History {
     this.done = 0; // blocks of this pass
     this.steps = 0; // steps that are complete
     this.transport = ""; // how halos go from worker to worker
-    this.blocks = []; // {at, seconds, worker, step, pass}: those that were told
+    this.blocks = []; // {at, seconds, worker, step, pass, ...}: those that were told
     this.workers = []; // names, as they were first heard of
     this.figures = null;
     this.warnings = [];
+    this.compiled = null;
     this.progress = 0;
     this.points = []; // [at, progress], since the last start
   }
@@ -35,6 +36,9 @@ export class History {
         this.plan = data;
         this.planned = this.blocks.length;
         [this.pass, this.done] = [0, 0];
+        break;
+      case "compiled":
+        this.compiled = data;
         break;
       case "resumed":
       case "checkpointed":
@@ -54,6 +58,9 @@ export class History {
           worker: data.worker,
           step: data.done - 1,
           pass: data.pass_index,
+          reading: data.reading ?? 0,
+          computing: data.computing ?? 0,
+          writing: data.writing ?? 0,
         });
         break;
       case "pass-finished":

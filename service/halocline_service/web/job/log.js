@@ -17,7 +17,7 @@ export class LogView {
   add({ event, data }) {
     const { at, message, ...rest } = data;
     const words = Object.entries(rest)
-      .filter(([, value]) => value !== null)
+      .filter(([, value]) => value !== null && !String(value).includes("\n"))
       .map(
         ([name, value]) => `${name}=${typeof value === "number" ? +value.toPrecision(6) : value}`,
       );
