@@ -47,8 +47,8 @@ def assert_bits(got: Any, expected: Any) -> None:
 
 def close(a: Any, b: Any, random: np.random.Generator) -> Any:
     """Return numbers that nearly cancel the products."""
-    found: Any = -(a * b) * (1 + random.integers(-3, 4, a.size) * np.finfo(a.dtype).eps)
-    return found.astype(a.dtype)
+    near = 1.0 + random.choice(np.arange(-3.0, 4.0), a.size) * float(np.finfo(a.dtype).eps)
+    return np.multiply(-(a * b), near, dtype=np.float64).astype(a.dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -84,8 +84,9 @@ def _halves(x: HostArray) -> tuple[HostArray, HostArray]:
 def _odd_sum(x: HostArray, y: HostArray) -> HostArray:
     """Return a sum, rounded to a number whose last bit is 1 where it is not exact."""
     total, error = _sum(x, y)
-    bits: Any = total.view(np.int64)
+    bits: Any = np.asarray(total).view(np.int64)
     step = np.where((error > 0) == (total > 0), 1, -1)
     inexact = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
-    odd: HostArray = np.where(inexact, bits + step, bits)
-    return odd.view(np.float64)
+    odd = np.array(bits)
+    odd[...] += inexact * step
+    return cast("HostArray", odd.view(np.float64))
