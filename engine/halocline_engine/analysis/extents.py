@@ -11,7 +11,7 @@ its neighbours of the level before) no finite halo is right, and the program is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -158,14 +158,16 @@ class _Pass:
         these, and so may one of what is assigned at other levels.
         """
         visited = -1 if computation.order is Order.FORWARD else 1
-        before = dict(after)
+        # What else is needed stays as it is; merging that, too, takes long for many computations.
+        own: _Map = {name: after[name] for name in _names(computation)}
+        before = dict(own)
         carried: _Map = {}
         found: list[tuple[Horizontal, ...]] = []
         for block in reversed(computation.blocks):
-            extents, live, carried = self._carry(block, after, carried, before, visited)
+            extents, live, carried = self._carry(block, own, carried, before, visited)
             before = _merge(before, live)
             found.append(extents)
-        return tuple(reversed(found)), _merge(before, carried)
+        return tuple(reversed(found)), {**after, **_merge(before, carried)}
 
     def _carry(
         self, block: Block, after: _Map, carried: _Map, before: _Map, visited: int
@@ -316,6 +318,13 @@ def _is_rigid(statement: Statement) -> bool:
             return False
         case _:
             assert_never(statement)
+
+
+def _names(computation: Computation) -> Iterator[str]:
+    """Yield the names that a computation reads or assigns, some more than once."""
+    for block in computation.blocks:
+        yield from (read.name for read in reads(block.body))
+        yield from (assignment.target for assignment in assignments(block.body))
 
 
 def _merge(left: Mapping[str, Horizontal], right: Mapping[str, Horizontal]) -> _Map:
