@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,15 +69,12 @@ def _remove_folder(
 ) -> None:
     kept, left = len(removal.kept), len(removal.left)
     try:
-        here = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
-        try:
+        with _opened(name, within) as here:
             # Folders first, and of a store's own files its metadata last: it says whose this is.
-            with os.scandir(here) as entries:
+            with os.scandir(name if here is None else here) as entries:
                 found = sorted(entries, key=_turn)
             for entry in found:
                 _remove_entry(entry, here, f"{path}{entry.name}", own, removal)
-        finally:
-            os.close(here)
         if len(removal.kept) == kept and len(removal.left) == left:
             os.rmdir(name, dir_fd=within)
             removal.gone += 1
@@ -84,20 +82,40 @@ def _remove_folder(
         _note(error, path.rstrip("/") or ".", removal)
 
 
+@contextmanager
+def _opened(name: str, within: int | None) -> Generator[int | None]:
+    """Hold a folder, which nobody can then replace by a link; None where paths have to do."""
+    if os.unlink not in os.supports_dir_fd:  # Windows
+        if os.path.islink(name):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+        yield None
+        return
+    here = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+    try:
+        yield here
+    finally:
+        os.close(here)
+
+
 def _turn(entry: os.DirEntry[str]) -> tuple[bool, str]:
     return not entry.is_dir(follow_symlinks=False), entry.name
 
 
 def _remove_entry(
-    entry: os.DirEntry[str], within: int, path: str, own: Callable[[str], bool], removal: Removal
+    entry: os.DirEntry[str],
+    within: int | None,
+    path: str,
+    own: Callable[[str], bool],
+    removal: Removal,
 ) -> None:
     if entry.is_dir(follow_symlinks=False):
-        _remove_folder(entry.name, within, f"{path}/", own, removal)
+        # The path of an entry of a folder that is held is its name.
+        _remove_folder(entry.path, within, f"{path}/", own, removal)
     elif not (entry.is_file(follow_symlinks=False) and own(path)):
         removal.kept.append(path)
     else:
         try:
-            os.unlink(entry.name, dir_fd=within)
+            os.unlink(entry.path, dir_fd=within)
             removal.gone += 1
         except OSError as error:
             _note(error, path, removal)

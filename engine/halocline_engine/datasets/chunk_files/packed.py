@@ -85,20 +85,17 @@ class _Scratch:
             return None
 
     def _bytes(self, path: str) -> NDArray[np.uint8]:
-        file = os.open(path, os.O_RDONLY)
-        try:
-            size = os.fstat(file).st_size
+        with open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
             if self._packed.size < size:
                 self._packed = np.empty(size * 5 // 4, np.uint8)
             found, done = self._packed[:size], 0
             while done < size:
-                count = os.preadv(file, [found[done:].data], done)
+                count = file.readinto(found[done:].data)
                 if not count:
                     return found[:done]
                 done += count
             return found
-        finally:
-            os.close(file)
 
 
 @dataclass(frozen=True, slots=True)

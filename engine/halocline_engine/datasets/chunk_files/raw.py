@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from io import FileIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -178,31 +179,24 @@ class RawArray:
                 piece.values[...] = self._mapped(piece, "r")
                 return True
             path, runs = piece
-            file = os.open(path, os.O_RDONLY)
+            with open(path, "rb", buffering=0) as file:
+                return all(_read_fully(file, offset, run) for offset, run in runs)
         except (OSError, ValueError):
             # Zarr then reads it, or fails in a way that names it.
             return False
-        try:
-            return all(_read_fully(file, offset, run) for offset, run in runs)
-        except OSError:
-            return False
-        finally:
-            os.close(file)
 
     def _write(self, part: _Part) -> None:
         """Write the file of a chunk, with the cells behind the end of the data as well."""
         self.make_folders([str(part.path)])
-        file = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            os.ftruncate(file, self.file_size)
+        part.path.touch()
+        with open(part.path, "r+b", buffering=0) as file:
+            file.truncate(self.file_size)
             for piece in self._pieces(part):
                 if isinstance(piece, _Part):
                     self._mapped(piece, "r+")[...] = piece.values
                     continue
                 for offset, run in piece[1]:
                     _write_fully(file, offset, run)
-        finally:
-            os.close(file)
 
     def _mapped(self, part: _Part, mode: Any) -> NDArray[Any]:
         whole = np.memmap(part.path, self.dtype, mode, shape=self.stored.chunks)
@@ -224,21 +218,23 @@ def raw_array(path: str | Path, name: str, dtype: str) -> RawArray | None:
     return RawArray(folder, stored, dtype, about.key)
 
 
-def _read_fully(file: int, offset: int, run: NDArray[np.uint8]) -> bool:
+def _read_fully(file: FileIO, offset: int, run: NDArray[np.uint8]) -> bool:
     """Fill a run; False where the file ends before."""
+    file.seek(offset)
     done = 0
     while done < run.size:
-        count = os.preadv(file, [run[done:].data], offset + done)
+        count = file.readinto(run[done:].data)
         if not count:
             return False
         done += count
     return True
 
 
-def _write_fully(file: int, offset: int, run: NDArray[np.uint8]) -> None:
+def _write_fully(file: FileIO, offset: int, run: NDArray[np.uint8]) -> None:
+    file.seek(offset)
     done = 0
     while done < run.size:
-        done += os.pwrite(file, run[done:].data, offset + done)
+        done += file.write(run[done:].data)
 
 
 def _holds(region: Region, cells: Region) -> bool:

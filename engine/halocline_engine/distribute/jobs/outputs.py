@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 import xarray as xr
 
 from halocline_engine.arguments import place_of
@@ -214,23 +215,14 @@ def _started(process: int) -> str:
     try:
         stat = Path(f"/proc/{process}/stat").read_text("utf-8", errors="replace")
     except FileNotFoundError:
-        return "" if Path("/proc/self/stat").exists() else _alive(process)
+        elsewhere = not Path("/proc/self/stat").exists()
+        return "0" if elsewhere and psutil.pid_exists(process) else ""
     except OSError:
         return ""
     # In ticks since the system began: psutil tells it by the clock, which may be set meanwhile.
     # The name in brackets may hold anything; the state comes behind it, and the start 19 later.
     state, *fields = stat.rpartition(")")[2].split()
     return "" if state == "Z" else fields[18]
-
-
-def _alive(process: int) -> str:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return ""
-    except PermissionError:
-        pass
-    return "0"
 
 
 def _rename(part: Path, output: Path) -> None:
