@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from corpus.cases import CorpusCase, Size
-from corpus.work import Work, work_of
+from halocline_engine.analysis.work import Work, work_of
+from halocline_engine.functions.reports.timing import LAYOUTS, drawn_arrays, halo_of
 from halocline_engine.functions.stencil import Stencil, stencil
 from halocline_engine.ir.types import Axis
 from halocline_engine.program import Compiled, compile_program
 
 __all__ = ["LAYOUTS", "CorpusCall", "wrong"]
-
-#: The axes from the one of the largest stride to the fastest one.
-LAYOUTS = ("KJI", "IJK")
 
 
 @dataclass(frozen=True)
@@ -42,11 +39,7 @@ class CorpusCall:
     @cached_property
     def halo(self) -> Size:
         """The points that every array has around the domain."""
-        found = self.compiled.facts.fields.values()
-        i, j, k = (
-            max((max(-one[axis][0], one[axis][1]) for one in found), default=0) for axis in range(3)
-        )
-        return max(i, 0), max(j, 0), max(k, 0)
+        return halo_of(self.compiled.facts)
 
     @property
     def work(self) -> Work:
@@ -62,25 +55,8 @@ class CorpusCall:
 
     def arrays(self, library: Any) -> dict[str, Any]:
         """Return arrays of NumPy or CuPy: inputs drawn, what is only written NaN."""
-        program = self.compiled.program
-        fields = [field for field in program.fields if field.name not in program.made]
-        made: dict[str, Any] = {}
-        for field in fields:
-            shape = {
-                axis: size + 2 * halo
-                for axis, size, halo in zip(Axis, self.domain, self.halo, strict=True)
-                if axis in field.axes
-            }
-            order = [axis for axis in map(Axis, self.layout) if axis in shape]
-            low, high = self.case.ranges.get(field.name, (0.5, 1.5))
-            generator = library.random.default_rng(zlib.crc32(field.name.encode()))
-            values = generator.random([shape[axis] for axis in order], dtype=self.dtype)
-            values *= high - low
-            values += low
-            if not field.read:
-                values[...] = np.nan
-            made[field.name] = values.transpose([order.index(axis) for axis in shape])
-        return made
+        program, case = self.compiled.program, self.case
+        return drawn_arrays(program, library, self.domain, self.halo, self.layout, case.ranges)
 
     def run(self, program: Stencil, arrays: Mapping[str, Any]) -> None:
         """Call a program compiled for some target on arrays."""

@@ -26,8 +26,8 @@ from typing import Any
 
 from corpus.calls import LAYOUTS, CorpusCall, wrong
 from corpus.cases import corpus
-from corpus.work import Operation
 
+from halocline_engine.analysis.work import Operation
 from halocline_engine.device.cupy_types import cupy
 from halocline_engine.errors import HaloclineError
 

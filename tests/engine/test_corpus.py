@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from corpus.calls import LAYOUTS, CorpusCall, wrong
 from corpus.cases import CorpusCase, corpus
-from corpus.work import Operation
 from interpreted import patch
 from nvidia import compiled_everywhere
 
+from halocline_engine.analysis.work import Operation
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
 from halocline_engine.backends.cuda.model.views import usual_variant

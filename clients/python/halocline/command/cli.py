@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from halocline.command import reading, sending
+from halocline.command import bench, reading, sending
 from halocline.command.base import app
 from halocline.command.render import render_error
 from halocline.errors import (
@@ -32,7 +32,7 @@ from halocline.errors import (
 __all__ = ["COMMANDS", "main"]
 
 #: Modules whose commands are known once they are imported.
-COMMANDS = (sending, reading)
+COMMANDS = (sending, reading, bench)
 
 
 def _say_version(asked: bool) -> None:

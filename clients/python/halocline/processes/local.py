@@ -19,7 +19,7 @@ from halocline_engine.language.python.sources import Source
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["run_local"]
+__all__ = ["client_error", "installed_engine", "run_local"]
 
 _FUNCTIONS = {
     "stencil": "run",
@@ -85,11 +85,11 @@ def run_local(process: str, /, **inputs: Any) -> xr.Dataset:
         inputs["stages"] = with_texts(inputs["stages"])
     sent, source = _plain(inputs)
     datasets = {name: _local(name, inputs[name]) for name in DATASETS & inputs.keys()}
-    engine = _engine()
+    engine = installed_engine()
     try:
         return _computed(engine, process, sent, datasets, output)
     except engine.HaloclineError as error:
-        raise _ours(error, source) from error
+        raise client_error(error, source) from error
 
 
 def _plain(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Source | None]:
@@ -103,7 +103,7 @@ def _plain(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Source | None]:
     return plain(others), source
 
 
-def _engine() -> Any:
+def installed_engine() -> Any:
     """Return the engine; raises ArgumentError where what it needs is not installed."""
     for name in _ENGINE:
         if importlib.util.find_spec(name) is None:
@@ -189,7 +189,7 @@ def _check_names(process: str, function: Callable[..., Any], given: Collection[s
             )
 
 
-def _ours(error: Any, source: Source | None) -> HaloclineError:
+def client_error(error: Any, source: Source | None) -> HaloclineError:
     """Return an error of the engine as the client has it."""
     names = ("line", "column", "excerpt", "rule", "needed", "available")
     problem = {name: getattr(error, name) for name in names if hasattr(error, name)}

@@ -1,0 +1,111 @@
+"""The command that times a program on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from halocline.command.base import Json, app
+from halocline.command.options import numbers, pairs
+from halocline.inputs.program import program_source
+from halocline.processes.local import client_error, installed_engine
+
+if TYPE_CHECKING:
+    from halocline_engine.functions.reports.timing import Timing
+
+__all__ = ()
+
+_Words = list[str] | None
+_LAYOUTS = {"I": "KJI", "K": "IJK"}
+
+
+@app.command()
+def bench(
+    program: Annotated[Path, typer.Argument(metavar="FILE", help="A '.py' file with a stencil.")],
+    name: Annotated[str | None, typer.Option(help="The stencil, if the file has several.")] = None,
+    domain: Annotated[str, typer.Option(help="Points along I, J and K.")] = "512,512,72",
+    scalar: Annotated[_Words, typer.Option("--scalar", help="PARAMETER=NUMBER")] = None,
+    drawn: Annotated[
+        _Words, typer.Option("--range", help="FIELD=LOW:HIGH, what a field is drawn from.")
+    ] = None,
+    external: Annotated[_Words, typer.Option("--external", help="NAME=NUMBER")] = None,
+    dtype: Annotated[_Words, typer.Option("--dtype", help="NAME=TYPE")] = None,
+    fastest: Annotated[str, typer.Option(help="I or K, along which neighbours lie.")] = "I",
+    target: Annotated[str, typer.Option(help="auto, cuda, cpu or reference")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Time a program here, beside what its bytes and operations allow; needs no service."""
+    points = _domain(domain)
+    if fastest not in _LAYOUTS:
+        raise typer.BadParameter(f"Expected I or K, got '{fastest}'.", param_hint="--fastest")
+    scalars, ranges = numbers("--scalar", scalar), _ranges(drawn)
+    externals, dtypes = numbers("--external", external), pairs("--dtype", dtype)
+    source = program_source(program)
+    engine = installed_engine()
+    from halocline_engine.functions.reports.timing import timing
+
+    try:
+        found = timing(
+            f"{source.text}\n",
+            name=name or source.name,
+            domain=points,
+            scalars=scalars,
+            ranges=ranges,
+            externals=externals,
+            dtypes=dtypes,
+            layout=_LAYOUTS[fastest],
+            target=target,
+        )
+    except engine.HaloclineError as error:
+        raise client_error(error, source) from error
+    lines = [json.dumps(found.document(), indent=2)] if as_json else _lines(found)
+    for line in lines:
+        typer.echo(line)
+
+
+def _domain(words: str) -> tuple[int, int, int]:
+    sizes = words.split(",")
+    if len(sizes) != 3 or not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        raise typer.BadParameter(f"Expected I,J,K, got '{words}'.", param_hint="--domain")
+    i, j, k = map(int, sizes)
+    return i, j, k
+
+
+def _ranges(words: _Words) -> dict[str, tuple[float, float]]:
+    found: dict[str, tuple[float, float]] = {}
+    for name, bounds in pairs("--range", words).items():
+        low, _, high = bounds.partition(":")
+        try:
+            found[name] = float(low), float(high)
+        except ValueError:
+            raise typer.BadParameter(
+                f"Expected FIELD=LOW:HIGH, got '{name}={bounds}'.", param_hint="--range"
+            ) from None
+    return found
+
+
+def _lines(found: Timing) -> Iterator[str]:
+    """Yield what is printed for people, one fact a line."""
+    size = " x ".join(map(str, found.domain))
+    yield f"{found.name} on {found.target} ({found.device}), {size} points"
+    for name, kind in found.arrays.items():
+        yield f"  {name:28} {kind}"
+    yield f"{'a call':30} {_time(found.seconds)}"
+    bounds: dict[str, Any] = dict(found.bounds)
+    memory = bounds.pop("memory")
+    moved = f"{found.work.bytes / 1e6:.1f} MB at {found.rates.copy / 1e9:.1f} GB/s, as a copy"
+    yield f"{'memory':30} {_time(memory)}  {moved}"
+    for (words, seconds), (kind, number) in zip(bounds.items(), found.operations, strict=True):
+        rate = found.rates.operations[kind]
+        yield f"{words:30} {_time(seconds)}  {number / 1e6:.1f} M at {rate / 1e9:.2f} G/s"
+    yield f"{'share of copy':30} {found.share_of_copy:10.2f}"
+    yield f"{'share of the attainable':30} {found.share_of_attainable:10.2f}"
+    yield f"{'limited by':30} {found.limiter}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:10.3f} ms"
