@@ -10,6 +10,8 @@ with hc.Client("http://127.0.0.1:8000") as client:
 import importlib
 import typing
 
+from halocline.awaited.client import AsyncClient
+from halocline.awaited.job import AsyncJob
 from halocline.client import Client
 from halocline.errors import (
     ArgumentError,
@@ -52,6 +54,8 @@ from halocline.registration import register_when_imported as _register_when_impo
 
 __all__ = [
     "ArgumentError",
+    "AsyncClient",
+    "AsyncJob",
     "AuthenticationError",
     "AxisError",
     "BoundaryError",

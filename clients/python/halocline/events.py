@@ -53,8 +53,10 @@ class Event:
         return float(value) if isinstance(value, int | float) else None
 
 
-def follow(connection: Connection, job_id: str, timeout: float | None = None) -> Iterator[Event]:
-    """Yield a job's events from the first one until it ended.
+def follow(
+    connection: Connection, job_id: str, timeout: float | None = None, last: str = ""
+) -> Iterator[Event]:
+    """Yield a job's events from the first one, or behind the one with the id `last`, to the end.
 
     A stream that breaks is opened again after the last event that came. Where there is no stream,
     the status is asked for, more and more rarely, and told as events of the kind "status". Raises
@@ -62,7 +64,6 @@ def follow(connection: Connection, job_id: str, timeout: float | None = None) ->
     is away for five minutes.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    last = ""
     pause = _FIRST_PAUSE
     while True:
         came = False

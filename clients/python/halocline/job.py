@@ -245,7 +245,25 @@ class Job(_KnownJob):
             The time is over; the job continues.
 
         """
-        return follow(self._connection, self.id, seconds("timeout", timeout))
+        return self.events_after("", seconds("timeout", timeout))
+
+    def events_after(self, last: str, timeout: float | None = None) -> Iterator[Event]:
+        """Yield the events that follow another one, until the job has ended; see `events`.
+
+        Parameters
+        ----------
+        last : str
+            Id of the other event; empty for all events.
+        timeout : float, optional
+            Seconds to wait; by default without end.
+
+        Yields
+        ------
+        Event
+            What happened.
+
+        """
+        return follow(self._connection, self.id, timeout, last)
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> Status:
         """Wait until the job has ended.

@@ -48,8 +48,8 @@ class HasResult(Protocol):
         """Address of the service."""
         ...
 
-    def result_url(self) -> str:
-        """Wait, and return the address of the result."""
+    def result_url(self) -> object:
+        """Wait, and return the address of the result, which may have to be awaited."""
         ...
 
 

@@ -135,16 +135,21 @@ class Task:
             self.written_from = time.perf_counter()
             self.computed += self.written_from - began
 
-    def report(self, **more: int) -> Report:
+    def report(self, **more: Any) -> Report:
         """Return what became of the block, which is written."""
         now = time.perf_counter()
         moved = (self.bytes_read, self.bytes_written)
-        spent: dict[str, float] = {}
-        if self.written_from:
-            spent["reading"] = self.read_until - self.started
-            spent["computing"] = self.computed
-            spent["writing"] = now - self.written_from
-        return Report(self.block.index, now - self.started, *moved, peak_bytes(), **more, **spent)
+        known = self.written_from > 0
+        return Report(
+            self.block.index,
+            now - self.started,
+            *moved,
+            peak_bytes(),
+            reading=self.read_until - self.started if known else 0.0,
+            computing=self.computed,
+            writing=now - self.written_from if known else 0.0,
+            **more,
+        )
 
 
 def peak_bytes() -> int:
