@@ -55,6 +55,7 @@ html_css_files = ["site.css"]
 html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
+html_sidebars = {f"docs/{page}": [] for page in ("install", "tutorial", "troubleshooting")}
 html_theme_options = {
     "logo": {"text": "Halocline"},
     "show_prev_next": False,
