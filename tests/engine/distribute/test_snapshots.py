@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -252,7 +253,7 @@ def test_files_are_copied_where_they_cannot_be_linked(
     water: xr.Dataset, expected: dict[int, xr.Dataset], tmp_path: Path
 ) -> None:
     refused = patch.object(Path, "hardlink_to", side_effect=OSError("another file system"))
-    with refused, patch.object(snapshots.shutil, "copyfile", wraps=snapshots.shutil.copyfile) as to:
+    with refused, patch.object(shutil, "copyfile", wraps=shutil.copyfile) as to:
         result = waved(water, every=EVERY, workspace=tmp_path, output=tmp_path / "result.zarr")
     assert to.call_count == len(WANTED) * len(RESULTS)
     check(result, expected)
