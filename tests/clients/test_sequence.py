@@ -159,8 +159,8 @@ WRONG: list[tuple[Any, type[Exception], str, str]] = [
         [{"stencil": {"program": TEXT, "steps": 3}}],
         RequestError,
         "Input 'stages.0.stencil.steps' is unknown.",
-        "There are program, fields, scalars, externals, dtypes, literal_precision, name, axes,"
-        " boundary, feedback, chunks.",
+        "There are program, fields, scalars, externals, dtypes, literal_precision, arithmetic,"
+        " name, axes, boundary, feedback, chunks.",
     ),
     (
         [{"stencil": {"program": TEXT}}],
