@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from typing import Any, cast
 from unittest.mock import Mock, patch
 
@@ -11,6 +14,7 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
+from halocline_engine.datasets.untyped import variable_data
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.distribute.executors import dask as executors
 from halocline_engine.distribute.executors.local import LocalPool
@@ -135,3 +139,68 @@ def test_ranks_of_processes_store_into_the_memory_of_one_device(machine: CudaMac
     assert {e.transport for e in events if isinstance(e, StepsFinished)} == {"peer memory"}
     for one in expected.data_vars:
         np.testing.assert_array_equal(found[one].values, expected[one].values)
+
+
+@pytest.mark.parametrize("name", ["wave", "star"])
+def test_arrays_of_cupy_stay_on_the_device(
+    machine: CudaMachine, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """They go in and come out without a copy on the host; periodic ends and blocks as well."""
+    cupy: Any = pytest.importorskip("cupy")
+    assert machine.facts.index >= 0
+    text, data, how = case(name, "float32")
+    how |= {"boundary": BOUNDARIES[1], "steps": 37, "target": "cuda", "mode": "resident"}
+    expected = he.run(text, data, **how)
+    values = {one: (data[one].dims, cupy.asarray(data[one].values)) for one in data.data_vars}
+    on_device = xr.Dataset(values)
+    moved: list[int] = []
+    for way in ("upload", "download"):
+        plain = getattr(CudaMachine, way)
+
+        def counted(self: Any, values: Any, *more: Any, plain: Any = plain) -> Any:
+            moved.append(values.nbytes)
+            return plain(self, values, *more)
+
+        monkeypatch.setattr(CudaMachine, way, counted)
+    for chunks in ({}, {"y": 23, "x": 60}):
+        found = he.run(text, on_device, chunks=chunks, **how)
+        for one in expected.data_vars:
+            array = variable_data(found, str(one)).data
+            assert isinstance(array, cupy.ndarray)
+            np.testing.assert_array_equal(array.get(), expected[one].values)
+    assert max(moved, default=0) < min(int(data[one].nbytes) for one in data.data_vars) // 2
+    for one in data.data_vars:  # which nothing has changed
+        array = variable_data(on_device, str(one)).data
+        np.testing.assert_array_equal(array.get(), data[one].values)
+
+
+def test_a_killed_worker_leaves_no_device_memory(machine: CudaMachine) -> None:
+    """Two processes share the device; one is killed, and the other makes the rest."""
+    cupy: Any = pytest.importorskip("cupy")
+    assert machine.facts.index >= 0
+    text, data, how = case("wave", "float32")
+    steps = 200_000
+    how |= {"boundary": BOUNDARIES[0], "steps": steps, "target": "cuda", "chunks": {"y": 80}}
+    expected = he.run(text, data, mode="resident", **how)
+    free = cupy.cuda.runtime.memGetInfo()[0]
+    struck: list[int] = []
+    devices = [{"CUDA_VISIBLE_DEVICES": "0"}] * 2
+    with (
+        executors.worker_processes(devices, resources={"GPU": 1}) as cluster,
+        DASK.Client(cluster, set_as_default=False) as client,
+    ):
+        processes = sorted(client.run(os.getpid).values())
+
+        def strike(event: Event) -> None:
+            if isinstance(event, StepsFinished) and event.steps_done > 100 and not struck:
+                struck.append(processes[-1])
+                os.kill(struck[0], signal.SIGKILL)
+
+        found = he.run(text, data, mode="resident", on_event=strike, cluster=client, **how)
+    assert struck
+    for one in expected.data_vars:
+        np.testing.assert_array_equal(found[one].values, expected[one].values)
+    deadline = time.monotonic() + 30.0
+    while cupy.cuda.runtime.memGetInfo()[0] < free - (64 << 20):
+        assert time.monotonic() < deadline, "Device memory is left behind."
+        time.sleep(0.1)

@@ -18,6 +18,8 @@ __all__ = [
     "V2_CODEC",
     "XARRAY",
     "ZARR",
+    "is_of_device",
+    "is_on_device",
     "store_dataset",
     "variable_data",
 ]
@@ -33,6 +35,17 @@ V2_CODEC: Any = cast(Any, V2Codec)
 def variable_data(dataset: xr.Dataset, name: str) -> Any:
     """Return a variable that is indexed lazily, without its coordinates."""
     return cast(Any, dataset[name].variable)
+
+
+def is_of_device(values: Any) -> bool:
+    """Say whether an array lies in the memory of a device, as those of CuPy."""
+    return hasattr(values, "__cuda_array_interface__")
+
+
+def is_on_device(dataset: xr.Dataset, name: str) -> bool:
+    """Say whether a variable lies there; nothing is read, or computed."""
+    # What is not loaded yet would be by `data`.
+    return is_of_device(getattr(variable_data(dataset, name), "_data", None))
 
 
 def store_dataset(dataset: xr.Dataset, path: Any, **options: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,17 +75,20 @@ def create_store(
 
 
 def create_arrays(
-    uses: Mapping[str, FieldUse], grid: Grid, spare: list[NDArray[Any]] | None = None
+    uses: Mapping[str, FieldUse],
+    grid: Grid,
+    spare: list[NDArray[Any]] | None = None,
+    make: Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]] = np.empty,
 ) -> dict[str, NDArray[Any]]:
     """Return arrays of this process under the same names, whose values are not defined.
 
-    What fits is taken out of `spare`, arrays that are no longer used.
+    What fits is taken out of `spare`, arrays that are no longer used; others are made by `make`.
     """
     found: dict[str, NDArray[Any]] = {}
     for name, use in uses.items():
         shape, dtype = tuple(grid.size_of(dim) for dim in use.dims), np.dtype(use.dtype)
         fitting = [at for at, one in enumerate(spare or ()) if _is(one, shape, dtype)]
-        found[name] = spare.pop(fitting[0]) if spare and fitting else np.empty(shape, dtype)
+        found[name] = spare.pop(fitting[0]) if spare and fitting else make(shape, dtype)
     return found
 
 

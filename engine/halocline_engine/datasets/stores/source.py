@@ -27,7 +27,14 @@ from halocline_engine.datasets.decoding.corruption import read_chunked, read_who
 from halocline_engine.datasets.disk import full_disk
 from halocline_engine.datasets.stores.census import refuse_many_chunks
 from halocline_engine.datasets.stores.netcdf import open_netcdf
-from halocline_engine.datasets.untyped import XARRAY, ZARR, store_dataset, variable_data
+from halocline_engine.datasets.untyped import (
+    XARRAY,
+    ZARR,
+    is_of_device,
+    is_on_device,
+    store_dataset,
+    variable_data,
+)
 from halocline_engine.errors import CapacityError, DatasetError, HaloclineError
 
 __all__ = [
@@ -119,7 +126,7 @@ class InMemory:
             raise
         except Exception as error:  # whatever the user's readers and functions do
             raise unreadable(f"'{name}' of the dataset", error) from error
-        values = np.asarray(data)
+        values = np.asarray(data.get() if is_of_device(data) else data)
         return values.astype(native(values.dtype), copy=False)
 
 
@@ -257,7 +264,7 @@ def _values(dataset: xr.Dataset, name: str, region: Region) -> NDArray[Any]:
 
 def spool(dataset: xr.Dataset, names: Sequence[str], path: Path) -> Source:
     """Write some variables of a dataset to a new store, for other processes to read; return it."""
-    plain = xr.Dataset({name: dataset[name].variable for name in dict.fromkeys(names)})
+    plain = xr.Dataset({name: _on_host(dataset, name) for name in dict.fromkeys(names)})
     encoding = {name: {"_FillValue": None} for name in plain.data_vars}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -272,6 +279,11 @@ def spool(dataset: xr.Dataset, names: Sequence[str], path: Path) -> Source:
             named = ", ".join(f"'{name}'" for name in plain.data_vars)
             raise unreadable(f"{named} of the dataset", error) from error
     return ZarrStore(str(path), _stamp(path))
+
+
+def _on_host(dataset: xr.Dataset, name: str) -> xr.Variable:
+    variable = variable_data(dataset, name)
+    return variable.copy(data=variable.data.get()) if is_on_device(dataset, name) else variable
 
 
 def _is_of(path: Path, error: OSError) -> bool:

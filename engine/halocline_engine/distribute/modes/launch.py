@@ -14,11 +14,13 @@ import xarray as xr
 
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.chunk_files.packed import ALL, CHECKED, decoding_bytes, packed_array
+from halocline_engine.datasets.stores.device import OnDevice
 from halocline_engine.datasets.stores.result import attributes_of, in_memory_copy
 from halocline_engine.datasets.stores.shared import can_share, share_variables
 from halocline_engine.datasets.stores.source import InMemory, Source, ZarrStore, spool
 from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
+from halocline_engine.device.launch.streams import wait_for_all
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blocks.work import Code
 from halocline_engine.distribute.executors.base import Pool, RankPool
@@ -31,7 +33,13 @@ from halocline_engine.distribute.jobs.outputs import (
 )
 from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import Choice, choose
-from halocline_engine.distribute.modes.telling import Moved, compiled, planned
+from halocline_engine.distribute.modes.telling import (
+    Moved,
+    compiled,
+    device_inputs,
+    planned,
+    results_on_device,
+)
 from halocline_engine.distribute.pipeline.resources import io_threads
 from halocline_engine.distribute.resident.run import run_resident
 from halocline_engine.distribute.stencils.job import Job
@@ -95,10 +103,7 @@ def launch(
     memory = pool.memory if options.memory is None else min(pool.memory, options.memory)
 
     def choice() -> Choice:
-        here = 0 if pool.remote or checked.request.output is not None else sizes.result
-        device = _device_memory(checked, pool, options)
-        supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
-        return choose(checked, supply, options, mode)
+        return choose(checked, _supply(checked, pool, options, sizes, memory), options, mode)
 
     chosen = choice()
     resident = chosen.resident
@@ -115,7 +120,7 @@ def launch(
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
             dataset=checked.opened.dataset,
-            source=_source(checked, pool, places, stack, shared=shared),
+            source=_source(checked, pool, places, stack, shared=shared, stays=bool(resident)),
             frame=frame,
             code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
             scalars=checked.scalars,
@@ -131,6 +136,7 @@ def launch(
             shared=shared and checked.request.output is None,
             until=checked.request.until,
             every=checked.request.every,
+            on_device=bool(resident) and results_on_device(checked, pool),
         )
         if resident is None:
             result = stream(job, pool, on_event, cancelled)
@@ -139,6 +145,17 @@ def launch(
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
         here = checked.request.output is not None or not pool.remote or job.shared
         return result if here else in_memory_copy(result)
+
+
+def _supply(
+    checked: Checked, pool: RankPool, options: Options, sizes: _Bytes, memory: int
+) -> Supply:
+    """Return what there is for blocks that stay in memory, beside results in memory."""
+    here = 0 if pool.remote or checked.request.output is not None else sizes.result
+    device = _device_memory(checked, pool, options)
+    if device is not None and results_on_device(checked, pool):
+        device, here = device - sizes.result, 0
+    return Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
 
 
 def _shares(pool: RankPool, sizes: _Bytes) -> bool:
@@ -336,7 +353,13 @@ def _result_files(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: 
 
 
 def _source(
-    checked: Checked, pool: Pool, places: _Places, stack: ExitStack, *, shared: bool
+    checked: Checked,
+    pool: Pool,
+    places: _Places,
+    stack: ExitStack,
+    *,
+    shared: bool,
+    stays: bool,
 ) -> Source:
     """Return what workers read: a dataset of this process is written for other processes.
 
@@ -344,6 +367,10 @@ def _source(
     caller's.
     """
     opened = checked.opened
+    on_device = TARGETS[checked.compiled.target].on_device
+    if stays and on_device and not pool.remote and device_inputs(checked):
+        wait_for_all()  # streams of the caller may still be writing there
+        return OnDevice(opened.dataset)
     if not pool.remote or not isinstance(opened.source, InMemory):
         return opened.source
     assert places.workspace is not None

@@ -10,6 +10,8 @@ import numpy as np
 from halocline_engine.backends.base import Adjustable, Drawable
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
+from halocline_engine.datasets.stores.source import InMemory
+from halocline_engine.datasets.untyped import is_on_device
 from halocline_engine.distribute.executors.base import RankPool
 from halocline_engine.distribute.modes.choose import Choice
 from halocline_engine.distribute.resident.fusing import feedback_of, unfused_layout
@@ -22,7 +24,17 @@ from halocline_engine.program import Compiled as Program
 from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.temporal.step import Refused, step_of
 
-__all__ = ["Moved", "compiled", "planned", "shortened", "transport", "unfused"]
+__all__ = [
+    "Moved",
+    "compiled",
+    "copied",
+    "device_inputs",
+    "planned",
+    "results_on_device",
+    "shortened",
+    "transport",
+    "unfused",
+]
 
 #: Characters of generated code that are told.
 _LONGEST = 200_000
@@ -67,7 +79,7 @@ def planned(checked: Checked, pool: RankPool, plan: Plan, chosen: Choice, moved:
     counts = [-(-size // block) for size, block in sizes]
     return Planned(
         mode=chosen.mode,
-        reason=chosen.reason,
+        reason=chosen.reason + copied(checked, pool, chosen),
         target=checked.compiled.target,
         workers=pool.workers if chosen.resident is None else len(chosen.resident.ranks),
         blocks=len(plan.blocks),
@@ -104,6 +116,32 @@ def _block(plan: Plan) -> tuple[tuple[str, int], ...]:
     sizes = (*zip(grid.dims, plan.block, strict=True),)
     others = zip(grid.extra, plan.extra_block, strict=True)
     return (*((dim, size) for dim, size in sizes if dim), *others)
+
+
+def device_inputs(checked: Checked) -> list[str]:
+    """Return the variables that are read and lie on a device of this process."""
+    opened = checked.opened
+    if not isinstance(opened.source, InMemory):
+        return []
+    loaded = [use.variable for use in checked.match.uses if use.loaded]
+    return [name for name in loaded if is_on_device(opened.dataset, name)]
+
+
+def results_on_device(checked: Checked, pool: RankPool) -> bool:
+    """Say whether results stay on a device, if blocks do: where inputs were there."""
+    request = checked.request
+    here = not pool.remote and request.output is None and request.every is None
+    return here and TARGETS[checked.compiled.target].on_device and bool(device_inputs(checked))
+
+
+def copied(checked: Checked, pool: RankPool, chosen: Choice) -> str:
+    """Return what is said of variables of a device that go by way of the host, as a clause."""
+    if not device_inputs(checked):
+        return ""
+    stays = chosen.resident is not None and not pool.remote
+    if not stays or not TARGETS[checked.compiled.target].on_device:
+        return "; arrays of the device are copied by way of the host"
+    return "" if results_on_device(checked, pool) else "; results are copied to the host"
 
 
 def transport(checked: Checked, pool: RankPool, chosen: Choice) -> str:

@@ -14,6 +14,7 @@ from halocline_engine.datasets.stores.places import PlaceSink
 from halocline_engine.datasets.stores.shared import SharedArrays
 from halocline_engine.datasets.stores.sink import ArraySink, Sink
 from halocline_engine.datasets.stores.source import Source
+from halocline_engine.datasets.untyped import is_of_device
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
 from halocline_engine.distribute.grid.boundary import Line
@@ -49,7 +50,11 @@ def load_field(
     values = read_box(source, variable, use, job.layout.grid, block, inside)
     # The block has one point of the dimensions that are looped over.
     point = values[(0,) * (values.ndim - 3)]
-    fields.executable.memory.upload(point, fields.part(name, inside))
+    into = fields.part(name, inside)
+    if is_of_device(values):
+        into[...] = point
+    else:
+        fields.executable.memory.upload(point, into)
     for lines in (wraps, *((job.layout.lines,) if use.role is Role.INPUT else ())):
         fill_ghosts(fields.arrays[name], lines, fields.cells.frames[name])
     return values.nbytes
@@ -74,6 +79,9 @@ def save_field(
     size = math.prod(span.size for span in own) * np.dtype(use.dtype).itemsize
     all_places = sink.sink if isinstance(sink, PlaceSink) else sink
     in_memory = isinstance(all_places, (ArraySink, SharedArrays)) and Axis.J in use.axes
+    if isinstance(all_places, ArraySink) and is_of_device(all_places.arrays[name]):
+        view = array[tuple(s.within(whole) for s, whole in zip(own, frame, strict=True))]
+        return job.write(sink, name, use, block, view)
     parts = min(-(-size // _PART), own[1].size) if in_memory else 1
     if parts <= 1:
         values = fields.download(array, source)

@@ -28,6 +28,7 @@ class Job:
     is where a pipeline computes, if the plan has one; `compressed` is how results are stored. Where
     results in memory are `shared`, other processes of this machine write them. The job ends early
     where `until` says so. With `every` the results are those after so many steps, and so on.
+    `on_device` says that they stay on the device, as arrays of CuPy.
     """
 
     dataset: xr.Dataset
@@ -47,6 +48,7 @@ class Job:
     shared: bool = False
     until: Until | None = None
     every: int | None = None
+    on_device: bool = False
 
     @property
     def uses(self) -> tuple[FieldUse, ...]:

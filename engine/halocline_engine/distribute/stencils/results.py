@@ -28,6 +28,7 @@ from halocline_engine.datasets.stores.result import (
 from halocline_engine.datasets.stores.shared import SharedArrays, share_results
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
+from halocline_engine.device.launch.streams import new_array
 from halocline_engine.distribute.jobs.checkpoint import newest_pass
 from halocline_engine.distribute.jobs.outputs import published
 from halocline_engine.distribute.jobs.snapshots import (
@@ -174,7 +175,8 @@ class Results:
         if job.shared:
             return _Place(share_results(uses, _grid(job, steps), self._stack))
         if job.output is None:
-            arrays = create_arrays(uses, _grid(job, steps), self._spare)
+            make = {"make": new_array} if job.on_device else {}
+            arrays = create_arrays(uses, _grid(job, steps), self._spare, **make)
             return _Place(ArraySink(arrays), arrays=arrays)
         part = self._stack.enter_context(published(job.output))
         _create(job, part, steps)
