@@ -37,6 +37,7 @@ from cubin import resources
 from halocline_engine.backends.base import Array, Executable
 from halocline_engine.backends.cuda.kernels.temporal.choose import fits, fused_tile, usual_form
 from halocline_engine.backends.cuda.kernels.temporal.text import fused_text
+from halocline_engine.backends.cuda.model.speed import Speed
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.fusing import CLOSED
 from halocline_engine.cache import Cache, key_of
@@ -192,7 +193,8 @@ class Bench:
         """Compile what the model chooses for so many steps; the bytes stay in the cache."""
         levels = levels_at_once(self.step, steps)
         if fits(levels):
-            self.code(fused_text(usual_form(levels, fused_tile(levels, self.domain))))
+            tile = fused_tile(levels, self.domain, Speed(*self.machine.speed).known)
+            self.code(fused_text(usual_form(levels, tile)))
 
     def code(self, source: str) -> bytes:
         key = key_of(source, self.machine.compiler)

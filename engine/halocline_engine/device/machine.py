@@ -49,6 +49,11 @@ class CudaMachine:
         return self.facts.cache
 
     @property
+    def speed(self) -> tuple[int, float, float]:
+        """Processors, cycles a second of them, and bytes a second of memory; 0 if unknown."""
+        return self.facts.multiprocessors, self.facts.clock, self.facts.pins
+
+    @property
     def follows(self) -> bool:
         """Whether a kernel may be brought to the processors while the one before it ends."""
         return int(self.facts.capability) >= _FOLLOWING

@@ -9,10 +9,17 @@ from halocline_engine.errors import DeviceError
 
 __all__ = ["DeviceFacts", "device_count", "device_facts"]
 
+#: Attributes as the driver numbers them: two in thousands of cycles a second, and bits.
+_CLOCK, _MEMORY_CLOCK, _BUS_WIDTH = 13, 36, 37
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """A device: `capability` is such as "90", `memory` and `cache` are bytes, `cache` is L2's."""
+    """A device: `capability` is such as "90", `memory` and `cache` are bytes, `cache` is L2's.
+
+    `clock` is cycles a second of its processors at most, `pins` the bytes a second that the pins of
+    its memory could move; 0 where the driver does not tell.
+    """
 
     index: int
     name: str
@@ -20,6 +27,8 @@ class DeviceFacts:
     multiprocessors: int
     memory: int
     cache: int
+    clock: float = 0.0
+    pins: float = 0.0
 
 
 def device_count() -> int:
@@ -53,6 +62,13 @@ def device_facts(index: int | None = None) -> DeviceFacts:
             f"There is no CUDA device {number}: expected a number from 0 to {count - 1}."
         )
     facts = runtime.getDeviceProperties(number)
+
+    def attribute(what: int) -> int:
+        try:
+            return runtime.deviceGetAttribute(what, number)
+        except runtime.CUDARuntimeError:
+            return 0
+
     name = facts["name"]
     return DeviceFacts(
         index=number,
@@ -61,4 +77,7 @@ def device_facts(index: int | None = None) -> DeviceFacts:
         multiprocessors=int(facts["multiProcessorCount"]),
         memory=int(facts["totalGlobalMem"]),
         cache=int(facts["l2CacheSize"]),
+        clock=1e3 * attribute(_CLOCK),
+        # Each cycle moves two bits at a pin.
+        pins=1e3 * attribute(_MEMORY_CLOCK) * 2 * attribute(_BUS_WIDTH) / 8,
     )

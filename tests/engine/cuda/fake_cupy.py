@@ -115,9 +115,16 @@ class FakeCupy:
     devices: int = 1
     memory: int = 2**40
     late: bool = False
+    tells: bool = True
     waiting: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     pinned: list[int] = field(default_factory=list[int])
     copies: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+    def _attribute(self, attribute: int, _device: int) -> int:
+        """Return what an H100's driver says of clocks and pins, unless it does not tell."""
+        if not self.tells:
+            raise RuntimeFailure
+        return {13: 1_980_000, 36: 2_619_000, 37: 5120}[attribute]
 
     def __post_init__(self) -> None:
         properties = {
@@ -139,6 +146,7 @@ class FakeCupy:
             getDevice=lambda: 0,
             getDeviceCount=self._count,
             getDeviceProperties=properties_of,
+            deviceGetAttribute=self._attribute,
             memGetInfo=lambda: (self.memory, self.memory),
             memcpy2DAsync=self._copy,
         )

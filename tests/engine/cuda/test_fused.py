@@ -26,6 +26,7 @@ from halocline_engine.backends.cuda.kernels.temporal.choose import (
 )
 from halocline_engine.backends.cuda.kernels.temporal.text import fused_text
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
+from halocline_engine.backends.cuda.model.speed import H200, Speed
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
 from halocline_engine.cache import Cache
@@ -376,6 +377,18 @@ def test_the_model_knows_where_several_steps_at_once_pay() -> None:
     odd = gains_of(step, (16001, 15999, 1)).best(range(1, 13, 2))
     assert odd % 2 == 1
     assert odd >= 5
+
+
+def test_more_steps_are_best_where_memory_is_slower() -> None:
+    h100 = Speed(132, 1.98e9, 3.35e12)
+    domain = (15361, 16001, 1)
+    step = FIVE.step()
+    found = [gains_of(step, domain, speed).best(range(1, 13)) for speed in (H200, h100)]
+    assert found == sorted(found)
+    one, other = (gains_of(step, domain, speed).by_steps[8] for speed in (H200, h100))
+    assert other > one
+    assert Speed(0, 0.0, 0.0).known == H200
+    assert Speed(78, 1.2e9, 2.0e12).known == Speed(78, 1.2e9, 2.0e12)
 
 
 def test_kernels_of_several_steps_compile_for_every_device() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import device_streams
 import pytest
@@ -43,7 +44,10 @@ def test_facts_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCupy(memory=2**37)
     monkeypatch.setattr(probe, "cupy", lambda: fake)
     assert device_count() == 1
-    assert device_facts() == DeviceFacts(0, "Fake 1", "90", 132, 2**37, 50 * 2**20)
+    facts = DeviceFacts(0, "Fake 1", "90", 132, 2**37, 50 * 2**20, 1.98e9, 3.35232e12)
+    assert device_facts() == facts
+    fake.tells = False
+    assert device_facts() == replace(facts, clock=0.0, pins=0.0)
     with pytest.raises(DeviceError) as caught:
         device_facts(1)
     assert str(caught.value) == "There is no CUDA device 1: expected a number from 0 to 0."

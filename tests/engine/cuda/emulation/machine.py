@@ -222,6 +222,11 @@ class EmulatedMachine:
         """As much as an H200's holds."""
         return H200_CACHE
 
+    @property
+    def speed(self) -> tuple[int, float, float]:
+        """No driver tells."""
+        return 0, 0.0, 0.0
+
     def address(self, array: NDArray[Any]) -> int:
         return int(array.__array_interface__["data"][0])
 

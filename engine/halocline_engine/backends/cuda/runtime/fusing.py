@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from halocline_engine.backends.base import Array
 from halocline_engine.backends.cuda.kernels.temporal.choose import fits, fused_tile, gains_of
 from halocline_engine.backends.cuda.kernels.temporal.form import arrays_of_steps
+from halocline_engine.backends.cuda.model.speed import Speed
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
 from halocline_engine.backends.cuda.runtime.machine import Machine
@@ -28,9 +30,13 @@ class StepStreams:
     machine: Machine
     cache: Cache
 
+    @property
+    def _speed(self) -> Speed:
+        return Speed(*self.machine.speed).known
+
     def gains(self, step: Step, domain: Domain) -> Gains:
         """Return what the model expects."""
-        return gains_of(step, domain)
+        return gains_of(step, domain, self._speed)
 
     def may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
         """Whether points of all arrays lie along I, and none that is written shares its memory."""
@@ -56,7 +62,7 @@ class StepStreams:
             levels,
             self.machine,
             self.cache,
-            fused_tile,
+            partial(fused_tile, speed=self._speed),
             sides=asked.sides,
             alternate=asked.alternate,
         )

@@ -73,6 +73,11 @@ class Machine(Protocol):
         ...
 
     @property
+    def speed(self) -> tuple[int, float, float]:
+        """Processors, cycles a second of them, and bytes a second of memory; 0 if unknown."""
+        ...
+
+    @property
     def follows(self) -> bool:
         """Whether a kernel may be brought to the processors while the one before it ends."""
         ...

@@ -2,7 +2,7 @@
 
 A pass takes as long as its bytes or its instructions do, whichever is longer. More steps need fewer
 passes, but more is computed that other blocks compute too, and more registers leave less room for
-the warps that hide each other's waits. The constants are those of an H200.
+the warps that hide each other's waits. What depends on the device comes from its driver.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from halocline_engine.backends.cuda.kernels.temporal.form import (
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
+from halocline_engine.backends.cuda.model.speed import H200, Speed
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.fusing import Gains
 from halocline_engine.ir.nodes import FMA, Binary, Call, Expr, Number, Parameter, Read
@@ -35,10 +36,9 @@ __all__ = ["fits", "fused_tile", "gains_of", "seconds_of_pass", "usual_form"]
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 #: Registers of a thread, of a processor, and bytes of shared memory of a block.
 _REGISTERS, _PROCESSOR, _SHARED = 255, 65536, 227 * 1024
-_PROCESSORS, _SCHEDULERS = 132, 4
-_CLOCK = 1.7e9
-#: Bytes a second of memory, as copies and as fused steps reach them, and of the cache.
-_MEMORY, _REACHED, _CACHE = 4.2e12, 0.85, 8e12
+_SCHEDULERS = 4
+#: Shares of the rate of copies that single and fused steps reach; bytes a second of the cache.
+_SINGLE_REACHED, _REACHED, _CACHE = 0.95, 0.85, 8e12
 #: Bytes that stay in the cache from step to step, those in the cache of a processor, and those of a
 #: step up to which steps one by one are hardly slower.
 _CACHED, _NEAR_CACHE, _SMALL = 40 << 20, 150 << 10, 16 << 20
@@ -60,17 +60,17 @@ _HEAVY = {"sqrt": 10, "min": 2, "max": 2, **dict.fromkeys(_SINGLE, 1)}
 _FUNCTION, _DIVISION = 30, 10
 
 
-def gains_of(step: Step, domain: Domain) -> Gains:
+def gains_of(step: Step, domain: Domain, speed: Speed = H200) -> Gains:
     """Return what fusing steps should gain on a domain, in arrays as the target makes them."""
     if _bytes(step, domain) < _SMALL:
         return Gains({})
-    one = _single(step, domain)
+    one = _single(step, domain, speed)
     found: dict[int, float] = {}
     for steps in _STEPS[1:]:
         levels = levels_at_once(step, steps)
         if not fits(levels):
             break
-        _, seconds = _best(levels, domain)
+        _, seconds = _best(levels, domain, speed)
         found[steps] = one * steps / seconds
     return Gains(found)
 
@@ -80,20 +80,20 @@ def fits(levels: Levels) -> bool:
     return any(True for _ in _candidates(levels))
 
 
-def fused_tile(levels: Levels, domain: Domain) -> FusedTile:
+def fused_tile(levels: Levels, domain: Domain, speed: Speed = H200) -> FusedTile:
     """Return the tile that should be the fastest."""
-    return _best(levels, domain)[0]
+    return _best(levels, domain, speed)[0]
 
 
-def _best(levels: Levels, domain: Domain) -> tuple[FusedTile, float]:
-    several = [_cut(form, domain) for form in _candidates(levels)]
+def _best(levels: Levels, domain: Domain, speed: Speed) -> tuple[FusedTile, float]:
+    several = [_cut(form, domain, speed) for form in _candidates(levels)]
     return min(several, key=lambda one: one[1])
 
 
-def _single(step: Step, domain: Domain) -> float:
+def _single(step: Step, domain: Domain, speed: Speed) -> float:
     """Return the seconds of one step by itself."""
     moved = _bytes(step, domain)
-    rate = _CACHE if moved <= _CACHED else _MEMORY * 0.95
+    rate = _CACHE if moved <= _CACHED else speed.memory * _SINGLE_REACHED
     return max(_LAUNCH, moved / rate)
 
 
@@ -202,16 +202,16 @@ def _asked(form: Form) -> int:
     return 0
 
 
-def _cut(form: Form, domain: Domain) -> tuple[FusedTile, float]:
+def _cut(form: Form, domain: Domain, speed: Speed) -> tuple[FusedTile, float]:
     """Return the tile of a form cut along the stream, and the seconds of a pass."""
     length = domain[2] if form.vertical else domain[1]
     blocks = prod(_across(form, domain))
-    slots = _PROCESSORS * _resident(form) // form.tile.warps
+    slots = speed.processors * _resident(form) // form.tile.warps
     cuts: dict[int, float] = {}
     for turns in range(1, 13):
         chunks = max(1, min(length, slots * turns // blocks))
         depth = -(-length // chunks)
-        cuts[depth] = seconds_of_pass(form, domain, depth)
+        cuts[depth] = seconds_of_pass(form, domain, depth, speed)
         if chunks == length:
             break
     best = min(cuts, key=lambda depth: (cuts[depth], depth))
@@ -224,7 +224,7 @@ def _across(form: Form, domain: Domain) -> tuple[int, int]:
     return -(-ni // form.columns), -(-nj // form.lines) if form.vertical else nk
 
 
-def seconds_of_pass(form: Form, domain: Domain, depth: int) -> float:
+def seconds_of_pass(form: Form, domain: Domain, depth: int, speed: Speed) -> float:
     """Return the seconds of a pass whose blocks have so many positions."""
     length = domain[2] if form.vertical else domain[1]
     chunks = -(-length // depth)
@@ -234,19 +234,21 @@ def seconds_of_pass(form: Form, domain: Domain, depth: int) -> float:
         ends += max(0, along - 2) * min(across, 2)
     blocks = (along * across + (_NEAR - 1) * ends) * chunks
     resident = _resident(form)
-    slots = _PROCESSORS * resident // form.tile.warps
+    slots = speed.processors * resident // form.tile.warps
     positions = depth + form.levels.start + form.levels.lag
     turns = max(_LONGEST, blocks / slots + _TAIL)
-    alone = min(resident, -(-along * across * chunks * form.tile.warps // _PROCESSORS))
+    warps = along * across * chunks * form.tile.warps
+    alone = min(resident, -(-warps // speed.processors))
     issue, double = _position(form)
     busy = max(issue / min(_ISSUED, _ALONE + _EACH * alone), double / _DOUBLE)
     each = max(busy * alone / _SCHEDULERS, issue + double + _WAIT * form.levels.steps)
     if form.vertical:
         each *= _BARRIER
-    return _LAUNCH + max(turns * positions * each / _CLOCK, _moving(form, domain, depth))
+    moving = _moving(form, domain, depth, speed)
+    return _LAUNCH + max(turns * positions * each / speed.cycles, moving)
 
 
-def _moving(form: Form, domain: Domain, depth: int) -> float:
+def _moving(form: Form, domain: Domain, depth: int, speed: Speed) -> float:
     """Return the seconds that memory needs for a pass."""
     step = form.levels.step
     sizes = dict(zip(Axis, domain, strict=True))
@@ -259,7 +261,7 @@ def _moving(form: Form, domain: Domain, depth: int) -> float:
         size = step.dtypes[name].itemsize * prod(sizes[axis] for axis in step.axes[name])
         # Half of what is read again is still in the cache.
         moved += size if name in step.results else size * (1 + again) / 2
-    rate = _CACHE if moved <= _CACHED else _MEMORY * _REACHED
+    rate = _CACHE if moved <= _CACHED else speed.memory * _REACHED
     return max(moved / rate, _fetching(form, domain))
 
 
