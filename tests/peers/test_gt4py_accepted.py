@@ -1,4 +1,4 @@
-"""The odd programs that GT4Py accepts give the same arrays here, where numpy runs them there."""
+"""The odd programs that GT4Py accepts give the same arrays here, as NumPy and as loops."""
 
 import importlib
 import importlib.util
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interpreted import patch
 
 import halocline_engine as he
 from halocline_engine.analysis.named import given_scalars, used_fields
@@ -118,7 +119,7 @@ def theirs_of(module: ModuleType, name: str, given: Any) -> Any:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("program", "stem", "name"), list(accepted()))
 def test_odd_programs_give_the_same(
-    program: dict[str, Any], stem: str, name: str, folder: Path
+    program: dict[str, Any], stem: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert TWO_RETURNS is not None
     path = folder / f"{stem}.py"
@@ -129,11 +130,15 @@ def test_odd_programs_give_the_same(
         config.cache_settings["root_path"] = str(folder)
         module = load(path)
         theirs = theirs_of(module, name, externals(program, module))
-    ours = he.stencil(
-        PREAMBLE + program["source"],
-        externals=externals(program, module),
-        dtypes={"T": "float32"},
-        target="reference",
+    patch(monkeypatch)
+    ours, loops = (
+        he.stencil(
+            PREAMBLE + program["source"],
+            externals=externals(program, module),
+            dtypes={"T": "float32"},
+            target=target,
+        )
+        for target in ("reference", "cpu")
     )
     random = np.random.default_rng(7)
     meaning = ours.compiled.program
@@ -150,7 +155,11 @@ def test_odd_programs_give_the_same(
     }
     origin = {key: along(ORIGIN, axes) for key, (axes, _, _) in kinds.items() if axes}
     theirs(**expected, **scalars, origin=origin, domain=DOMAIN)
+    same = {key: array.copy() for key, array in arrays.items()}
     ours(**arrays, **scalars, origin=origin, domain=DOMAIN)
+    loops(**same, **scalars, origin=origin, domain=DOMAIN)
+    for key, array in arrays.items():
+        np.testing.assert_allclose(same[key], array, rtol=1e-13, atol=0.0, err_msg=key)
     if program["id"] in DEFECTS:
         return
     for key, array in arrays.items():

@@ -265,7 +265,8 @@ class _Code:
         kinds = dict(sorted(self.scope.kinds[name] for name in names))
         lines: list[str] = []
         if kinds:
-            lines.append(f"const int {near} = min(first + q * {self.tile.block[1]}, last);")
+            column = f"min(first + q * {self.tile.block[1]}, last)"
+            lines.append(f"[[maybe_unused]] const int {near} = {column};")
         for number, kind in kinds.items():
             terms = [
                 f"(index_t){axis}" if stride is Stride.ONE else f"(index_t){axis} * s{number}{axis}"
