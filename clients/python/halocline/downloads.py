@@ -14,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from halocline.connection import Connection
 from halocline.errors import NotFoundError, OutputError, ServiceError
 
-__all__ = ["chunk_keys", "download"]
+__all__ = ["checked_content", "chunk_keys", "download"]
 
 _WORKERS = 8
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -56,6 +58,17 @@ def download(connection: Connection, url: str, path: Path) -> Path:
     return path
 
 
+def checked_content(response: httpx2.Response, key: str) -> bytes:
+    """Return an object of a result; raises `ServiceError` where it is not what the service has."""
+    content, told = response.content, response.headers.get("ETag", "").strip('"')
+    if _DIGEST.fullmatch(told) and hashlib.sha256(content).hexdigest() != told:
+        raise ServiceError(
+            f"The object '{key}' of the result did not arrive as the service has it.",
+            hint="Try again; if it comes again, something on the way changes what is sent.",
+        )
+    return content
+
+
 def chunk_keys(metadata: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys that an array's chunks have, by its Zarr metadata (format 3).
 
@@ -92,12 +105,7 @@ def _copy(connection: Connection, url: str, key: str, folder: Path) -> None:
         answer = connection.send("GET", f"{url}/{key}")
     except NotFoundError:
         return
-    content, told = answer.content, answer.headers.get("ETag", "").strip('"')
-    if _DIGEST.fullmatch(told) and hashlib.sha256(content).hexdigest() != told:
-        raise ServiceError(
-            f"The object '{key}' of the result did not arrive as the service has it.",
-            hint="Try again; if it comes again, something on the way changes what is sent.",
-        )
+    content = checked_content(answer, key)
     path = folder / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

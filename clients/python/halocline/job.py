@@ -332,7 +332,10 @@ class Job(_KnownJob):
         43.0
 
         """
-        return self._open(self.result_url(timeout, progress=progress))
+        from halocline.transfer.store import open_store
+
+        address = self.result_url(timeout, progress=progress)
+        return open_store(self._connection.settings, address)
 
     def download(
         self, path: str | Path, timeout: float | None = None, *, progress: bool = True
@@ -463,15 +466,6 @@ class Job(_KnownJob):
                 status = self.wait(limit)
             self._raise_without_result(status)
         return Plan(self._connection.get(f"/jobs/{self.id}/plan"))
-
-    def _open(self, url: str) -> xr.Dataset:
-        import xarray as xr
-
-        headers = self._connection.headers
-        options = {"headers": headers} if headers else None
-        return cast("Any", xr).open_zarr(
-            url, chunks=None, consolidated=True, zarr_format=3, storage_options=options
-        )
 
 
 def _time(stamp: object) -> str:
