@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-__all__ = ["digest_of"]
+__all__ = ["digest_of", "digest_within"]
 
 _THREADS = 4
 
@@ -25,6 +25,18 @@ def digest_of(root: Path) -> str:
         digests = pool.map(_sha256, (paths[key] for key in keys))
         lines = (f"{digest}  {key}\n" for digest, key in zip(digests, keys, strict=True))
         return hashlib.sha256(os.fsencode("".join(lines))).hexdigest()
+
+
+def digest_within(place: Path, most: int) -> str | None:
+    """Give the SHA-256 of a file, or the digest of a store, of at most so many bytes.
+
+    None stands for one that is larger, which is not read.
+    """
+    if place.is_file():
+        return _sha256(place) if place.stat().st_size <= most else None
+    if sum(path.stat().st_size for path in _files(place)) > most:
+        return None
+    return digest_of(place)
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from tests.service.conftest import PROGRAM
 
+from halocline_service.datasets.digests import digest_of
 from halocline_service.jobs.job import JobRequest
 from halocline_service.processes.plan import PlanInputs
 from halocline_service.processes.table import PROCESSES
@@ -210,7 +212,8 @@ def test_a_result_tells_what_made_it(service: Running) -> None:
     assert made["halocline_job"] == first
     assert made["halocline_process"] == "stencil"
     assert made["halocline_target"] == "reference"
-    assert made["halocline_datasets"] == '{"dataset": {"reference": "sst.zarr"}}'
+    read = {"reference": "sst.zarr", "sha256": digest_of(service.data / "sst.zarr")}
+    assert json.loads(made["halocline_datasets"]) == {"dataset": read}
     assert '"scalars": {"alpha": 0.5}' in made["halocline_inputs"]
     assert '"boundary": {"x": "periodic"}' in made["halocline_inputs"]
     assert len(made["halocline_program_sha256"]) == 64
@@ -218,5 +221,10 @@ def test_a_result_tells_what_made_it(service: Running) -> None:
     assert f"job {first}" in made["history"]
     second = service.submit(dataset=f"job:{first}")
     service.wait(second, "successful")
+    again = service.client.get(f"/jobs/{second}/results/result.zarr/zarr.json").json()
+    (result,) = (service.settings.data_dir / "jobs" / first).rglob("result.zarr")
+    assert json.loads(again["attributes"]["halocline_datasets"]) == {
+        "dataset": {"reference": f"job:{first}", "sha256": digest_of(result)}
+    }
     made = service.client.get(path.replace(first, second)).json()["attributes"]
     assert made["halocline_job"] == second

@@ -11,7 +11,7 @@ import pytest
 
 from halocline_service.api.routes import uploads
 from halocline_service.auth.keys import create
-from halocline_service.datasets.digests import digest_of
+from halocline_service.datasets.digests import digest_of, digest_within
 from halocline_service.datasets.tree import Census
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
@@ -247,3 +247,12 @@ def test_the_way_out_at_the_limit_works(idle: Running) -> None:
     first = idle.client.get("/uploads").json()["uploads"][0]["id"]
     assert idle.client.delete(f"/uploads/{first}").status_code == 204
     assert idle.client.post("/uploads").status_code == 201
+
+
+def test_what_is_large_is_not_digested(tmp_path: Path) -> None:
+    (tmp_path / "a.nc").write_bytes(b"twelve bytes")
+    listed = subprocess.run(["sha256sum", tmp_path / "a.nc"], capture_output=True, check=True)
+    assert digest_within(tmp_path / "a.nc", 12) == listed.stdout.decode().split()[0]
+    assert digest_within(tmp_path / "a.nc", 11) is None
+    assert digest_within(tmp_path, 12) == digest_of(tmp_path)
+    assert digest_within(tmp_path, 11) is None

@@ -20,6 +20,7 @@ from halocline_engine.errors import (
     InternalError,
     OutputError,
 )
+from halocline_service.datasets.digests import digest_within
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.links import Links
 from halocline_service.datasets.references import DatasetRefused, Resolves
@@ -68,6 +69,7 @@ class EngineEvent(Protocol):
 
 
 _OF_EVENTS = ("kind", "progress")
+_DIGESTED = 1 << 30  # bytes of a dataset whose content is digested after a job has read it
 _TICK = 0.05  # between looks whether a job that waits was dismissed
 
 Runner = Callable[..., object]  # `halocline_engine.run`, or another function of the engine
@@ -252,10 +254,19 @@ def _computed(job: Job, inputs: ReadingInputs, tools: Tools, told: Mapping[str, 
     for each in links:
         each.finish()
     datasets = {
-        name: tools.resolver.described(each, owner=job.owner) for name, each in named.items()
+        name: _described(tools.resolver.described(each, owner=job.owner), Path(places[name]))
+        for name, each in named.items()
     }
     add_provenance(output, job, job.request["inputs"], heard.target, datasets)
     return {"zarr": {"result": f"{folder.name}/{output.name}"}}
+
+
+def _described(known: Mapping[str, str], place: Path) -> Mapping[str, str]:
+    """Give what is known of a dataset, with the digest of its content if that is soon told."""
+    if "sha256" in known:
+        return known
+    digest = digest_within(place, _DIGESTED)
+    return known if digest is None else {**known, "sha256": digest}
 
 
 def _call(
