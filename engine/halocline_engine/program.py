@@ -18,7 +18,7 @@ from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
 from halocline_engine.errors import ArgumentError, ProgramError
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.lower.program import lower_with_warnings
+from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify
@@ -93,7 +93,7 @@ def compile_program(
     chosen = resolve(target)
     try:
         syntax = parse(source.text, limits=_limits(limits))
-        meaning, warnings = lower_with_warnings(
+        meaning, warnings = lower(
             syntax,
             name=name or source.name,
             externals=externals,

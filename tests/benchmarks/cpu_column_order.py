@@ -34,6 +34,7 @@ import numba
 import numpy as np
 from cpu_counts import PROCESSOR, Program
 from cpu_stencil import versions
+from lowered import lower
 from processors import processor
 from report_kernels import table
 
@@ -41,7 +42,6 @@ from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cpu.caches import Caches, read_caches
 from halocline_engine.backends.cpu.columns import Cut, cut, reuse_of
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.types import Axis
 from halocline_engine.language.gtscript import parse
 from halocline_engine.passes.pipeline import PASSES

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from lowered import lower
 from typer.main import get_command
 
 from halocline.command.base import app as client_app
@@ -20,7 +21,6 @@ from halocline.command.jobfile import read_job_file
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse
 from halocline_engine.errors import ProgramError
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.program import compile_program
 from halocline_service.commands import app as server_app

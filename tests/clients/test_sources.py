@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lowered import lower
 
 from halocline.errors import NameRuleError, SourceError
 from halocline.gtscript import IJ, PARALLEL, Field, K, computation, function, interval
 from halocline.inputs.program import program_source, with_place
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.python.sources import parameters
 

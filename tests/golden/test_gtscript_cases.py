@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from emulation.machine import EmulatedArtifact
+from lowered import lower
 from on_device import OnDevice
 
 from halocline_engine.analysis.dependence import check
@@ -15,7 +16,6 @@ from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.device.probe import device_count
 from halocline_engine.functions.stencil import Stencil
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse

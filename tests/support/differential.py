@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from lowered import lower
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
@@ -15,7 +16,6 @@ from halocline_engine.analysis.extents import analyse
 from halocline_engine.backends.base import Executable, Value
 from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.ir.extent import Facts
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Field, Program
 from halocline_engine.ir.types import Axis
 from halocline_engine.ir.verify import verify

@@ -30,6 +30,7 @@ from halocline.plan import Plan
 from halocline.transfer.submission import How, execute
 from halocline.transfer.uploads import reference
 from halocline_engine.language.python.sources import Source
+from halocline_engine.signatures import documents
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -156,6 +157,18 @@ class _KnownJob:
         }
         cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
         return f'<table class="halocline-job">{cells}</table>'
+
+
+_ENDED = """
+Raises
+------
+JobFailed
+    The job failed; `error` is the reason.
+CancelledError
+    The job was dismissed.
+WaitTimeout
+    The time is over; the job continues.
+"""
 
 
 class Job(_KnownJob):
@@ -301,6 +314,7 @@ class Job(_KnownJob):
             raise
         return self.status
 
+    @documents({"raises": _ENDED})
     def result(self, timeout: float | None = None, *, progress: bool = True) -> xr.Dataset:
         """Wait, and open the result, whose values are read over HTTP when they are used.
 
@@ -316,14 +330,7 @@ class Job(_KnownJob):
         xarray.Dataset
             The result.
 
-        Raises
-        ------
-        JobFailed
-            The job failed; `error` is the reason.
-        CancelledError
-            The job was dismissed.
-        WaitTimeout
-            The time is over; the job continues.
+        %(raises)s
 
         Examples
         --------
@@ -337,6 +344,7 @@ class Job(_KnownJob):
         address = self.result_url(timeout, progress=progress)
         return open_store(self._connection.settings, address)
 
+    @documents({"raises": _ENDED})
     def download(
         self, path: str | Path, timeout: float | None = None, *, progress: bool = True
     ) -> Path:
@@ -356,14 +364,7 @@ class Job(_KnownJob):
         pathlib.Path
             The folder.
 
-        Raises
-        ------
-        JobFailed
-            The job failed; `error` is the reason.
-        CancelledError
-            The job was dismissed.
-        WaitTimeout
-            The time is over; the job continues.
+        %(raises)s
         OutputError
             The folder exists or cannot be written.
 
@@ -372,6 +373,7 @@ class Job(_KnownJob):
         url = self.result_url(timeout, progress=progress)
         return download(self._connection, url, folder)
 
+    @documents({"raises": _ENDED})
     def result_url(self, timeout: float | None = None, *, progress: bool = False) -> str:
         """Wait, and return the address of the Zarr store of the result.
 
@@ -387,14 +389,7 @@ class Job(_KnownJob):
         str
             The address.
 
-        Raises
-        ------
-        JobFailed
-            The job failed; `error` is the reason.
-        CancelledError
-            The job was dismissed.
-        WaitTimeout
-            The time is over; the job continues.
+        %(raises)s
 
         """
         seconds("timeout", timeout)

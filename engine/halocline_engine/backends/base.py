@@ -14,21 +14,27 @@ from halocline_engine.schedule.tune import Tuning
 
 __all__ = [
     "Adjustable",
+    "Arguments",
     "Array",
     "Artifact",
     "Backend",
     "Drawable",
     "Executable",
+    "Fields",
     "Fusing",
     "FusingInTurns",
     "HostArray",
+    "HostFields",
     "Launch",
     "Launcher",
     "Launching",
     "Memory",
     "OpenSides",
+    "Origins",
     "Placed",
+    "Point",
     "Preparable",
+    "Scalars",
     "Tunable",
     "TuneMode",
     "Turning",
@@ -40,6 +46,15 @@ __all__ = [
 Array: TypeAlias = Any
 HostArray: TypeAlias = NDArray[Any]
 Value: TypeAlias = bool | int | float
+#: Along I, J and K: an index, or numbers of points.
+Point: TypeAlias = tuple[int, int, int]
+#: What a call is about, by name: arrays, values, and the domain's first point in each array.
+Fields: TypeAlias = Mapping[str, Array]
+HostFields: TypeAlias = Mapping[str, HostArray]
+Scalars: TypeAlias = Mapping[str, Value]
+Origins: TypeAlias = Mapping[str, Point]
+#: Fields, scalars, origins and domain of a call.
+Arguments: TypeAlias = tuple[Fields, Scalars, Origins, Point]
 #: For I, J and K, whether the low and the high side of a domain are open.
 OpenSides: TypeAlias = tuple[tuple[bool, bool], tuple[bool, bool], tuple[bool, bool]]
 #: Whether a target looks for the fastest code: never, as it was measured before, or by measuring.
@@ -82,13 +97,7 @@ class Executable(Protocol):
         """Where its arrays must live."""
         ...
 
-    def __call__(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> None:
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
         """Run once. Every check was made before.
 
         `fields` are 3-D arrays indexed [i, j, k] with any strides (0 along an axis that the field
@@ -116,11 +125,7 @@ class Preparable(Protocol):
     """An executable for which making the same call again costs less than making it."""
 
     def prepared(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
         """Return a call on these arrays, for what they hold when it is made, by one thread."""
         ...
@@ -130,12 +135,7 @@ class Preparable(Protocol):
 class Launching(Protocol):
     """An executable that is told by numbers alone where the arrays of a call are."""
 
-    def launcher(
-        self,
-        fields: Mapping[str, Array],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> Launcher | None:
+    def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays with these shapes, strides and origins, or None if it cannot.
 
         It keeps none of the arrays: whoever calls has them, with whatever they hold then.
@@ -204,8 +204,8 @@ class Fusing(Protocol):
     def fused_steps(
         self,
         feedback: Mapping[str, str],
-        domain: tuple[int, int, int],
-        fields: Mapping[str, Array] | None = None,
+        domain: Point,
+        fields: Fields | None = None,
     ) -> int:
         """Return how many steps at once a model takes for the fastest, 1 where fusing gains little.
 
@@ -232,8 +232,8 @@ class FusingInTurns(Protocol):
     def fused_steps_in_turns(
         self,
         feedback: Mapping[str, str],
-        domain: tuple[int, int, int],
-        fields: Mapping[str, Array],
+        domain: Point,
+        fields: Fields,
     ) -> int:
         """Return how many steps at once a model takes for the fastest; 1 where that is none."""
         ...
@@ -257,12 +257,7 @@ class Tunable(Protocol):
     """An executable that can find out which code is the fastest for calls of a kind."""
 
     def tune(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-        seconds: float,
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point, seconds: float
     ) -> Tuning | None:
         """Measure for calls like this one, for some seconds at most; no field is changed.
 
@@ -307,10 +302,10 @@ class Backend(Protocol):
 
 def prepare(
     executable: Executable,
-    fields: Mapping[str, Array],
-    scalars: Mapping[str, Value],
-    origins: Mapping[str, tuple[int, int, int]],
-    domain: tuple[int, int, int],
+    fields: Fields,
+    scalars: Scalars,
+    origins: Origins,
+    domain: Point,
 ) -> Callable[[], None]:
     """Return a call that can be made many times, as cheaply as the target can."""
     if isinstance(executable, Preparable):

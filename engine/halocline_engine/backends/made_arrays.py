@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Array, Memory
+from halocline_engine.backends.base import Array, Memory, Point
 from halocline_engine.errors import LimitError
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.nodes import Limit, Position, Scratch
@@ -18,16 +18,14 @@ from halocline_engine.language.limits import LIMITS
 
 __all__ = ["Along", "Reach", "check_loops", "limit_of", "position_array", "table_array", "widened"]
 
-_Point: TypeAlias = tuple[int, int, int]
-
 
 @dataclass(frozen=True, slots=True)
 class Along:
     """A domain that begins at `first` of a whole of some `sizes`."""
 
-    domain: _Point
-    first: _Point
-    sizes: _Point
+    domain: Point
+    first: Point
+    sizes: Point
     periodic: tuple[bool, bool, bool]
 
 
@@ -69,8 +67,8 @@ def _lengthwise(values: NDArray[Any], at: int, halo: int, memory: Memory) -> Arr
 
 
 def widened(
-    read: Reach, array: Array, origin: _Point, domain: _Point, memory: Memory
-) -> tuple[Array, _Point]:
+    read: Reach, array: Array, origin: Point, domain: Point, memory: Memory
+) -> tuple[Array, Point]:
     """Return an array that has all that kernels read, and its origin."""
     before, after = [0, 0, 0], [0, 0, 0]
     for at, (low, high) in read.reach:
@@ -88,7 +86,7 @@ def widened(
 
 
 def limit_of(
-    limit: Limit, arrays: Mapping[str, Array], origins: Mapping[str, _Point], domain: _Point
+    limit: Limit, arrays: Mapping[str, Array], origins: Mapping[str, Point], domain: Point
 ) -> int:
     """Return the first or the last level of an array; they count from the domain's first."""
     if limit.field is None:

@@ -12,24 +12,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
 from halocline_engine.backends.base import (
     Adjustable,
+    Arguments,
     Array,
     Artifact,
     Drawable,
     Executable,
+    Fields,
     Launch,
     Launcher,
     Launching,
     Memory,
+    Origins,
+    Point,
+    Scalars,
     Tunable,
     TuneMode,
     Turning,
-    Value,
     prepare,
 )
 from halocline_engine.backends.ghosts import Ends, Filling, Framed
@@ -51,11 +54,7 @@ from halocline_engine.schedule.tune import Tuning
 
 __all__ = ["MadeFieldsArtifact", "MadeFieldsExecutable", "with_made_fields"]
 
-_Point: TypeAlias = tuple[int, int, int]
-_Fields: TypeAlias = Mapping[str, Array]
-_Origins: TypeAlias = Mapping[str, _Point]
-_Call: TypeAlias = tuple[_Fields, Mapping[str, Value], _Origins, _Point]
-_NOWHERE: _Point = (0, 0, 0)
+_NOWHERE: Point = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +111,11 @@ class MadeFieldsExecutable:
 
     plan: MadeFieldsArtifact
     kernels: Executable
-    first: _Point = _NOWHERE
-    sizes: _Point | None = None
+    first: Point = _NOWHERE
+    sizes: Point | None = None
     periodic: tuple[bool, bool, bool] = (False, False, False)
-    _made: dict[tuple[object, ...], _Fields] = field(
-        default_factory=dict[tuple[object, ...], _Fields]
+    _made: dict[tuple[object, ...], Fields] = field(
+        default_factory=dict[tuple[object, ...], Fields]
     )
 
     @property
@@ -133,9 +132,7 @@ class MadeFieldsExecutable:
         else:
             self.kernels.repeat(work, times, look)
 
-    def __call__(
-        self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
-    ) -> None:
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
         """Run once."""
         if 0 in domain:
             return
@@ -145,7 +142,7 @@ class MadeFieldsExecutable:
         check_loops(self.plan.loops, call[0])
 
     def prepared(
-        self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
         if self.plan.wide or 0 in domain:
@@ -162,7 +159,7 @@ class MadeFieldsExecutable:
 
         return run
 
-    def launcher(self, fields: _Fields, origins: _Origins, domain: _Point) -> Launcher | None:
+    def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays that lie like these; see `backends.base.Launching`."""
         if self.plan.wide or self.plan.loops is not None or not isinstance(self.kernels, Launching):
             return None
@@ -180,7 +177,7 @@ class MadeFieldsExecutable:
                 launch = kernels(known)
                 return lambda scalars: launch({**scalars, **levels})
 
-            def call(scalars: Mapping[str, Value]) -> None:
+            def call(scalars: Scalars) -> None:
                 own = self._planes(domain)
                 self._clear(own)
                 there = {name: Span.of(array).address for name, array in own.items()}
@@ -198,7 +195,7 @@ class MadeFieldsExecutable:
         place = (self.first, self.sizes, self.periodic)
         return MadeFieldsExecutable(self.plan, turned, *place, self._made)
 
-    def placed(self, first: _Point, sizes: _Point, periodic: tuple[bool, bool, bool]) -> Executable:
+    def placed(self, first: Point, sizes: Point, periodic: tuple[bool, bool, bool]) -> Executable:
         """Return the same for blocks; see `backends.base.Placed`."""
         return MadeFieldsExecutable(self.plan, self.kernels, first, sizes, periodic, self._made)
 
@@ -206,9 +203,7 @@ class MadeFieldsExecutable:
         """Return what fills ghosts, where the kernels can; see `backends.ghosts.Filling`."""
         return self.kernels.filling(ends, several) if isinstance(self.kernels, Filling) else None
 
-    def _call(
-        self, fields: _Fields, scalars: Mapping[str, Value], origins: _Origins, domain: _Point
-    ) -> _Call:
+    def _call(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> Arguments:
         """Return the arguments of a call of the kernels."""
         arrays, places = dict(fields), dict(origins)
         for read in self.plan.wide:
@@ -233,7 +228,7 @@ class MadeFieldsExecutable:
         levels = {one.name: limit_of(one, arrays, places, domain) for one in self.plan.limits}
         return arrays, {**scalars, **levels}, places, domain
 
-    def _kept(self, domain: _Point) -> _Fields:
+    def _kept(self, domain: Point) -> Fields:
         """Return the arrays [i, j, k] of positions and of tables, which calls leave as they are."""
         sizes = domain if self.sizes is None else self.sizes
         tables = {one[0]: table_array(*one[1:], self.memory) for one in self.plan.tables}
@@ -244,7 +239,7 @@ class MadeFieldsExecutable:
             for one, reach in zip(self.plan.positions, self.plan.reaches, strict=True)
         }
 
-    def _planes(self, domain: _Point) -> _Fields:
+    def _planes(self, domain: Point) -> Fields:
         """Return arrays [i, j, k] of temporaries over I and J, with stride 0 along K.
 
         With them that of the loops, which has all levels.
@@ -258,7 +253,7 @@ class MadeFieldsExecutable:
             planes[self.plan.loops.name] = self.memory.empty(domain, np.dtype("int16"), _NOWHERE)
         return planes
 
-    def _clear(self, arrays: _Fields) -> None:
+    def _clear(self, arrays: Fields) -> None:
         """Set temporaries over I and J to zero, and say of no loop that it did not end."""
         for name, _ in self.plan.planes:
             arrays[name][...] = 0
@@ -271,12 +266,7 @@ class _TunableMadeFields(MadeFieldsExecutable):
     """The same with kernels whose tiles can be measured; see `backends.base.Tunable`."""
 
     def tune(
-        self,
-        fields: _Fields,
-        scalars: Mapping[str, Value],
-        origins: _Origins,
-        domain: _Point,
-        seconds: float,
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point, seconds: float
     ) -> Tuning | None:
         """Measure for calls like this one."""
         assert isinstance(self.kernels, Tunable)

@@ -7,26 +7,17 @@ number of them is made, and the last step of all is made by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
 
 from halocline_engine.backends.base import (
-    Array,
+    Arguments,
     Executable,
     FusingInTurns,
     Turning,
-    Value,
     prepare,
 )
 
-__all__ = ["Arguments", "make_steps"]
+__all__ = ["make_steps"]
 
-#: Fields, scalars, origins and domain of a call.
-Arguments: TypeAlias = tuple[
-    Mapping[str, Array],
-    Mapping[str, Value],
-    Mapping[str, tuple[int, int, int]],
-    tuple[int, int, int],
-]
 #: Passes of several steps that are worth making code for them.
 _PASSES = 2
 

@@ -18,10 +18,13 @@ from halocline_engine.backends.base import (
     Array,
     Artifact,
     Executable,
+    Fields,
     Memory,
+    Origins,
     Placed,
+    Point,
+    Scalars,
     TuneMode,
-    Value,
 )
 from halocline_engine.backends.host import repeat_work
 from halocline_engine.errors import FieldError
@@ -29,8 +32,6 @@ from halocline_engine.ir.nodes import Gather, Program
 from halocline_engine.ir.types import Axis
 
 __all__ = ["TableArtifact", "TableExecutable", "check_column", "with_tables"]
-
-_Point = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,7 @@ class TableExecutable:
         """Do work again; tables are looked at each time."""
         repeat_work(work, times, look)
 
-    def __call__(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, _Point],
-        domain: _Point,
-    ) -> None:
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
         """Run once; raises `FieldError` before anything is changed where a point does not exist."""
         if 0 in domain:
             return
@@ -96,7 +91,7 @@ class TableExecutable:
         self.kernels(arrays, scalars, places, domain)
 
     def placed(
-        self, first: _Point, sizes: _Point, periodic: tuple[bool, bool, bool]
+        self, first: Point, sizes: Point, periodic: tuple[bool, bool, bool]
     ) -> TableExecutable:
         """Return the same for blocks; see `backends.base.Placed`."""
         if not isinstance(self.kernels, Placed):
@@ -106,9 +101,9 @@ class TableExecutable:
     def _made(
         self,
         gather: Gather,
-        fields: Mapping[str, Array],
-        origins: Mapping[str, _Point],
-        domain: _Point,
+        fields: Fields,
+        origins: Mapping[str, Point],
+        domain: Point,
     ) -> Array:
         """Return the array of what is gathered, on the domain."""
         column, first = fields[gather.index], origins[gather.index][0]
@@ -123,7 +118,7 @@ class TableExecutable:
             made[(index < 0).nonzero()[0]] = np.nan if dtype.kind == "f" else 0
         return made
 
-    def _around(self, gather: Gather, origin: _Point, domain: _Point) -> tuple[slice, ...]:
+    def _around(self, gather: Gather, origin: Point, domain: Point) -> tuple[slice, ...]:
         """Return where the field is read: from the domain's first point along I to its end."""
         _, j, k = (
             slice(start, start + size) if axis in self.plan.axes[gather.name] else slice(0, 1)

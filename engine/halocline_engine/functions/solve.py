@@ -225,8 +225,8 @@ def factor(
     --------
     >>> import xarray as xr
     >>> import halocline_engine as he
-    >>> bands = {"a": [0.0, 1.0, 1.0], "b": [4.0, 4.0, 4.0], "c": [1.0, 1.0, 0.0]}
-    >>> dataset = xr.Dataset({name: ("z", values) for name, values in bands.items()})
+    >>> bands = {"a": ("z", [0.0, 1.0, 1.0]), "b": ("z", [4.0] * 3), "c": ("z", [1.0, 1.0, 0.0])}
+    >>> dataset = xr.Dataset(bands)
     >>> factors = he.factor(dataset, lower="a", diagonal="b", upper="c", dim="z")
     >>> sides = xr.Dataset({"d": (("x", "z"), [[5.0, 6.0, 5.0], [10.0, 12.0, 10.0]])})
     >>> he.solve(sides, factors, rhs="d")["solution"].values.round(12).tolist()
@@ -365,8 +365,8 @@ def tree(
         chunks=execution.block_sizes,
         output=execution.place,
     )
-    checked = check_tree(request, open_source(dataset))
-    return execution.run_job(partial(tree_job, checked), _REASON)
+    job_of = partial(tree_job, check_tree(request, open_source(dataset)))
+    return execution.run_job(job_of, _REASON)
 
 
 def _systems(

@@ -6,24 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
-from halocline_engine.ir.nodes import (
-    ANY_LEVEL,
-    Assign,
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    If,
-    Number,
-    Offset,
-    Parameter,
-    Program,
-    Read,
-    Select,
-    Statement,
-    Unary,
-    While,
-)
+from halocline_engine.ir import nodes
 
 __all__ = [
     "Access",
@@ -47,30 +30,30 @@ __all__ = [
 ]
 
 #: A name and the offset it is read at.
-Access: TypeAlias = tuple[str, Offset]
+Access: TypeAlias = tuple[str, nodes.Offset]
 
 
-def children(expr: Expr) -> tuple[Expr, ...]:
+def children(expr: nodes.Expr) -> tuple[nodes.Expr, ...]:
     """Return the direct operands, from left to right."""
     # Compilers spend much of their time here: patterns that take nothing apart are twice as fast.
     match expr:
-        case Read():
+        case nodes.Read():
             return () if expr.level is None else (expr.level,)
-        case Number() | Parameter():
+        case nodes.Number() | nodes.Parameter():
             return ()
-        case Binary():
+        case nodes.Binary():
             return (expr.left, expr.right)
-        case Unary() | Cast():
+        case nodes.Unary() | nodes.Cast():
             return (expr.operand,)
-        case Call():
+        case nodes.Call():
             return expr.arguments
-        case Select():
+        case nodes.Select():
             return (expr.condition, expr.then, expr.otherwise)
         case _:
             assert_never(expr)
 
 
-def walk(expr: Expr) -> Iterator[Expr]:
+def walk(expr: nodes.Expr) -> Iterator[nodes.Expr]:
     """Yield the expression and everything inside it, a parent before its operands.
 
     >>> from halocline_engine.ir.types import DType
@@ -86,36 +69,36 @@ def walk(expr: Expr) -> Iterator[Expr]:
             pending.extend(below[::-1])
 
 
-def reads_of(expr: Expr) -> Iterator[Read]:
+def reads_of(expr: nodes.Expr) -> Iterator[nodes.Read]:
     """Yield every read inside an expression, from left to right, repeated as in the text."""
-    return (node for node in walk(expr) if isinstance(node, Read))
+    return (node for node in walk(expr) if isinstance(node, nodes.Read))
 
 
-def bodies_of(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+def bodies_of(statement: nodes.Statement) -> tuple[tuple[nodes.Statement, ...], ...]:
     """Return the bodies that a statement holds, in text order."""
     match statement:
-        case Assign():
+        case nodes.Assign():
             return ()
-        case If(_, then, otherwise):
+        case nodes.If(_, then, otherwise):
             return (then, otherwise)
-        case While(_, body):
+        case nodes.While(_, body):
             return (body,)
         case _:
             assert_never(statement)
 
 
-def head(statement: Statement) -> tuple[Expr, ...]:
+def head(statement: nodes.Statement) -> tuple[nodes.Expr, ...]:
     """Return the expressions of a statement, without those of what it holds."""
     match statement:
-        case Assign(_, value, _, level):
+        case nodes.Assign(_, value, _, level):
             return (value,) if level is None else (level, value)
-        case If(condition) | While(condition):
+        case nodes.If(condition) | nodes.While(condition):
             return (condition,)
         case _:
             assert_never(statement)
 
 
-def statements(body: Iterable[Statement]) -> Iterator[Statement]:
+def statements(body: Iterable[nodes.Statement]) -> Iterator[nodes.Statement]:
     """Yield every statement of a body in text order, one that holds others before those."""
     for statement in body:
         yield statement
@@ -123,49 +106,49 @@ def statements(body: Iterable[Statement]) -> Iterator[Statement]:
             yield from statements(inner)
 
 
-def assignments(body: Iterable[Statement]) -> Iterator[Assign]:
+def assignments(body: Iterable[nodes.Statement]) -> Iterator[nodes.Assign]:
     """Yield every assignment of a body in text order, nested ones included."""
-    return (statement for statement in statements(body) if isinstance(statement, Assign))
+    return (statement for statement in statements(body) if isinstance(statement, nodes.Assign))
 
 
-def expressions(body: Iterable[Statement]) -> Iterator[Expr]:
+def expressions(body: Iterable[nodes.Statement]) -> Iterator[nodes.Expr]:
     """Yield every value and condition of a body in text order, nested ones included."""
     for statement in statements(body):
         yield from head(statement)
 
 
-def irregular(body: Iterable[Statement]) -> frozenset[str]:
+def irregular(body: Iterable[nodes.Statement]) -> frozenset[str]:
     """Return the names that a body reads or assigns at levels that only a run knows."""
     found: set[str] = set()
     for statement in statements(body):
-        if isinstance(statement, Assign) and statement.level is not None:
+        if isinstance(statement, nodes.Assign) and statement.level is not None:
             found.add(statement.target)
         for expr in head(statement):
-            found.update(read.name for read in reads_of(expr) if read.offset[2] == ANY_LEVEL)
+            found.update(read.name for read in reads_of(expr) if read.offset[2] == nodes.ANY_LEVEL)
     return frozenset(found)
 
 
-def reads(body: Iterable[Statement]) -> Iterator[Read]:
+def reads(body: Iterable[nodes.Statement]) -> Iterator[nodes.Read]:
     """Yield every read of a body in text order, those of conditions and nested bodies included."""
     return (read for expr in expressions(body) for read in reads_of(expr))
 
 
-def accesses_of(body: Iterable[Statement]) -> tuple[Access, ...]:
+def accesses_of(body: Iterable[nodes.Statement]) -> tuple[Access, ...]:
     """Return the distinct reads of a body, nested ones included, in order of appearance."""
     return tuple({(read.name, read.offset): None for read in reads(body)})
 
 
-def targets_of(body: Iterable[Statement]) -> tuple[str, ...]:
+def targets_of(body: Iterable[nodes.Statement]) -> tuple[str, ...]:
     """Return the distinct names that a body assigns, nested ones included, in order."""
     return tuple({assign.target: None for assign in assignments(body)})
 
 
-def is_entangled(statement: Statement, temporaries: Set[str]) -> bool:
+def is_entangled(statement: nodes.Statement, temporaries: Set[str]) -> bool:
     """Whether one `If` or `While` assigns a temporary and reads it at a horizontal offset.
 
     Its statements then need each other's neighbours, so it cannot run as one statement.
     """
-    if isinstance(statement, Assign):
+    if isinstance(statement, nodes.Assign):
         return False
     targets = set(targets_of((statement,))) & temporaries
     return any(r.name in targets and r.offset[:2] != (0, 0) for r in reads((statement,)))
@@ -176,26 +159,26 @@ def _same(left: tuple[object, ...], right: tuple[object, ...]) -> bool:
     return all(a is b for a, b in zip(left, right, strict=True))
 
 
-def _with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
+def _with_children(expr: nodes.Expr, new: tuple[nodes.Expr, ...]) -> nodes.Expr:
     """Return the expression with other operands, as many as it has."""
     match expr:
-        case Number() | Parameter():
+        case nodes.Number() | nodes.Parameter():
             return expr
-        case Read():
+        case nodes.Read():
             return replace(expr, level=new[0]) if new else expr
-        case Unary() | Cast():
+        case nodes.Unary() | nodes.Cast():
             return replace(expr, operand=new[0])
-        case Binary():
+        case nodes.Binary():
             return replace(expr, left=new[0], right=new[1])
-        case Call():
+        case nodes.Call():
             return replace(expr, arguments=new)
-        case Select():
+        case nodes.Select():
             return replace(expr, condition=new[0], then=new[1], otherwise=new[2])
         case _:
             assert_never(expr)
 
 
-def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+def rewrite(expr: nodes.Expr, change: Callable[[nodes.Expr], nodes.Expr]) -> nodes.Expr:
     """Return the expression with `change` applied to every node, operands first.
 
     Whatever does not change is shared with the original, so `rewrite(e, f) is e` where `f` returns
@@ -206,19 +189,21 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     return change(expr if _same(old, new) else _with_children(expr, new))
 
 
-def rewrite_statement(statement: Statement, change: Callable[[Expr], Expr]) -> Statement:
+def rewrite_statement(
+    statement: nodes.Statement, change: Callable[[nodes.Expr], nodes.Expr]
+) -> nodes.Statement:
     """Return the statement with `change` applied to every expression node, operands first."""
     match statement:
-        case Assign(_, value, _, level):
+        case nodes.Assign(_, value, _, level):
             new = rewrite(value, change)
             at = None if level is None else rewrite(level, change)
             same = new is value and at is level
             return statement if same else replace(statement, value=new, level=at)
-        case While(condition, body):
+        case nodes.While(condition, body):
             test, inner = rewrite(condition, change), rewrite_body(body, change)
             same = test is condition and inner is body
             return statement if same else replace(statement, condition=test, body=inner)
-        case If(condition, then, otherwise):
+        case nodes.If(condition, then, otherwise):
             new_condition = rewrite(condition, change)
             new_then = rewrite_body(then, change)
             new_otherwise = rewrite_body(otherwise, change)
@@ -232,14 +217,14 @@ def rewrite_statement(statement: Statement, change: Callable[[Expr], Expr]) -> S
 
 
 def rewrite_body(
-    body: tuple[Statement, ...], change: Callable[[Expr], Expr]
-) -> tuple[Statement, ...]:
+    body: tuple[nodes.Statement, ...], change: Callable[[nodes.Expr], nodes.Expr]
+) -> tuple[nodes.Statement, ...]:
     """Return a body with `change` applied to every expression node, operands first."""
     new = tuple(rewrite_statement(statement, change) for statement in body)
     return body if _same(body, new) else new
 
 
-def program_bodies(program: Program) -> Iterator[tuple[Statement, ...]]:
+def program_bodies(program: nodes.Program) -> Iterator[tuple[nodes.Statement, ...]]:
     """Yield the body of every block in text order."""
     for computation in program.computations:
         for block in computation.blocks:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Kernels", "Library", "Machine", "Moved", "most_shared", "source_of"]
+__all__ = ["Dim3", "Kernels", "Library", "Machine", "Moved", "most_shared", "source_of"]
+
+Dim3: TypeAlias = tuple[int, int, int]
 
 #: Bytes of shared memory that a block may have, by compute capability; elsewhere that of any.
 _SHARED: Mapping[str, int] = {
@@ -35,28 +37,29 @@ class Kernels(Protocol):
     """Compiled code that is loaded on a machine."""
 
     def launch(
-        self,
-        name: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        arguments: tuple[np.generic, ...],
-        shared: int = 0,
+        self, name: str, grid: Dim3, block: Dim3, arguments: tuple[np.generic, ...], shared: int = 0
     ) -> None:
-        """Queue a kernel; each argument has the size and type of its parameter."""
+        """Queue a kernel; each argument has the size and type of its parameter.
+
+        `shared` is how many bytes of dynamic shared memory a block has.
+        """
         ...
 
     def ready(
         self,
         name: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
+        grid: Dim3,
+        block: Dim3,
         arguments: tuple[np.generic, ...],
         shared: int = 0,
         changing: Sequence[int] = (),
+        *,
+        follows: bool = False,
     ) -> Callable[..., None]:
         """Return what queues a kernel, given the arguments at the places `changing`, in order.
 
-        The others, and the types of all, are those of `arguments`. Any thread may call it.
+        The others, and the types of all, are those of `arguments`. Any thread may call it. With
+        `follows`, the kernel waits by itself for the one before it.
         """
         ...
 
@@ -68,11 +71,15 @@ class Machine(Protocol):
         self,
         size: int,
         start: Callable[[int], int],
-        shape: tuple[int, int, int],
+        shape: Dim3,
         dtype: np.dtype[Any],
-        strides: tuple[int, int, int],
+        strides: Dim3,
     ) -> Any:
-        """Return an array in newly allocated memory; sizes and strides are in bytes."""
+        """Return an array in newly allocated memory; sizes and strides are in bytes.
+
+        It begins `start(address)` bytes behind the address of the `size` bytes that are allocated.
+        Contents are not defined. Raises `CapacityError` where the memory does not fit.
+        """
         ...
 
     def address(self, array: Any) -> int:
@@ -89,15 +96,15 @@ class Machine(Protocol):
 
     @property
     def compiler(self) -> str:
-        """What compiled code depends on besides its source."""
+        """What compiled code depends on besides its source: the compiler and its options."""
         ...
 
     def compile(self, source: str) -> bytes:
-        """Compile a translation unit."""
+        """Compile a translation unit; raises `DeviceError` if that fails or takes too long."""
         ...
 
     def load(self, code: bytes) -> Kernels:
-        """Load compiled code."""
+        """Load compiled code; raises `DeviceError` if the machine does not take it."""
         ...
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from halocline_engine.errors import LimitError, NameRuleError, ProgramError, SyntaxRuleError
+from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
 from halocline_engine.language.definitions import read_definition
 from halocline_engine.language.imports import foreign_names, imported_names
-from halocline_engine.language.limits import LIMITS, Limits, check_text, check_tree, not_python
-from halocline_engine.language.source import START, Place, fault, locate
+from halocline_engine.language.limits import LIMITS, Limits, check_text, check_tree, python_tree
+from halocline_engine.language.source import START, fault, locate
 from halocline_engine.language.syntax import (
     Binding,
     Broken,
@@ -24,6 +24,8 @@ from halocline_engine.language.syntax import (
 from halocline_engine.language.terms import Reader
 
 __all__ = ["parse", "read_type_text"]
+
+_DEEP = "Use temporaries for parts of it."
 
 
 def parse(text: str, *, limits: Limits = LIMITS) -> Syntax:
@@ -41,7 +43,7 @@ def parse(text: str, *, limits: Limits = LIMITS) -> Syntax:
 def read_type_text(text: str, *, limits: Limits = LIMITS) -> Term:
     """Read a type that stands alone, like `Field[IJ, np.float64]`."""
     check_text(text, limits)
-    match _tree(text).body:
+    match python_tree(text, _DEEP).body:
         case [ast.Expr(value)]:
             return Reader(tuple(text.split("\n")), imported_names(ast.Module([], []))).term(value)
         case _:
@@ -53,25 +55,11 @@ def _parse(text: str, limits: Limits) -> Syntax:
         check_text(text, limits)
     except SyntaxRuleError as error:
         if error.rule == "python":
-            _tree(text)  # where tokens are wrong, the parser says it better
+            python_tree(text, _DEEP)  # where tokens are wrong, the parser says it better
         raise
-    tree = _tree(text)
+    tree = python_tree(text, _DEEP)
     check_tree(tree, limits)
     return _module(tree, text, limits)
-
-
-def _tree(text: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except SyntaxError as error:
-        place = Place(max(error.lineno or 1, 1), max(error.offset or 1, 1))
-        raise not_python(error.msg, place) from error
-    except (RecursionError, MemoryError) as error:
-        message = "The program is nested too deeply for Python's parser."
-        hint = "Use temporaries for parts of it."
-        raise fault(LimitError, START, "limits", message, hint) from error
-    except ValueError as error:
-        raise not_python(str(error), START) from error
 
 
 def _module(tree: ast.Module, text: str, limits: Limits) -> Syntax:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from halocline_engine.errors import LimitError, SyntaxRuleError
 from halocline_engine.language.source import START, Place, fault
 
-__all__ = ["LIMITS", "Limits", "check_text", "check_tree", "not_python"]
+__all__ = ["LIMITS", "Limits", "check_text", "check_tree", "python_tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ def check_text(text: str, limits: Limits) -> None:
         _check_tokens(text, limits)
     except tokenize.TokenError as error:
         reason, (line, column) = error.args
-        raise not_python(str(reason), Place(line, column + 1)) from error
+        raise _not_python(str(reason), Place(line, column + 1)) from error
     except SyntaxError as error:
         place = Place(max(error.lineno or 1, 1), max(error.offset or 1, 1))
-        raise not_python(error.msg, place) from error
+        raise _not_python(error.msg, place) from error
 
 
 def _check_tokens(text: str, limits: Limits) -> None:
@@ -187,7 +187,21 @@ def _too_large(what: str, got: int, most: int, place: Place) -> LimitError:
     return fault(LimitError, place, "limits", message, _SPLIT)
 
 
-def not_python(reason: str, place: Place) -> SyntaxRuleError:
+def python_tree(text: str, hint: str) -> ast.Module:
+    """Return what Python's parser makes of a text; `hint` says what to do where it is too deep."""
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        place = Place(max(error.lineno or 1, 1), max(error.offset or 1, 1))
+        raise _not_python(error.msg, place) from error
+    except (RecursionError, MemoryError) as error:
+        message = "The program is nested too deeply for Python's parser."
+        raise fault(LimitError, START, "limits", message, hint) from error
+    except ValueError as error:
+        raise _not_python(str(error), START) from error
+
+
+def _not_python(reason: str, place: Place) -> SyntaxRuleError:
     """Return the error for a text that Python's parser refuses."""
     clean = "".join(c if c.isprintable() else "?" for c in reason).rstrip(".")
     message = f"The text is not valid Python syntax: {clean}."

@@ -8,23 +8,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from halocline_engine.errors import LimitError, SyntaxRuleError
+from halocline_engine.language import syntax
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import (
-    Apply,
-    At,
-    Choice,
-    Infix,
-    Keyword,
-    Literal,
-    Name,
-    Pack,
-    Prefix,
-    Subscript,
-    Term,
-    Text,
-)
 
-__all__ = ["Reader"]
+__all__ = ["COMPARISONS", "Reader"]
 
 _ARITHMETIC: Mapping[type[ast.operator], str] = {
     ast.Add: "+",
@@ -47,7 +34,7 @@ _OTHER_OPERATORS: Mapping[type[ast.operator], tuple[str, str]] = {
 
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
-_COMPARISONS: Mapping[type[ast.cmpop], str] = {
+COMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "<",
     ast.LtE: "<=",
     ast.Gt: ">",
@@ -56,7 +43,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.NotEq: "!=",
 }
 
-_OTHER_COMPARISONS: Mapping[type[ast.cmpop], str] = {
+_OTHERCOMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.Is: "is",
     ast.IsNot: "is not",
     ast.In: "in",
@@ -105,13 +92,13 @@ class Reader:
         before = line.encode()[: node.col_offset].decode(errors="replace")
         return Place(node.lineno, len(before) + 1)
 
-    def term(self, node: ast.expr) -> Term:
+    def term(self, node: ast.expr) -> syntax.Term:
         """Return what an expression says."""
         match node:
             case ast.Constant():
                 return _constant(node, self.place(node))
             case ast.Name() | ast.Attribute():
-                return Name(self.dotted(node), self.place(node))
+                return syntax.Name(self.dotted(node), self.place(node))
             case ast.UnaryOp():
                 return self._prefix(node)
             case ast.BinOp():
@@ -120,15 +107,17 @@ class Reader:
                 word = "and" if isinstance(op, ast.And) else "or"
                 result = self.term(values[0])
                 for value in values[1:]:
-                    result = Infix(word, result, self.term(value), self.place(node))
+                    result = syntax.Infix(word, result, self.term(value), self.place(node))
                 return result
             case ast.Compare():
                 return self._comparison(node)
             case ast.IfExp(condition, then, otherwise):
                 place = self.place(node)
-                return Choice(self.term(condition), self.term(then), self.term(otherwise), place)
+                return syntax.Choice(
+                    self.term(condition), self.term(then), self.term(otherwise), place
+                )
             case ast.Subscript(base, index):
-                return Subscript(self.term(base), self._indices(index), self.place(node))
+                return syntax.Subscript(self.term(base), self._indices(index), self.place(node))
             case ast.Call(func=ast.Attribute(value=base, attr="at")):
                 return _at(node, base, self)
             case ast.Call():
@@ -159,14 +148,14 @@ class Reader:
         """Return a reader for what is decided when a program is compiled."""
         return replace(self, is_static=True)
 
-    def call(self, node: ast.Call) -> Apply:
+    def call(self, node: ast.Call) -> syntax.Apply:
         """Return a call of something by its name."""
         place = self.place(node)
         if not isinstance(node.func, ast.Name | ast.Attribute):
             message = "Only a name can be called."
             hint = "Write '*' for a product."
             raise fault(SyntaxRuleError, place, "calls", message, hint)
-        keywords: list[Keyword] = []
+        keywords: list[syntax.Keyword] = []
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise fault(
@@ -176,9 +165,11 @@ class Reader:
                     "'**' is not allowed in a call.",
                     "Name each argument.",
                 )
-            keywords.append(Keyword(keyword.arg, self.term(keyword.value), self.place(keyword)))
+            keywords.append(
+                syntax.Keyword(keyword.arg, self.term(keyword.value), self.place(keyword))
+            )
         arguments = tuple(self.term(argument) for argument in node.args)
-        return Apply(self.dotted(node.func), arguments, tuple(keywords), place)
+        return syntax.Apply(self.dotted(node.func), arguments, tuple(keywords), place)
 
     def operator(self, kind: ast.operator, place: Place) -> str:
         """Return the spelling of an arithmetic operator of the language."""
@@ -191,28 +182,28 @@ class Reader:
             raise fault(SyntaxRuleError, place, "operators", message, hint)
         return known
 
-    def _prefix(self, node: ast.UnaryOp) -> Term:
+    def _prefix(self, node: ast.UnaryOp) -> syntax.Term:
         place = self.place(node)
         match node.op:
             case ast.USub():
-                return Prefix("-", self.term(node.operand), place)
+                return syntax.Prefix("-", self.term(node.operand), place)
             case ast.UAdd():
-                return Prefix("+", self.term(node.operand), place)
+                return syntax.Prefix("+", self.term(node.operand), place)
             case ast.Not():
-                return Prefix("not", self.term(node.operand), place)
+                return syntax.Prefix("not", self.term(node.operand), place)
             case ast.Invert() if self.is_static:
-                return Prefix("~", self.term(node.operand), place)
+                return syntax.Prefix("~", self.term(node.operand), place)
             case _:
                 message = "The operator '~' is not part of the language."
                 hint = "For conditions write 'not'."
                 raise fault(SyntaxRuleError, place, "operators", message, hint)
 
-    def _infix(self, node: ast.BinOp) -> Term:
+    def _infix(self, node: ast.BinOp) -> syntax.Term:
         place = self.place(node)
         spelling = self.operator(node.op, place)
-        return Infix(spelling, self.term(node.left), self.term(node.right), place)
+        return syntax.Infix(spelling, self.term(node.left), self.term(node.right), place)
 
-    def _comparison(self, node: ast.Compare) -> Term:
+    def _comparison(self, node: ast.Compare) -> syntax.Term:
         place = self.place(node)
         if len(node.ops) > 1 and self.is_static:
             return self.term(_pairs(node))
@@ -225,14 +216,14 @@ class Reader:
                 "Write 'a < b and b < c'.",
             )
         kind = type(node.ops[0])
-        if kind not in _COMPARISONS:
-            message = f"The operator '{_OTHER_COMPARISONS[kind]}' is not part of the language."
+        if kind not in COMPARISONS:
+            message = f"The operator '{_OTHERCOMPARISONS[kind]}' is not part of the language."
             hint = "Compare with '==', '!=', '<', '<=', '>' or '>='."
             raise fault(SyntaxRuleError, place, "operators", message, hint)
         left, right = self.term(node.left), self.term(node.comparators[0])
-        return Infix(_COMPARISONS[kind], left, right, place)
+        return syntax.Infix(COMPARISONS[kind], left, right, place)
 
-    def _indices(self, node: ast.expr) -> tuple[Term, ...]:
+    def _indices(self, node: ast.expr) -> tuple[syntax.Term, ...]:
         match node:
             case ast.Constant(value) if value is ...:
                 return ()
@@ -241,9 +232,9 @@ class Reader:
             case _:
                 return (self._index(node),)
 
-    def _index(self, node: ast.expr) -> Term:
+    def _index(self, node: ast.expr) -> syntax.Term:
         if isinstance(node, ast.Tuple):
-            return Pack(tuple(self._index(item) for item in node.elts), self.place(node))
+            return syntax.Pack(tuple(self._index(item) for item in node.elts), self.place(node))
         if isinstance(node, ast.Slice):
             raise fault(
                 SyntaxRuleError,
@@ -261,14 +252,14 @@ class Reader:
         return fault(SyntaxRuleError, self.place(node), "expressions", message, hint)
 
 
-def _constant(node: ast.Constant, place: Place) -> Term:
+def _constant(node: ast.Constant, place: Place) -> syntax.Term:
     value = node.value
     if value is None:
-        return Name("None", place)
+        return syntax.Name("None", place)
     if value is ...:
-        return Name("...", place)
+        return syntax.Name("...", place)
     if isinstance(value, str):
-        return Text(value, place)
+        return syntax.Text(value, place)
     if isinstance(value, bool | int | float):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             message = "An integer must fit into 64 bits."
@@ -276,7 +267,7 @@ def _constant(node: ast.Constant, place: Place) -> Term:
         if isinstance(value, float) and value in (float("inf"), float("-inf")):
             message = "A number must be finite, but this one is larger than a float64 can be."
             raise fault(LimitError, place, "numbers", message, "Write a smaller number.")
-        return Literal(value, place)
+        return syntax.Literal(value, place)
     kind = "Bytes are" if isinstance(value, bytes) else "A complex number is"
     message = f"{kind} not a value of the language."
     raise fault(SyntaxRuleError, place, "expressions", message, "Write a number.")
@@ -292,7 +283,7 @@ def _pairs(node: ast.Compare) -> ast.BoolOp:
     return ast.copy_location(ast.BoolOp(ast.And(), [*pairs]), node)
 
 
-def _at(node: ast.Call, base: ast.expr, reader: Reader) -> At:
+def _at(node: ast.Call, base: ast.expr, reader: Reader) -> syntax.At:
     """Return what `q.at(K=level, ddim=[n])` says."""
     place, given = reader.place(node), {one.arg: one.value for one in node.keywords}
     level = given.pop("K", None)
@@ -302,4 +293,4 @@ def _at(node: ast.Call, base: ast.expr, reader: Reader) -> At:
         raise fault(SyntaxRuleError, place, "levels", message, "Write 'q.at(K=0)'.")
     items = data.elts if isinstance(data, ast.List | ast.Tuple) else [data] if data else []
     indices = tuple(reader.term(item) for item in items)
-    return At(reader.term(base), reader.term(level), indices, place)
+    return syntax.At(reader.term(base), reader.term(level), indices, place)

@@ -216,7 +216,7 @@ def tell_program(given: Mapping[str, Any]) -> Mapping[str, Any]:
 def _lowered(inputs: StencilInputs) -> tuple[Program, tuple[ProgramWarning, ...]]:
     """Give the meaning of the program. Raises `ProgramError` with its place."""
     from halocline_engine.arguments import literal_bits
-    from halocline_engine.ir.lower.program import lower_with_warnings
+    from halocline_engine.ir.lower.program import lower
     from halocline_engine.language.gtscript import parse
 
     try:
@@ -224,7 +224,7 @@ def _lowered(inputs: StencilInputs) -> tuple[Program, tuple[ProgramWarning, ...]
     except UnicodeEncodeError as error:
         raise ArgumentError("Input 'program' is not text that UTF-8 can express.") from error
     integer, floating = literal_bits(inputs.arguments().get("literal_precision", 64))
-    return lower_with_warnings(
+    return lower(
         parse(inputs.program),
         name=inputs.name,
         externals=inputs.externals,

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lowered import lower
 
 from halocline_engine.analysis.dependence import check
 from halocline_engine.analysis.extents import analyse, horizontal_needs
 from halocline_engine.errors import DependenceError, InternalError
 from halocline_engine.ir.extent import CENTRE, Extent
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Program
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.syntax import Syntax

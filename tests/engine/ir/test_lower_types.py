@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lowered import lower
 
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Assign, If, Program
 from halocline_engine.ir.show import show_expr
 from halocline_engine.ir.types import DType

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from lowered import lower
 
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import Call, Location, Number, Program, Read, Scalar
 from halocline_engine.ir.show import show, show_expr
 from halocline_engine.ir.types import DType

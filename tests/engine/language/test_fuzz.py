@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lowered import lower
 
 from halocline_engine.errors import ArgumentError, ProgramError
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.verify import verify
 from halocline_engine.language.gtscript import parse
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from lowered import lower
 
 from halocline_engine.errors import LimitError, ProgramError, SyntaxRuleError
 from halocline_engine.ir.lower.naming import names
 from halocline_engine.ir.lower.naming.fold import fold
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 from halocline_engine.language.limits import LIMITS, Limits
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lowered import lower
 
 import halocline_engine.ir
 import halocline_engine.language
 from halocline_engine.errors import HaloclineError
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 
 FOLDER = Path(__file__).parents[2] / "golden" / "messages"

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lowered import lower
 from numpy.typing import NDArray
 
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.ir.nodes import If
 from halocline_engine.ir.show import show
 from halocline_engine.ir.verify import verify

@@ -24,6 +24,7 @@ __all__ = [
     "Url",
     "app",
     "finish",
+    "finish_at",
     "found",
     "one_of",
     "print_job",
@@ -70,6 +71,15 @@ def finish(job: Job, output: Path | None, *, show: bool) -> None:
             job.download(output, progress=show)
         else:
             job.result_url(progress=show)
+
+
+def finish_at(job: Job, output: Path, *, quiet: bool, as_json: bool) -> None:
+    """Wait for a job, copy its result, and print where it is."""
+    finish(job, output, show=not (quiet or as_json))
+    if as_json:
+        print_job(job, as_json)
+    else:
+        typer.echo(str(output))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from halocline.command.base import (
     Url,
     app,
     finish,
+    finish_at,
     found,
     one_of,
     print_job,
@@ -187,8 +188,4 @@ def download(
     refuse_existing(output)
     with Client(url) as client:
         job = found(client, identity)
-        finish(job, output, show=not (quiet or as_json))
-        if as_json:
-            print_job(job, as_json)
-        else:
-            typer.echo(str(output))
+        finish_at(job, output, quiet=quiet, as_json=as_json)

@@ -16,6 +16,7 @@ from halocline.command.base import (
     Url,
     app,
     finish,
+    finish_at,
     found,
     print_job,
     refuse_existing,
@@ -99,11 +100,7 @@ def run(
     refuse_existing(place)
     with Client(url) as client:
         job, _ = _submitted(client, program, dataset, process, given)
-        finish(job, place, show=not (quiet or as_json))
-        if as_json:
-            print_job(job, as_json)
-        else:
-            typer.echo(str(place))
+        finish_at(job, place, quiet=quiet, as_json=as_json)
 
 
 @app.command()

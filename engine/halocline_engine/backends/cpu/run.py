@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import prod
 from typing import cast
 
-from halocline_engine.backends.base import HostArray, Value
+from halocline_engine.backends.base import HostFields, Origins, Point, Scalars, Value
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.calls import (
     FIRST_ARRAY,
@@ -77,11 +77,7 @@ class CpuExecutable(FusingExecutable[FusedExecutable], HostExecutable):
         super().__init__(StepFuser(schedule, StepTiles(self._kernels, self._team)))
 
     def __call__(
-        self,
-        fields: Mapping[str, HostArray],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: HostFields, scalars: Scalars, origins: Origins, domain: Point
     ) -> None:
         """Run once, on the caller's arrays."""
         if 0 in domain:
@@ -92,11 +88,7 @@ class CpuExecutable(FusingExecutable[FusedExecutable], HostExecutable):
             self._spare.append(((call.inner, domain), buffers))
 
     def prepared(
-        self,
-        fields: Mapping[str, HostArray],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: HostFields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
         if 0 in domain:
@@ -112,11 +104,7 @@ class CpuExecutable(FusingExecutable[FusedExecutable], HostExecutable):
         return notes
 
     def _bound(
-        self,
-        fields: Mapping[str, HostArray],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: HostFields, scalars: Scalars, origins: Origins, domain: Point
     ) -> tuple[Call, dict[str, Place]]:
         """Return what a run knows, and the memory of the temporaries in it."""
         call = self._kernels.call(fields, scalars, origins, domain)

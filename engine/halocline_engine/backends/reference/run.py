@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 
 from halocline_engine.analysis.extents import analyse
-from halocline_engine.backends.base import HostArray, Value
+from halocline_engine.backends.base import HostArray, HostFields, Origins, Point, Scalars
 from halocline_engine.backends.host import HostExecutable
 from halocline_engine.backends.reference.values import Prepared, prepare
 from halocline_engine.ir.extent import CENTRE, Facts, Horizontal
@@ -41,11 +41,7 @@ class ReferenceExecutable(HostExecutable):
     program: Program
 
     def __call__(
-        self,
-        fields: Mapping[str, HostArray],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: HostFields, scalars: Scalars, origins: Origins, domain: Point
     ) -> None:
         """Run once, on the caller's arrays."""
         if 0 not in domain:
@@ -54,11 +50,7 @@ class ReferenceExecutable(HostExecutable):
                     act(None)
 
     def prepared(
-        self,
-        fields: Mapping[str, HostArray],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: HostFields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
         """Return the call as one that can be made again; see `backends.base.Preparable`."""
         if 0 in domain:
@@ -76,11 +68,7 @@ class ReferenceExecutable(HostExecutable):
         return run
 
     def _machine(
-        self,
-        fields: Mapping[str, HostArray],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: HostFields, scalars: Scalars, origins: Origins, domain: Point
     ) -> _Machine:
         stores = {
             field.name: _Store(fields[field.name], origins[field.name], frozenset(field.axes))
@@ -152,7 +140,7 @@ def _nothing() -> None:
     """Run a program on no points."""
 
 
-def _temporary(dtype: np.dtype[Any], extent: Horizontal, domain: tuple[int, int, int]) -> _Store:
+def _temporary(dtype: np.dtype[Any], extent: Horizontal, domain: Point) -> _Store:
     """Return a temporary on the domain widened by its extent, holding zero."""
     (i_low, i_high), (j_low, j_high) = extent
     ni, nj, nk = domain
@@ -166,8 +154,8 @@ class _Machine:
 
     stores: Mapping[str, _Store]
     temporaries: frozenset[str]
-    scalars: Mapping[str, Value]
-    domain: tuple[int, int, int]
+    scalars: Scalars
+    domain: Point
 
     def block(self, block: Block, order: Order, extents: tuple[Horizontal, ...]) -> Iterator[_Act]:
         """Yield a block on the whole of its levels at once, or on one after the other."""

@@ -14,18 +14,7 @@ import numpy as np
 
 from halocline_engine.backends.base import HostArray, Value
 from halocline_engine.backends.reference.multiply_add import multiply_add
-from halocline_engine.ir.nodes import (
-    FMA,
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    Number,
-    Parameter,
-    Read,
-    Select,
-    Unary,
-)
+from halocline_engine.ir import nodes
 from halocline_engine.ir.types import DType
 
 __all__ = ["Prepared", "Reader", "evaluate", "prepare"]
@@ -33,7 +22,7 @@ __all__ = ["Prepared", "Reader", "evaluate", "prepare"]
 #: Gives a value for what the arrays hold now.
 Prepared: TypeAlias = Callable[[], HostArray]
 #: Gives what gives the values of a read on the box at hand, broadcastable to its shape.
-Reader: TypeAlias = Callable[[Read], Prepared]
+Reader: TypeAlias = Callable[[nodes.Read], Prepared]
 
 _BINARY: Mapping[str, Callable[[Any, Any], HostArray]] = {
     "+": np.add,
@@ -53,7 +42,7 @@ _BINARY: Mapping[str, Callable[[Any, Any], HostArray]] = {
 
 
 def evaluate(
-    expr: Expr, read: Callable[[Read], HostArray], scalars: Mapping[str, Value]
+    expr: nodes.Expr, read: Callable[[nodes.Read], HostArray], scalars: Mapping[str, Value]
 ) -> HostArray:
     """Return the value of an expression; its dtype is the expression's.
 
@@ -62,36 +51,36 @@ def evaluate(
     return prepare(expr, lambda one: _constant(read(one)), scalars)()
 
 
-def prepare(expr: Expr, read: Reader, scalars: Mapping[str, Value]) -> Prepared:
+def prepare(expr: nodes.Expr, read: Reader, scalars: Mapping[str, Value]) -> Prepared:
     """Return what gives the value of an expression, for what the arrays hold when it is called.
 
     `read` is asked once for each read, for what is looked at each time.
     """
     match expr:
-        case Number(dtype, value):
+        case nodes.Number(dtype, value):
             return _constant(np.asarray(value, dtype.value))
-        case Parameter(name, dtype):
+        case nodes.Parameter(name, dtype):
             return _constant(np.asarray(scalars[name], dtype.value))
-        case Read():
+        case nodes.Read():
             return read(expr)
-        case Unary(operator, operand):
+        case nodes.Unary(operator, operand):
             function = np.negative if operator == "-" else np.logical_not
             a = prepare(operand, read, scalars)
             return lambda: np.asarray(function(a()))
-        case Binary(operator, left, right):
+        case nodes.Binary(operator, left, right):
             apply = _BINARY[operator]
             a, b = (prepare(side, read, scalars) for side in (left, right))
             return lambda: np.asarray(apply(a(), b()))
-        case Call("pow", (base, Number(kind, n))) if kind.is_integer and n in _POWERS:
+        case nodes.Call("pow", (base, nodes.Number(kind, n))) if kind.is_integer and n in _POWERS:
             power, a = _POWERS[int(n)], prepare(base, read, scalars)
             return lambda: power(a())
-        case Call(function, arguments, dtype):
+        case nodes.Call(function, arguments, dtype):
             parts = tuple(prepare(argument, read, scalars) for argument in arguments)
             return lambda: _call(function, tuple(part() for part in parts), dtype)
-        case Select(condition, then, otherwise):
+        case nodes.Select(condition, then, otherwise):
             test, a, b = (prepare(part, read, scalars) for part in (condition, then, otherwise))
             return lambda: np.where(test(), a(), b())
-        case Cast(dtype, operand):
+        case nodes.Cast(dtype, operand):
             a = prepare(operand, read, scalars)
             return lambda: _cast(a(), dtype)
         case _:
@@ -217,5 +206,5 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isnan": np.isnan,
     "isinf": np.isinf,
     "isfinite": np.isfinite,
-    FMA: multiply_add,
+    nodes.FMA: multiply_add,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from halocline_engine.errors import DeviceError
 __all__ = ["DeviceKernels"]
 
 #: Bytes of dynamic shared memory that a kernel may have unasked.
+_Size: TypeAlias = tuple[int, int, int]
+
 _USUAL_SHARED = 48 * 1024
 #: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES of the CUDA driver API.
 _MAX_DYNAMIC_SHARED = 8
@@ -71,8 +73,8 @@ class DeviceKernels:
     def launch(
         self,
         name: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
+        grid: _Size,
+        block: _Size,
         arguments: tuple[np.generic, ...],
         shared: int = 0,
     ) -> None:
@@ -88,8 +90,8 @@ class DeviceKernels:
     def ready(
         self,
         name: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
+        grid: _Size,
+        block: _Size,
         arguments: tuple[np.generic, ...],
         shared: int = 0,
         changing: Sequence[int] = (),

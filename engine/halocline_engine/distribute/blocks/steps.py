@@ -9,13 +9,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import setitem
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.boundaries import Kind
-from halocline_engine.backends.base import Array, Executable, Placed, Turning, Value, prepare
+from halocline_engine.backends.base import (
+    Arguments,
+    Array,
+    Executable,
+    Placed,
+    Scalars,
+    Turning,
+    prepare,
+)
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.grid.geometry import Geometry, Layout, Reaches
@@ -33,13 +41,6 @@ _FEW = 4
 _MANY = 32
 _AROUND = (Kind.PERIODIC, Kind.WRAP)
 _NOWHERE: Reaches = ((0, 0), (0, 0), (0, 0))
-#: Fields, scalars, origins and domain of a call.
-_Call: TypeAlias = tuple[
-    Mapping[str, Array],
-    Mapping[str, Value],
-    Mapping[str, tuple[int, int, int]],
-    tuple[int, int, int],
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,7 @@ class BlockFields:
         part = array[_within(self.cells.own[name], self.cells.frames[name])]
         return self.executable.memory.download(part)
 
-    def advance(
-        self, scalars: Mapping[str, Value], cancelled: CancelToken | None
-    ) -> Mapping[str, Array]:
+    def advance(self, scalars: Scalars, cancelled: CancelToken | None) -> Mapping[str, Array]:
         """Make all steps; return the array that each field has after the last one.
 
         `cancelled` is looked at before each step, and ten times a second where many are repeated;
@@ -104,9 +103,7 @@ class BlockFields:
         """Whether `queue` makes steps that are complete when it returns."""
         return len(self.cells.domains) > _MANY and self._alike(_EAGER)
 
-    def queue(
-        self, scalars: Mapping[str, Value], cancelled: CancelToken | None
-    ) -> Mapping[str, Array]:
+    def queue(self, scalars: Scalars, cancelled: CancelToken | None) -> Mapping[str, Array]:
         """Queue all steps as `advance` does, and wait for nothing.
 
         Only where very many steps compute the same cells they are made as `advance` makes them, and
@@ -153,7 +150,7 @@ class BlockSteps:
     Views of the arrays are made once, as they take longer than a step.
     """
 
-    def __init__(self, block_fields: BlockFields, scalars: Mapping[str, Value]) -> None:
+    def __init__(self, block_fields: BlockFields, scalars: Scalars) -> None:
         self._layout, self._cells = block_fields.layout, block_fields.cells
         self._executable, self._scalars = block_fields.executable, scalars
         self._arrays = block_fields.arrays
@@ -260,7 +257,7 @@ class BlockSteps:
             return False
         return self._made > 0 or self._cells.domains[step] == self._cells.valid[step + 1]
 
-    def _call(self, step: int) -> _Call:
+    def _call(self, step: int) -> Arguments:
         i, j, k = self._cells.domains[step]
         fields: dict[str, Array] = {}
         origins: dict[str, tuple[int, int, int]] = {}

@@ -111,17 +111,36 @@ class Across:
         shape = (elements, *(spans[dim].size for dim in self.dims))
         self.keep.write(name, region, values.reshape(shape))
 
+    def passed_on(self, task: Task, name: str, spans: Mapping[str, Span], values: _Array) -> Report:
+        """Keep all that a block makes for another pass, and report."""
+        self.hand_on(name, spans, values)
+        task.bytes_written += values.nbytes
+        return task.report()
+
 
 @dataclass(frozen=True, slots=True)
-class ReduceWork:
-    """The first pass."""
+class _Work:
+    """What the passes do alike: a block is some pieces along each dimension."""
 
     across: Across
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
+        """Do the work of a pass on a block."""
+        spans = dict(zip(self.across.dims, block.extra, strict=True))
+        return self.done(Task(block, cancelled), spans)
+
+    def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
+        """Do the work of this pass, and report."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceWork(_Work):
+    """The first pass."""
+
+    def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
         """Reduce pieces to the equations of their ends."""
-        task, across = Task(block, cancelled), self.across
-        spans = dict(zip(across.dims, block.extra, strict=True))
+        across = self.across
         own = spans[across.dim]
         bands = across.read(task, spans)
         with task.computing():
@@ -133,41 +152,31 @@ class ReduceWork:
                 bands,
                 periodic=across.periodic,
             )
-        across.hand_on("ends", spans, ends)
-        task.bytes_written += ends.nbytes
-        return task.report()
+        return across.passed_on(task, "ends", spans, ends)
 
 
 @dataclass(frozen=True, slots=True)
-class EndsWork:
+class EndsWork(_Work):
     """The second pass; its blocks have all pieces of some systems."""
 
-    across: Across
-
-    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
+    def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
         """Solve for the unknowns at all ends."""
-        task, across = Task(block, cancelled), self.across
-        spans = dict(zip(across.dims, block.extra, strict=True))
+        across = self.across
         ends = task.loaded(across.take("ends", spans))
         with task.computing():
             known = solve_ends(
                 across.solver, ends, periodic=across.periodic, size=across.pieces.size
             )
-        across.hand_on("known", spans, known)
-        task.bytes_written += known.nbytes
-        return task.report()
+        return across.passed_on(task, "known", spans, known)
 
 
 @dataclass(frozen=True, slots=True)
-class FillWork:
+class FillWork(_Work):
     """The third pass."""
 
-    across: Across
-
-    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
+    def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
         """Solve the rows between ends that are known, and write the solution."""
-        task, across = Task(block, cancelled), self.across
-        spans = dict(zip(across.dims, block.extra, strict=True))
+        across = self.across
         own = spans[across.dim]
         bands = across.read(task, spans)
         known = task.loaded(self._known(spans))

@@ -116,25 +116,9 @@ class _Alike:
         self._kernels = kernels
         self._contiguous = contiguous
 
-    def solve(
-        self,
-        lower: _Array,
-        diagonal: _Array,
-        upper: _Array,
-        rhs: _Array,
-        *,
-        periodic: bool,
-        pivoting: bool = False,
-    ) -> Solved:
-        return self._kernels.solve(
-            lower,
-            diagonal,
-            upper,
-            rhs,
-            periodic=periodic,
-            pivoting=pivoting,
-            contiguous=self._contiguous,
-        )
+    def solve(self, *bands: _Array, periodic: bool, pivoting: bool = False) -> Solved:
+        how = {"periodic": periodic, "pivoting": pivoting, "contiguous": self._contiguous}
+        return self._kernels.solve(*bands, **how)
 
     def factor(self, lower: _Array, diagonal: _Array, upper: _Array) -> Factored:
         return self._kernels.factor(lower, diagonal, upper)

@@ -46,8 +46,21 @@ class _Event:
 
     @property
     def progress(self) -> float:
-        """How much of the work is done, from 0 to 1."""
-        raise NotImplementedError
+        """How much of the work is done, from 0 to 1; nothing yet, if an event says no more."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stepping(_Event):
+    """What is told when `steps_done` of `steps` steps are made."""
+
+    steps_done: int
+    steps: int
+
+    @property
+    def progress(self) -> float:
+        """The share of all steps."""
+        return self.steps_done / self.steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +119,6 @@ class Planned(_Event):
         halo = {dim: [below, above] for dim, below, above in self.halo}
         return {**_Event.to_json(self), "halo": halo, "block": dict(self.block)}
 
-    @property
-    def progress(self) -> float:
-        """Nothing is done yet."""
-        return 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled(_Event):
@@ -142,25 +150,12 @@ class Warned(_Event):
     column: int
     excerpt: str
 
-    @property
-    def progress(self) -> float:
-        """Nothing is done yet."""
-        return 0.0
-
 
 @dataclass(frozen=True, slots=True)
-class Resumed(_Event):
+class Resumed(_Stepping):
     """An earlier run of the same job got as far as `steps_done` of `steps`; it goes on there."""
 
     kind: ClassVar[str] = "resumed"
-
-    steps_done: int
-    steps: int
-
-    @property
-    def progress(self) -> float:
-        """The share of the steps that need not be made again."""
-        return self.steps_done / self.steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +203,7 @@ class PassFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class StepsFinished(_Event):
+class StepsFinished(_Stepping):
     """Blocks that stay in memory have made `steps_done` of `steps` steps, in `seconds` so far.
 
     `transport` is how halos go from worker to worker: "peer memory" where devices store into each
@@ -217,19 +212,12 @@ class StepsFinished(_Event):
 
     kind: ClassVar[str] = "steps-finished"
 
-    steps_done: int
-    steps: int
     seconds: float
     transport: str = "none"
 
-    @property
-    def progress(self) -> float:
-        """The share of all steps."""
-        return self.steps_done / self.steps
-
 
 @dataclass(frozen=True, slots=True)
-class Checkpointed(_Event):
+class Checkpointed(_Stepping):
     """The fields after `steps_done` of `steps` steps are on disk; a lost run can go on from here.
 
     `seconds` is how long writing took, while the steps went on.
@@ -237,18 +225,11 @@ class Checkpointed(_Event):
 
     kind: ClassVar[str] = "checkpointed"
 
-    steps_done: int
-    steps: int
     seconds: float
-
-    @property
-    def progress(self) -> float:
-        """The share of all steps."""
-        return self.steps_done / self.steps
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotWritten(_Event):
+class SnapshotWritten(_Stepping):
     """The results after `steps_done` of `steps` steps are complete.
 
     `seconds` is how long writing took, while the steps went on. With a workspace a lost run can go
@@ -257,31 +238,17 @@ class SnapshotWritten(_Event):
 
     kind: ClassVar[str] = "snapshot-written"
 
-    steps_done: int
-    steps: int
     seconds: float
-
-    @property
-    def progress(self) -> float:
-        """The share of all steps."""
-        return self.steps_done / self.steps
 
 
 @dataclass(frozen=True, slots=True)
-class Measured(_Event):
+class Measured(_Stepping):
     """The step before `steps_done` changed a field by `change`; below `below` the run ends."""
 
     kind: ClassVar[str] = "measured"
 
-    steps_done: int
-    steps: int
     change: float
     below: float
-
-    @property
-    def progress(self) -> float:
-        """The share of all steps, as far as they are needed."""
-        return self.steps_done / self.steps
 
 
 @dataclass(frozen=True, slots=True)

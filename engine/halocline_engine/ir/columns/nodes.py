@@ -43,16 +43,22 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A number or a truth value."""
+class _Flat:
+    """An item without a level."""
 
-    value: bool | float
+    __slots__ = ()
 
     @property
     def at(self) -> At:
-        """It has no level."""
+        """Where it is: it has no level."""
         return At.FLAT
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(_Flat):
+    """A number or a truth value."""
+
+    value: bool | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +71,10 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class Input(_Flat):
     """A scalar."""
 
     name: str
-
-    @property
-    def at(self) -> At:
-        """It has no level."""
-        return At.FLAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,29 +118,21 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """A part of the state of a fold, which `fold` tells from others."""
+class _OfFold(_Flat):
+    """A number of a fold, which `fold` tells from others."""
 
     fold: int
     number: int
-
-    @property
-    def at(self) -> At:
-        """It is a number."""
-        return At.FLAT
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class Slot(_OfFold):
+    """A part of the state of a fold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element(_OfFold):
     """An argument of a fold at one level."""
-
-    fold: int
-    number: int
-
-    @property
-    def at(self) -> At:
-        """It is a number."""
-        return At.FLAT
 
 
 @dataclass(frozen=True, slots=True)

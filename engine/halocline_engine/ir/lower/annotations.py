@@ -13,20 +13,8 @@ from halocline_engine.errors import NameRuleError, TypeRuleError
 from halocline_engine.ir.lower.naming.aliases import ndsl_field
 from halocline_engine.ir.lower.naming.names import Names, nearest
 from halocline_engine.ir.types import Axis, DType
+from halocline_engine.language import syntax
 from halocline_engine.language.source import fault
-from halocline_engine.language.syntax import (
-    Apply,
-    Binding,
-    Broken,
-    Infix,
-    Literal,
-    Name,
-    Pack,
-    Prefix,
-    Subscript,
-    Term,
-    Text,
-)
 
 __all__ = ["FieldType", "LookupType", "TableType", "Type", "read_type"]
 
@@ -76,7 +64,7 @@ class TableType:
     slots: int
 
 
-def read_type(term: Term, names: Names, *, temporary: bool = False) -> Type:
+def read_type(term: syntax.Term, names: Names, *, temporary: bool = False) -> Type:
     """Return the type that an annotation means.
 
     `int` and `float` have 64 bits, but for a temporary the precision of literals.
@@ -84,25 +72,25 @@ def read_type(term: Term, names: Names, *, temporary: bool = False) -> Type:
     return _read(term, names, (), temporary)
 
 
-def _read(term: Term, names: Names, trail: tuple[str, ...], temporary: bool) -> Type:
+def _read(term: syntax.Term, names: Names, trail: tuple[str, ...], temporary: bool) -> Type:
     match term:
-        case Name(name) | Text(name):
+        case syntax.Name(name) | syntax.Text(name):
             return _named(name, term, names, trail, temporary)
-        case Subscript(Name("Field"), indices):
+        case syntax.Subscript(syntax.Name("Field"), indices):
             return _field(indices, term, names, trail, temporary)
-        case Subscript(Name("Table"), indices):
+        case syntax.Subscript(syntax.Name("Table"), indices):
             return _table(indices, term, names, trail)
-        case Subscript(Name("GlobalTable"), (_, _) as items):
+        case syntax.Subscript(syntax.Name("GlobalTable"), (_, _) as items):
             return LookupType(*_data(items, term, names, trail, temporary))
-        case Subscript(Name("GlobalTable")):
+        case syntax.Subscript(syntax.Name("GlobalTable")):
             message = "A 'GlobalTable' needs the type of its elements and its shape."
             hint = "Write 'GlobalTable[(np.float64, (100,))]'."
             raise fault(TypeRuleError, term.place, "types", message, hint)
-        case Apply("set_4d_field_size", (size, element)) if term.function in names.foreign:
-            items = (element, Pack((size,), size.place))
+        case syntax.Apply("set_4d_field_size", (size, element)) if term.function in names.foreign:
+            items = (element, syntax.Pack((size,), size.place))
             kind, shape = _data(items, term, names, trail, temporary)
             return FieldType(kind, _AXES["IJK"], shape)
-        case Subscript(Name(name)):
+        case syntax.Subscript(syntax.Name(name)):
             message = f"The type '{name}[...]' is unknown."
             hint = nearest(name, ["Field", "Table"]) or _FORM
             raise fault(NameRuleError, term.place, "types", message, hint)
@@ -111,16 +99,20 @@ def _read(term: Term, names: Names, trail: tuple[str, ...], temporary: bool) -> 
 
 
 def _named(
-    name: str, term: Name | Text, names: Names, trail: tuple[str, ...], temporary: bool
+    name: str,
+    term: syntax.Name | syntax.Text,
+    names: Names,
+    trail: tuple[str, ...],
+    temporary: bool,
 ) -> Type:
-    is_builtin = isinstance(term, Name) and name in ("bool", "float", "int")
+    is_builtin = isinstance(term, syntax.Name) and name in ("bool", "float", "int")
     given = names.dtypes.get(f"<{name}>" if is_builtin else name)
     if given is not None:
         return given
     match names.definitions.get(name):
-        case Binding(term=inner) if name not in trail:
+        case syntax.Binding(term=inner) if name not in trail:
             return _read(inner, names, (*trail, name), temporary)
-        case Broken(error=error):
+        case syntax.Broken(error=error):
             raise copy(error)
         case _:
             pass
@@ -135,7 +127,7 @@ def _named(
     if name == "Field":
         message = "A field needs the type of its elements."
         raise fault(TypeRuleError, term.place, "types", message, _FORM)
-    if isinstance(term, Text):
+    if isinstance(term, syntax.Text):
         message = f"The type '{name}' is given as a string, but 'dtypes' has no entry for it."
         hint = f"Pass dtypes={{'{name}': 'float64'}}."
         raise fault(NameRuleError, term.place, "types", message, hint)
@@ -149,8 +141,8 @@ def _named(
 
 
 def _field(
-    indices: tuple[Term, ...],
-    term: Subscript,
+    indices: tuple[syntax.Term, ...],
+    term: syntax.Subscript,
     names: Names,
     trail: tuple[str, ...],
     temporary: bool,
@@ -171,7 +163,7 @@ def _field(
         case _:
             raise fault(TypeRuleError, term.place, "types", "A field needs a type.", _FORM)
     element = _packed(element, names)
-    if isinstance(element, Pack):
+    if isinstance(element, syntax.Pack):
         kind, shape = _data(element.items, term, names, trail, temporary)
         return FieldType(kind, axes, shape)
     dtype = _read(element, names, trail, temporary)
@@ -181,29 +173,33 @@ def _field(
     return FieldType(dtype, axes)
 
 
-def _packed(term: Term, names: Names) -> Term:
+def _packed(term: syntax.Term, names: Names) -> syntax.Term:
     """Return the tuple that a constant of the text is: a shape, or a type with a shape."""
-    found = names.definitions.get(term.name) if isinstance(term, Name) else None
-    return found.term if isinstance(found, Binding) and isinstance(found.term, Pack) else term
+    found = names.definitions.get(term.name) if isinstance(term, syntax.Name) else None
+    return (
+        found.term
+        if isinstance(found, syntax.Binding) and isinstance(found.term, syntax.Pack)
+        else term
+    )
 
 
-def _axes(term: Term, names: Names) -> tuple[Axis, ...] | None:
+def _axes(term: syntax.Term, names: Names) -> tuple[Axis, ...] | None:
     """Return the axes that are written as `IJ`, or as a constant that is, or None."""
-    found = names.definitions.get(term.name) if isinstance(term, Name) else None
-    term = found.term if isinstance(found, Binding) else term
-    return _AXES.get(term.name) if isinstance(term, Name) else None
+    found = names.definitions.get(term.name) if isinstance(term, syntax.Name) else None
+    term = found.term if isinstance(found, syntax.Binding) else term
+    return _AXES.get(term.name) if isinstance(term, syntax.Name) else None
 
 
-def _is_size(term: Term, names: Names) -> bool:
+def _is_size(term: syntax.Term, names: Names) -> bool:
     """Say whether a shape is written, or one size alone, and no type."""
-    found = names.definitions.get(term.name) if isinstance(term, Name) else None
-    term = found.term if isinstance(found, Binding) else term
-    return isinstance(term, Pack | Literal | Infix | Prefix)
+    found = names.definitions.get(term.name) if isinstance(term, syntax.Name) else None
+    term = found.term if isinstance(found, syntax.Binding) else term
+    return isinstance(term, syntax.Pack | syntax.Literal | syntax.Infix | syntax.Prefix)
 
 
 def _data(
-    items: tuple[Term, ...],
-    term: Term,
+    items: tuple[syntax.Term, ...],
+    term: syntax.Term,
     names: Names,
     trail: tuple[str, ...],
     temporary: bool,
@@ -213,7 +209,7 @@ def _data(
     match items:
         case (element, size):
             shape = _packed(size, names)
-            sizes = shape.items if isinstance(shape, Pack) else (shape,)
+            sizes = shape.items if isinstance(shape, syntax.Pack) else (shape,)
         case _:
             message = "Data dimensions need the type of an element and a shape."
             raise fault(TypeRuleError, term.place, "types", message, form)
@@ -226,7 +222,7 @@ def _data(
 
 
 def _table(
-    indices: tuple[Term, ...], term: Subscript, names: Names, trail: tuple[str, ...]
+    indices: tuple[syntax.Term, ...], term: syntax.Subscript, names: Names, trail: tuple[str, ...]
 ) -> TableType:
     """Read `Table[3]` and `Table[3, np.float64]`; the numbers are int64 if no type is given."""
     form = "Write 'Table[3]' for three neighbours, or 'Table[3, np.float64]' for three values."
@@ -247,14 +243,14 @@ def _table(
     return TableType(dtype, slots)
 
 
-def _whole(term: Term, names: Names) -> int | None:
+def _whole(term: syntax.Term, names: Names) -> int | None:
     """Return a whole number, or a constant of the text that is one."""
     match term:
-        case Literal(int() as value) if not isinstance(value, bool):
+        case syntax.Literal(int() as value) if not isinstance(value, bool):
             return value
-        case Literal() | Text() | Pack():
+        case syntax.Literal() | syntax.Text() | syntax.Pack():
             return None
-        case Name(name) if name not in names.definitions:
+        case syntax.Name(name) if name not in names.definitions:
             return None
         case _:
             found = names.folded(term)

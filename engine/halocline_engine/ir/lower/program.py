@@ -29,7 +29,7 @@ from halocline_engine.language.source import START, fault, locate
 from halocline_engine.language.syntax import Branch, Broken, Function, Name, Stencil, Sweep, Syntax
 from halocline_engine.program_warning import ProgramWarning
 
-__all__ = ["lower", "lower_with_warnings"]
+__all__ = ["lower"]
 
 
 def lower(
@@ -40,8 +40,8 @@ def lower(
     dtypes: Mapping[str, object] | None = None,
     literal_int: int = 64,
     literal_float: int = 64,
-) -> Program:
-    """Return the meaning of one stencil of a text, typed and checked.
+) -> tuple[Program, tuple[ProgramWarning, ...]]:
+    """Return the meaning of one stencil of a text, typed and checked, and warnings of its types.
 
     `name` chooses the stencil where the text holds several. `externals` gives the values that the
     text imports from `__externals__`: numbers, bools, NumPy scalars, axis indices (GT4Py's, or
@@ -52,27 +52,6 @@ def lower(
     Raises ProgramError, with line, column and excerpt, where the text breaks a rule, and
     ArgumentError where an argument does not fit the text.
     """
-    program, _ = lower_with_warnings(
-        syntax,
-        name=name,
-        externals=externals,
-        dtypes=dtypes,
-        literal_int=literal_int,
-        literal_float=literal_float,
-    )
-    return program
-
-
-def lower_with_warnings(
-    syntax: Syntax,
-    *,
-    name: str | None = None,
-    externals: Mapping[str, object] | None = None,
-    dtypes: Mapping[str, object] | None = None,
-    literal_int: int = 64,
-    literal_float: int = 64,
-) -> tuple[Program, tuple[ProgramWarning, ...]]:
-    """Return what `lower` does, and the types that may not be meant."""
     names = make_names(syntax, externals or {}, dtypes or {}, literal_int, literal_float)
     try:
         return _lower(_choose(syntax, name), names, syntax)

@@ -7,34 +7,31 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.kernels.indirect import problem
 from halocline_engine.kernels.indirect.indices import Groups
-from halocline_engine.kernels.indirect.problem import (
-    Bytes,
-    Direction,
-    Duplicates,
-    Index,
-    Transfer,
-    check_transfer,
-)
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
 
 __all__ = ["combine", "move", "product"]
 
 
-def move(transfer: Transfer, source: Bytes, target: Bytes, index: Index) -> None:
+def move(
+    transfer: problem.Transfer, source: problem.Bytes, target: problem.Bytes, index: problem.Index
+) -> None:
     """Do a transfer; indices are in range or below zero, where nothing is moved."""
-    check_transfer(transfer, source, target, index)
+    problem.check_transfer(transfer, source, target, index)
     moved = np.flatnonzero(index >= 0)
     match transfer.direction:
-        case Direction.GATHER:
+        case problem.Direction.GATHER:
             target[:, moved] = source[:, index[moved]]
-        case Direction.SCATTER:
+        case problem.Direction.SCATTER:
             target[:, index[moved]] = source[:, moved]
         case _:
             assert_never(transfer.direction)
 
 
-def combine(kind: Duplicates, source: NDArray[Any], target: NDArray[Any], groups: Groups) -> None:
+def combine(
+    kind: problem.Duplicates, source: NDArray[Any], target: NDArray[Any], groups: Groups
+) -> None:
     """Combine the elements of each group; arrays are indexed [batch, element, value].
 
     Places that no group names keep what they hold. Elements are taken in the order of the groups,
@@ -84,15 +81,15 @@ def product(
         return (own + total if form is Form.DEPARTURE else total).astype(field.dtype)
 
 
-def _together(kind: Duplicates, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+def _together(kind: problem.Duplicates, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     match kind:
-        case Duplicates.SUM:
+        case problem.Duplicates.SUM:
             return first + second
-        case Duplicates.MIN:
+        case problem.Duplicates.MIN:
             return np.where((second < first) | (second != second), second, first)
-        case Duplicates.MAX:
+        case problem.Duplicates.MAX:
             return np.where((second > first) | (second != second), second, first)
-        case Duplicates.LAST | Duplicates.ERROR:
+        case problem.Duplicates.LAST | problem.Duplicates.ERROR:
             return second
         case _:
             assert_never(kind)

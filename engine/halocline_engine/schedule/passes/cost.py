@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from halocline_engine.ir.nodes import (
-    FMA,
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    Number,
-    Parameter,
-    Read,
-    Select,
-    Unary,
-)
+from halocline_engine.ir import nodes
 from halocline_engine.ir.walk import children
 
 __all__ = ["operations"]
 
 _DIVISION = 8
 _FUNCTION = 24
-_CHEAP = (FMA, "abs", "min", "max", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
+_CHEAP = (
+    nodes.FMA,
+    "abs",
+    "min",
+    "max",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "isnan",
+    "isinf",
+    "isfinite",
+)
 
 
-def operations(values: Iterable[Expr]) -> int:
+def operations(values: Iterable[nodes.Expr]) -> int:
     """Return the cost of evaluating all values once, a load counting as an addition."""
-    seen: set[Expr] = set()
+    seen: set[nodes.Expr] = set()
     pending = list(values)
     total = 0
     while pending:
@@ -40,15 +41,22 @@ def operations(values: Iterable[Expr]) -> int:
     return total
 
 
-def _weight(expr: Expr) -> int:
+def _weight(expr: nodes.Expr) -> int:
     match expr:
-        case Number() | Parameter():
+        case nodes.Number() | nodes.Parameter():
             return 0
-        case Binary("/" | "%") | Call("sqrt"):
+        case nodes.Binary("/" | "%") | nodes.Call("sqrt"):
             return _DIVISION
-        case Call(function) if function not in _CHEAP:
+        case nodes.Call(function) if function not in _CHEAP:
             return _FUNCTION
-        case Read() | Unary() | Binary() | Call() | Select() | Cast():
+        case (
+            nodes.Read()
+            | nodes.Unary()
+            | nodes.Binary()
+            | nodes.Call()
+            | nodes.Select()
+            | nodes.Cast()
+        ):
             return 1
         case _:
             assert_never(expr)

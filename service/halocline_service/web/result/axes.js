@@ -58,3 +58,16 @@ export function drawMarks(context, side, area, marks, ink) {
   }
   context.stroke();
 }
+
+/** Write what is along the lower side of an area, `space` below it, and along the left one. */
+export function drawNames(context, area, below, beside, space, ink) {
+  context.fillStyle = ink;
+  context.textAlign = "center";
+  context.textBaseline = "bottom";
+  context.fillText(below, (area.left + area.right) / 2, area.bottom + space);
+  context.save();
+  context.translate(11, (area.top + area.bottom) / 2);
+  context.rotate(-Math.PI / 2);
+  context.fillText(beside, 0, 0);
+  context.restore();
+}

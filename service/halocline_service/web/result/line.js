@@ -1,7 +1,7 @@
 // A line: values along one dimension, with axes; it breaks where there is no data.
 
 import { colour, sized } from "../core/dom.js";
-import { drawMarks, short, ticks } from "./axes.js";
+import { drawMarks, drawNames, short, ticks } from "./axes.js";
 import { marks } from "./marks.js";
 
 const [TOP, BOTTOM, LEFT, RIGHT, HEIGHT] = [10, 38, 74, 16, 300];
@@ -42,14 +42,6 @@ export function drawLine(canvas, { values, columns, low, high, units, width }) {
     ticks(from, to, 6).map((value) => [Math.round(y(value)), short(value)]),
     ink,
   );
-  context.fillStyle = ink;
-  context.textAlign = "center";
-  context.textBaseline = "bottom";
-  context.fillText(columns.title, (area.left + area.right) / 2, area.bottom + BOTTOM);
-  context.save();
-  context.translate(11, (area.top + area.bottom) / 2);
-  context.rotate(-Math.PI / 2);
-  context.fillText(units, 0, 0);
-  context.restore();
+  drawNames(context, area, columns.title, units, BOTTOM, ink);
   return area;
 }

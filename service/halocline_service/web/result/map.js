@@ -1,7 +1,7 @@
 // A map: sampled points as coloured cells, with axes and a colour scale.
 
 import { colour, sized } from "../core/dom.js";
-import { drawMarks, short, ticks } from "./axes.js";
+import { drawMarks, drawNames, short, ticks } from "./axes.js";
 import { placeOf } from "./colours.js";
 import { marks, widthOf } from "./marks.js";
 
@@ -26,7 +26,7 @@ export function drawMap(canvas, { grid, rows, columns, scale, low, high, units, 
   drawMarks(context, "x", area, marks(columns, area.left, area.right, Math.floor(inner / 80)), ink);
   const [from, to] = rows.upward ? [area.bottom, area.top] : [area.top, area.bottom];
   drawMarks(context, "y", area, marks(rows, from, to, Math.floor(height / 40)), ink);
-  names(context, area, rows, columns, ink);
+  drawNames(context, area, columns.title, rows.title, BOTTOM, ink);
   bar(context, area, { scale, low, high, units, ink });
   return area;
 }
@@ -78,18 +78,6 @@ function pixel([red, green, blue]) {
 /** Give the parts of a colour that is written as '#rrggbb'. */
 function components(text) {
   return [1, 3, 5].map((place) => parseInt(text.slice(place, place + 2), 16));
-}
-
-function names(context, area, rows, columns, ink) {
-  context.fillStyle = ink;
-  context.textAlign = "center";
-  context.textBaseline = "bottom";
-  context.fillText(columns.title, (area.left + area.right) / 2, area.bottom + BOTTOM);
-  context.save();
-  context.translate(11, (area.top + area.bottom) / 2);
-  context.rotate(-Math.PI / 2);
-  context.fillText(rows.title, 0, 0);
-  context.restore();
 }
 
 function bar(context, area, { scale, low, high, units, ink }) {

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lowered import lower
 
 import halocline_engine as he
 from halocline_engine.backends.reference.build import ReferenceArtifact
-from halocline_engine.ir.lower.program import lower
 from halocline_engine.language.gtscript import parse
 
 SHAPE = (4, 3, 6)

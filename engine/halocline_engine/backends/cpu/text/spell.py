@@ -11,25 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from halocline_engine.errors import InternalError
-from halocline_engine.ir.nodes import (
-    FMA,
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    Number,
-    Parameter,
-    Read,
-    Select,
-    Unary,
-)
+from halocline_engine.ir import nodes
 from halocline_engine.ir.types import DType
 
 __all__ = ["number", "spell"]
 
 #: Functions of floating-point arguments, by their name in the generated text.
 _FLOAT_FUNCTIONS: Mapping[str, str] = {
-    FMA: "multiply_add",
+    nodes.FMA: "multiply_add",
     "sqrt": "math.sqrt",
     "cbrt": "np.cbrt",
     "exp": "math.exp",
@@ -65,34 +54,36 @@ _IDENTITIES = ("floor", "ceil", "trunc", "round", "round_away_from_zero")
 _TESTS: Mapping[str, str] = {"isnan": "False", "isinf": "False", "isfinite": "True"}
 
 
-def spell(expr: Expr, read: Callable[[Read], str], parameter: Callable[[Parameter], str]) -> str:
+def spell(
+    expr: nodes.Expr, read: Callable[[nodes.Read], str], parameter: Callable[[nodes.Parameter], str]
+) -> str:
     """Return the text of an expression; it can stand as an operand."""
 
-    def text(part: Expr) -> str:
+    def text(part: nodes.Expr) -> str:
         return spell(part, read, parameter)
 
     match expr:
-        case Number(dtype, value):
+        case nodes.Number(dtype, value):
             return number(dtype, value)
-        case Read():
+        case nodes.Read():
             return read(expr)
-        case Parameter():
+        case nodes.Parameter():
             return parameter(expr)
-        case Unary("not", operand, _):
+        case nodes.Unary("not", operand, _):
             return f"(not {text(operand)})"
-        case Unary(_, operand, dtype):
+        case nodes.Unary(_, operand, dtype):
             return _cut(f"(-{text(operand)})", dtype)
-        case Binary(operator, left, right, dtype):
+        case nodes.Binary(operator, left, right, dtype):
             return _binary(operator, text(left), text(right), left.dtype, dtype)
-        case Call(function, arguments, dtype):
+        case nodes.Call(function, arguments, dtype):
             return _call(function, [text(a) for a in arguments], arguments[0].dtype, dtype)
-        case Select(condition, then, otherwise, _):
+        case nodes.Select(condition, then, otherwise, _):
             return f"select({text(condition)}, {text(then)}, {text(otherwise)})"
-        case Cast(DType.BOOL, operand) if operand.dtype is not DType.BOOL:
+        case nodes.Cast(DType.BOOL, operand) if operand.dtype is not DType.BOOL:
             return f"({text(operand)} != {number(operand.dtype, 0)})"
-        case Cast(dtype, operand) if dtype.is_integer and operand.dtype.is_float:
+        case nodes.Cast(dtype, operand) if dtype.is_integer and operand.dtype.is_float:
             return f"truncated_{dtype}({text(operand)})"
-        case Cast(dtype, operand):
+        case nodes.Cast(dtype, operand):
             return text(operand) if operand.dtype is dtype else f"np.{dtype}({text(operand)})"
         case _:
             assert_never(expr)

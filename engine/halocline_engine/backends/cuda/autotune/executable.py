@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from halocline_engine.backends.base import Array, Launcher, Value
+from halocline_engine.backends.base import Array, Fields, Launcher, Origins, Point, Scalars
 from halocline_engine.backends.cuda.autotune.choice import Choice, choice_from
 from halocline_engine.backends.cuda.autotune.scratch import scratch_fields
 from halocline_engine.backends.cuda.autotune.trial import Prospect
@@ -36,13 +36,7 @@ class TunedExecutable(CudaExecutable):
         self._elsewhere: dict[tuple[Choice, str], CudaExecutable] = {}
         self._repeating = 0
 
-    def __call__(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> None:
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
         """Queue the program; where that is asked for and it is time, find out first how."""
         if self._tuner.mode == "measure" and not self._repeating and 0 not in domain:
             views = self._views(fields, origins)
@@ -55,25 +49,14 @@ class TunedExecutable(CudaExecutable):
         super().__call__(fields, scalars, origins, domain)
 
     def prepared(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-        *,
-        backward: bool = False,
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
         """Return a call that only launches, where nothing is to be found out before one."""
-        if self._tuner.mode == "measure" and not backward:
+        if self._tuner.mode == "measure":
             return partial(self, fields, scalars, origins, domain)
-        return super().prepared(fields, scalars, origins, domain, backward=backward)
+        return super().prepared(fields, scalars, origins, domain)
 
-    def launcher(
-        self,
-        fields: Mapping[str, Array],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> Launcher | None:
+    def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays that lie like these, where none of them is to be measured."""
         if self._tuner.mode == "measure":
             return None
@@ -92,12 +75,7 @@ class TunedExecutable(CudaExecutable):
                 self._repeating -= 1
 
     def tune(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-        seconds: float,
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point, seconds: float
     ) -> Tuning | None:
         """Measure for calls like this one; see `backends.base.Tunable`."""
         if 0 in domain:
@@ -133,9 +111,9 @@ class TunedExecutable(CudaExecutable):
         self,
         kind: CallKind,
         views: Mapping[str, View],
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
+        fields: Fields,
+        scalars: Scalars,
+        origins: Origins,
     ) -> Attempt:
         own = [field for field in self._schedule.program.fields if field.name in fields]
         written = [field.name for field in own if field.written]

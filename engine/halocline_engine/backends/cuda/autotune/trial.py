@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from halocline_engine.backends.base import Array, Value
+from halocline_engine.backends.base import Fields, Origins, Point, Scalars
 from halocline_engine.backends.cuda.autotune.choice import Choice, choice_from, choice_text
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import View
@@ -36,13 +36,7 @@ class Prospect(Protocol):
         """Compile what calls on fields that lie so need; needs no device."""
         ...
 
-    def __call__(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> None:
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
         """Queue the program."""
         ...
 

@@ -101,6 +101,12 @@ class Entry:
     scalars: tuple[str, ...]
     staged: Staged | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it does all levels of the domain, and nothing more, in any order."""
+        alone = self.staged is None and not self.level_at_hand
+        return alone and self.kernel.order is Order.PARALLEL and self.kernel.extent == CENTRE
+
 
 @dataclass(frozen=True, slots=True)
 class Loop:

@@ -14,7 +14,17 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from halocline_engine.backends.base import Array, Executable, Launch, Launcher, Memory, Value
+from halocline_engine.backends.base import (
+    Array,
+    Executable,
+    Fields,
+    Launch,
+    Launcher,
+    Memory,
+    Origins,
+    Point,
+    Scalars,
+)
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for, tiles_of
 from halocline_engine.backends.cuda.kernels.columns.placement import without_memory
@@ -135,36 +145,12 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         """Where its arrays must live."""
         return self._memory
 
-    def __call__(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> None:
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
         """Queue the program on the current stream; see `backends.base.Executable`."""
-        self.queue(fields, scalars, origins, domain)
-
-    def queue(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-        *,
-        backward: bool = False,
-    ) -> None:
-        """Queue the program as a call does; `backward` where its blocks may run from the last."""
         if 0 not in domain:
-            looks, addresses = self._looks(fields, origins), self._addresses(fields)
-            self.located(looks, domain, addresses, backward=backward)(self._typed(scalars))
+            self.ready(fields, scalars, origins, domain)()
 
-    def launcher(
-        self,
-        fields: Mapping[str, Array],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> Launcher | None:
+    def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays that lie like these; see `backends.base.Launching`."""
         looks = self._looks(fields, origins)
 
@@ -175,15 +161,21 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         return at
 
     def prepared(
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
+    ) -> Callable[[], None]:
+        """Return a call that only launches; see `backends.base.Preparable`."""
+        return self.ready(fields, scalars, origins, domain)
+
+    def ready(
         self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        fields: Fields,
+        scalars: Scalars,
+        origins: Origins,
+        domain: Point,
         *,
         backward: bool = False,
     ) -> Callable[[], None]:
-        """Return a call that only launches; see `backends.base.Preparable`."""
+        """Return the launches of a call; `backward` where blocks may run from the last."""
         looks, addresses = self._looks(fields, origins), self._addresses(fields)
         located = self.located(looks, domain, addresses, backward=backward)
         return _Ready(located, self._typed(scalars), tuple(fields.values()))
@@ -231,21 +223,17 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
     def _tiles(self, variant: Variant, domain: Domain) -> Mapping[str, Tile]:
         return tiles_of(self._schedule, variant, domain, self._tile_for)
 
-    def _looks(
-        self, fields: Mapping[str, Array], origins: Mapping[str, tuple[int, int, int]]
-    ) -> tuple[_Look, ...]:
+    def _looks(self, fields: Fields, origins: Origins) -> tuple[_Look, ...]:
         """Return how the arrays of a call lie, in the order of the schedule."""
         return tuple(
             _Look(name, fields[name].shape, fields[name].strides, origins[name])
             for name, _ in self._own
         )
 
-    def _addresses(self, fields: Mapping[str, Array]) -> dict[str, int]:
+    def _addresses(self, fields: Fields) -> dict[str, int]:
         return {name: self._machine.address(fields[name]) for name, _ in self._own}
 
-    def _views(
-        self, fields: Mapping[str, Array], origins: Mapping[str, tuple[int, int, int]]
-    ) -> dict[str, View]:
+    def _views(self, fields: Fields, origins: Origins) -> dict[str, View]:
         """Return how a call uses its fields, in the order of the schedule."""
         return self._views_at(self._looks(fields, origins), self._addresses(fields))
 
@@ -300,7 +288,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
 
         return reserve
 
-    def _typed(self, scalars: Mapping[str, Value]) -> dict[str, np.generic]:
+    def _typed(self, scalars: Scalars) -> dict[str, np.generic]:
         return {
             name: dtype.type(scalars[name])
             for name, dtype in self._scalars.items()
@@ -425,23 +413,14 @@ class _Reversed:
     def memory(self) -> Memory:
         return self.executable.memory
 
-    def __call__(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> None:
-        self.executable.queue(fields, scalars, origins, domain, backward=True)
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
+        if 0 not in domain:
+            self.prepared(fields, scalars, origins, domain)()
 
     def prepared(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
-        return self.executable.prepared(fields, scalars, origins, domain, backward=True)
+        return self.executable.ready(fields, scalars, origins, domain, backward=True)
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None

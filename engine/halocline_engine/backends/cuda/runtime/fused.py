@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from halocline_engine.backends.base import Array, Memory, OpenSides, Value
+from halocline_engine.backends.base import (
+    Array,
+    Fields,
+    Memory,
+    OpenSides,
+    Origins,
+    Point,
+    Scalars,
+)
 from halocline_engine.backends.cuda.kernels.temporal.exchange import shared_of
 from halocline_engine.backends.cuda.kernels.temporal.form import (
     SIZE_NAMES,
@@ -102,23 +110,13 @@ class FusedExecutable:
         """How many steps it makes."""
         return self.levels.steps
 
-    def __call__(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
-    ) -> None:
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
         """Queue all steps on the current stream; `domain` is that of the last one."""
         if 0 not in domain:
             self.prepared(fields, scalars, origins, domain)()
 
     def prepared(
-        self,
-        fields: Mapping[str, Array],
-        scalars: Mapping[str, Value],
-        origins: Mapping[str, tuple[int, int, int]],
-        domain: tuple[int, int, int],
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
     ) -> Callable[[], None]:
         """Return a call that only launches; see `backends.base.Preparable`."""
         views = self._views(fields, origins)
@@ -156,9 +154,7 @@ class FusedExecutable:
             f"{self.steps} steps at once: {one.form.tile.words}" for one in self._loaded.values()
         )
 
-    def _views(
-        self, fields: Mapping[str, Array], origins: Mapping[str, tuple[int, int, int]]
-    ) -> dict[str, View]:
+    def _views(self, fields: Fields, origins: Origins) -> dict[str, View]:
         found: dict[str, View] = {}
         for name in self._arrays:
             array, field = fields[name], self._fields[name]

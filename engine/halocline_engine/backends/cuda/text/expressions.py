@@ -13,18 +13,7 @@ from typing import assert_never
 import numpy as np
 
 from halocline_engine.errors import InternalError
-from halocline_engine.ir.nodes import (
-    FMA,
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    Number,
-    Parameter,
-    Read,
-    Select,
-    Unary,
-)
+from halocline_engine.ir import nodes
 from halocline_engine.ir.types import DType
 
 __all__ = ["TYPES", "expression_text", "literal"]
@@ -44,7 +33,7 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 #: Functions of the C library; float32 takes the name with an 'f' behind it.
 _LIBRARY = {
-    FMA: "fma",
+    nodes.FMA: "fma",
     "sqrt": "sqrt",
     "cbrt": "cbrt",
     "exp": "exp",
@@ -87,35 +76,35 @@ _SMALL_POWERS = (2, 3, 4)
 
 
 def expression_text(
-    expr: Expr, read: Callable[[Read], str], parameter: Callable[[str], str]
+    expr: nodes.Expr, read: Callable[[nodes.Read], str], parameter: Callable[[str], str]
 ) -> str:
     """Return an expression as text; `read` and `parameter` give the places of values."""
 
-    def inner(node: Expr) -> str:
+    def inner(node: nodes.Expr) -> str:
         return expression_text(node, read, parameter)
 
     match expr:
-        case Number():
+        case nodes.Number():
             return literal(expr)
-        case Read():
+        case nodes.Read():
             return read(expr)
-        case Parameter(name):
+        case nodes.Parameter(name):
             return parameter(name)
-        case Unary(operator, operand, dtype):
+        case nodes.Unary(operator, operand, dtype):
             return _unary(operator, inner(operand), dtype)
-        case Binary(operator, left, right, dtype):
+        case nodes.Binary(operator, left, right, dtype):
             return _binary(operator, inner(left), inner(right), dtype)
-        case Call(function, arguments, dtype):
+        case nodes.Call(function, arguments, dtype):
             return _call(function, arguments, tuple(map(inner, arguments)), dtype)
-        case Select(condition, then, otherwise):
+        case nodes.Select(condition, then, otherwise):
             return f"({inner(condition)} ? {inner(then)} : {inner(otherwise)})"
-        case Cast(dtype, operand):
+        case nodes.Cast(dtype, operand):
             return _cast(dtype, inner(operand), operand.dtype)
         case _:
             assert_never(expr)
 
 
-def literal(number: Number) -> str:
+def literal(number: nodes.Number) -> str:
     """Return a number that reads back as the same bits.
 
     >>> literal(Number(DType.FLOAT32, 0.1)), literal(Number(DType.INT64, -3))
@@ -181,10 +170,12 @@ def _binary(operator: str, left: str, right: str, dtype: DType) -> str:
     return f"(({TYPES[dtype]})(({kind}){left} {operator} ({kind}){right}))"
 
 
-def _call(function: str, nodes: tuple[Expr, ...], arguments: tuple[str, ...], dtype: DType) -> str:
+def _call(
+    function: str, operands: tuple[nodes.Expr, ...], arguments: tuple[str, ...], dtype: DType
+) -> str:
     if function == "pow":
-        return _power(nodes, arguments, dtype)
-    operand = nodes[0].dtype
+        return _power(operands, arguments, dtype)
+    operand = operands[0].dtype
     if function in _LIBRARY and operand.is_float:
         suffix = "f" if operand is DType.FLOAT32 else ""
         return f"{_LIBRARY[function]}{suffix}({', '.join(arguments)})"
@@ -195,11 +186,11 @@ def _call(function: str, nodes: tuple[Expr, ...], arguments: tuple[str, ...], dt
     raise InternalError(f"Function '{function}' of '{operand}' reached code generation.")
 
 
-def _power(nodes: tuple[Expr, ...], arguments: tuple[str, ...], dtype: DType) -> str:
+def _power(operands: tuple[nodes.Expr, ...], arguments: tuple[str, ...], dtype: DType) -> str:
     """Spell `**`; the small whole powers are the same products on every target."""
-    exponent = nodes[1]
+    exponent = operands[1]
     if (
-        isinstance(exponent, Number)
+        isinstance(exponent, nodes.Number)
         and exponent.dtype.is_integer
         and exponent.value in _SMALL_POWERS
     ):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from halocline_engine.ir.columns.formulas.algebra import Real, choose
-from halocline_engine.ir.columns.formulas.linear import left_biased_3, right_biased_3, upwind
+from halocline_engine.ir.columns.formulas.linear import one_sided
 from halocline_engine.ir.columns.formulas.window import Window
 
 __all__ = ["LIMITED"]
@@ -43,12 +43,9 @@ def _slope(word: str, below: Real, here: Real, above: Real) -> Real:
 
 def _van_leer(w: Window) -> Real:
     velocity = w.x(0, 0)
-    if w.near == 2 and w.kind == "FirstOrderOneSided":
-        if w.sign == 1:
-            return upwind(velocity, w.x(1, -1), right_biased_3(w, 1))
-        return upwind(velocity, left_biased_3(w, 1), w.x(1, 1))
-    if w.near == 2 and w.kind == "ThirdOrderOneSided":
-        return velocity * (right_biased_3(w, 1) if w.sign == 1 else left_biased_3(w, 1))
+    near_end = one_sided(w)
+    if near_end is not None:
+        return near_end
     word = w.stencil.word
     inside = 1.0 - abs(velocity / w.width()) * w.x(2, 0)
     rising = _slope(word, w.x(1, -3), w.x(1, -1), w.x(1, 1)) * inside

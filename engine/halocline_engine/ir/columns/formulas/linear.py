@@ -11,7 +11,7 @@ from collections.abc import Callable
 from halocline_engine.ir.columns.formulas.algebra import Real, choose
 from halocline_engine.ir.columns.formulas.window import Window
 
-__all__ = ["LINEAR", "left_biased_3", "right_biased_3", "upwind"]
+__all__ = ["LINEAR", "one_sided"]
 
 
 def _interpolate_f2c(w: Window) -> Real:
@@ -86,6 +86,18 @@ def _biased_3(step: int) -> Callable[[Window], Real]:
     return formula
 
 
+def one_sided(w: Window) -> Real | None:
+    """Return the flux two points from an end whose boundary condition is one-sided."""
+    velocity = w.x(0, 0)
+    if w.near == 2 and w.kind == "FirstOrderOneSided":
+        if w.sign == 1:
+            return upwind(velocity, w.x(1, -1), right_biased_3(w, 1))
+        return upwind(velocity, left_biased_3(w, 1), w.x(1, 1))
+    if w.near == 2 and w.kind == "ThirdOrderOneSided":
+        return velocity * (right_biased_3(w, 1) if w.sign == 1 else left_biased_3(w, 1))
+    return None
+
+
 def upwind(velocity: Real, below: Real, above: Real) -> Real:
     """Return the flux of what comes from where the velocity comes from."""
     speed = abs(velocity)
@@ -110,12 +122,9 @@ def _upwind_1(w: Window) -> Real:
 
 def _upwind_3(w: Window) -> Real:
     velocity = w.x(0, 0)
-    if w.near == 2 and w.kind == "FirstOrderOneSided":
-        if w.sign == 1:
-            return upwind(velocity, w.x(1, -1), right_biased_3(w, 1))
-        return upwind(velocity, left_biased_3(w, 1), w.x(1, 1))
-    if w.near == 2 and w.kind == "ThirdOrderOneSided":
-        return velocity * (right_biased_3(w, 1) if w.sign == 1 else left_biased_3(w, 1))
+    near_end = one_sided(w)
+    if near_end is not None:
+        return near_end
     inner, outer = w.x(1, 1) + w.x(1, -1), w.x(1, 3) + w.x(1, -3)
     step, wide = w.x(1, 1) - w.x(1, -1), w.x(1, 3) - w.x(1, -3)
     return (velocity * (7.0 * inner - outer) - abs(velocity) * (3.0 * step - wide)) / 12.0

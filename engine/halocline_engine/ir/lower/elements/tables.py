@@ -27,21 +27,8 @@ from halocline_engine.ir.nodes import (
     Table,
 )
 from halocline_engine.ir.types import Axis, DType
+from halocline_engine.language import syntax
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import (
-    Apply,
-    At,
-    Choice,
-    Infix,
-    Inside,
-    Literal,
-    Name,
-    Pack,
-    Prefix,
-    Subscript,
-    Term,
-    Text,
-)
 
 __all__ = [
     "as_index",
@@ -57,25 +44,25 @@ _HERE: Offset = (0, 0, 0)
 _WIDE = (DType.INT32, DType.INT64)
 
 
-def as_index(term: Term, symbols: Symbols) -> str | None:
+def as_index(term: syntax.Term, symbols: Symbols) -> str | None:
     """Return the field over I that a term is if it can name points, such as a column.
 
     None where the term is something else, such as an offset.
     """
     match term:
-        case Subscript(Name(name), indices, place) if name in symbols.tables:
+        case syntax.Subscript(syntax.Name(name), indices, place) if name in symbols.tables:
             table = symbols.tables[name]
             match indices:
-                case (Literal(int() as slot),) if not isinstance(slot, bool):
+                case (syntax.Literal(int() as slot),) if not isinstance(slot, bool):
                     if 0 <= slot < table.slots:
                         return table.columns[slot]
                 case _:
                     pass
             message = f"A column of '{name}' is a whole number from 0 to {table.slots - 1}."
             raise fault(SyntaxRuleError, place, "tables", message, f"Write '{name}[0]'.")
-        case Name(name, place) if name in symbols.tables:
+        case syntax.Name(name, place) if name in symbols.tables:
             raise no_column(symbols.tables[name], place)
-        case Name(name):
+        case syntax.Name(name):
             field = symbols.fields.get(name)
             if field is None or field.axes != (Axis.I,) or field.dtype not in _WIDE:
                 return None
@@ -91,7 +78,7 @@ def no_column(table: Table, place: Place) -> ProgramError:
     return fault(SyntaxRuleError, place, "tables", message, hint)
 
 
-def gathered(symbols: Symbols, name: str, index: str, term: Subscript) -> Read:
+def gathered(symbols: Symbols, name: str, index: str, term: syntax.Subscript) -> Read:
     """Return the read of a field at the points that the field `index` names."""
     place = term.place
     if len(term.indices) > 1:
@@ -133,7 +120,7 @@ def check_gathers(symbols: Symbols) -> None:
             raise fault(SyntaxRuleError, symbols.shifted, "tables", message, hint)
 
 
-def slots_of(term: Apply, symbols: Symbols) -> tuple[int, tuple[str, ...]]:
+def slots_of(term: syntax.Apply, symbols: Symbols) -> tuple[int, tuple[str, ...]]:
     """Return how many columns a loop has, and which of its tables name points."""
     if len(term.arguments) != 1:
         message = f"'{term.function}' takes 1 argument, but got {len(term.arguments)}."
@@ -154,37 +141,37 @@ def slots_of(term: Apply, symbols: Symbols) -> tuple[int, tuple[str, ...]]:
     return next(iter(sizes.values())), tuple(indices)
 
 
-def at_slot(term: Term, slot: int, symbols: Symbols) -> Term:
+def at_slot(term: syntax.Term, slot: int, symbols: Symbols) -> syntax.Term:
     """Return a term with one column in the place of every table that has no number."""
 
-    def inner(part: Term) -> Term:
+    def inner(part: syntax.Term) -> syntax.Term:
         return at_slot(part, slot, symbols)
 
     match term:
-        case Name(name, place) if name in symbols.tables:
-            return Subscript(term, (Literal(slot, place),), place)
-        case Literal() | Text() | Name() | Pack() | Inside():
+        case syntax.Name(name, place) if name in symbols.tables:
+            return syntax.Subscript(term, (syntax.Literal(slot, place),), place)
+        case syntax.Literal() | syntax.Text() | syntax.Name() | syntax.Pack() | syntax.Inside():
             return term
-        case Prefix():
+        case syntax.Prefix():
             return replace(term, operand=inner(term.operand))
-        case Infix():
+        case syntax.Infix():
             return replace(term, left=inner(term.left), right=inner(term.right))
-        case Choice(condition, then, otherwise, place):
-            return Choice(inner(condition), inner(then), inner(otherwise), place)
-        case Apply():
+        case syntax.Choice(condition, then, otherwise, place):
+            return syntax.Choice(inner(condition), inner(then), inner(otherwise), place)
+        case syntax.Apply():
             return replace(term, arguments=tuple(inner(one) for one in term.arguments))
-        case At():
+        case syntax.At():
             data = tuple(inner(one) for one in term.data)
             return replace(term, level=inner(term.level), data=data)
-        case Subscript(base, indices):
-            if isinstance(base, Name) and base.name in symbols.tables:
+        case syntax.Subscript(base, indices):
+            if isinstance(base, syntax.Name) and base.name in symbols.tables:
                 return term
             return replace(term, indices=tuple(inner(one) for one in indices))
         case _:
             assert_never(term)
 
 
-def combined(term: Apply, values: Sequence[Expr], columns: Sequence[Sequence[Read]]) -> Expr:
+def combined(term: syntax.Apply, values: Sequence[Expr], columns: Sequence[Sequence[Read]]) -> Expr:
     """Return the values of all columns that name a point as one: their sum, or the extreme."""
     dtype = values[0].dtype
     if dtype is DType.BOOL:
@@ -207,30 +194,30 @@ def combined(term: Apply, values: Sequence[Expr], columns: Sequence[Sequence[Rea
     return result
 
 
-def _tables(term: Term, symbols: Symbols, inside: bool) -> Iterator[tuple[str, bool]]:
+def _tables(term: syntax.Term, symbols: Symbols, inside: bool) -> Iterator[tuple[str, bool]]:
     """Yield each table without a number, and whether it stands between the brackets of a field."""
     match term:
-        case Name(name):
+        case syntax.Name(name):
             if name in symbols.tables:
                 yield name, inside
-        case Literal() | Text() | Pack() | Inside():
+        case syntax.Literal() | syntax.Text() | syntax.Pack() | syntax.Inside():
             pass
-        case Prefix(_, operand):
+        case syntax.Prefix(_, operand):
             yield from _tables(operand, symbols, False)
-        case Infix(_, left, right):
+        case syntax.Infix(_, left, right):
             yield from _tables(left, symbols, False)
             yield from _tables(right, symbols, False)
-        case Choice(condition, then, otherwise):
+        case syntax.Choice(condition, then, otherwise):
             for part in (condition, then, otherwise):
                 yield from _tables(part, symbols, False)
-        case Apply(_, arguments):
+        case syntax.Apply(_, arguments):
             for part in arguments:
                 yield from _tables(part, symbols, False)
-        case At(_, level, data):
+        case syntax.At(_, level, data):
             for part in (level, *data):
                 yield from _tables(part, symbols, False)
-        case Subscript(base, indices):
-            if not (isinstance(base, Name) and base.name in symbols.tables):
+        case syntax.Subscript(base, indices):
+            if not (isinstance(base, syntax.Name) and base.name in symbols.tables):
                 for part in indices:
                     yield from _tables(part, symbols, True)
         case _:

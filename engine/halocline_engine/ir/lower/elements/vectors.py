@@ -16,17 +16,8 @@ import numpy as np
 from halocline_engine.errors import SyntaxRuleError
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.nodes import Components
+from halocline_engine.language import syntax
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import (
-    Apply,
-    Choice,
-    Infix,
-    Literal,
-    Name,
-    Prefix,
-    Subscript,
-    Term,
-)
 
 __all__ = ["component_terms"]
 
@@ -36,7 +27,9 @@ _Index: TypeAlias = tuple[int, ...]
 _COST = 10
 
 
-def component_terms(whole: Components, value: Term, symbols: Symbols) -> Iterator[Term]:
+def component_terms(
+    whole: Components, value: syntax.Term, symbols: Symbols
+) -> Iterator[syntax.Term]:
     """Yield what is assigned to each component of an array, in C order."""
     found = _shape(value, symbols)
     if found not in ((), whole.shape):
@@ -49,33 +42,33 @@ def component_terms(whole: Components, value: Term, symbols: Symbols) -> Iterato
         yield _at(value, index, symbols)
 
 
-def _shape(term: Term, symbols: Symbols) -> _Index:
+def _shape(term: syntax.Term, symbols: Symbols) -> _Index:
     """Return the data dimensions of a term, () where it has none."""
     match term:
-        case Name(name) | Subscript(Name(name)):
+        case syntax.Name(name) | syntax.Subscript(syntax.Name(name)):
             whole = symbols.components.get(name)
             return () if whole is None else whole.shape
-        case Apply(".T", (inner,)):
+        case syntax.Apply(".T", (inner,)):
             return _shape(inner, symbols)[::-1]
-        case Infix("@", left, right, place):
+        case syntax.Infix("@", left, right, place):
             one, two = _shape(left, symbols), _shape(right, symbols)
             if not one or not two or one[-1] != two[0]:
                 message = f"'@' cannot multiply what has the data dimensions {one} and {two}."
                 raise _unequal(message, place)
             return (*one[:-1], *two[1:])
-        case Prefix(_, operand):
+        case syntax.Prefix(_, operand):
             return _shape(operand, symbols)
-        case Infix(_, left, right, place):
+        case syntax.Infix(_, left, right, place):
             return _common((left, right), symbols, place)
-        case Choice(condition, then, otherwise, place):
+        case syntax.Choice(condition, then, otherwise, place):
             return _common((condition, then, otherwise), symbols, place)
-        case Apply(_, arguments, _, place):
+        case syntax.Apply(_, arguments, _, place):
             return _common(arguments, symbols, place)
         case _:
             return ()
 
 
-def _common(parts: tuple[Term, ...], symbols: Symbols, place: Place) -> _Index:
+def _common(parts: tuple[syntax.Term, ...], symbols: Symbols, place: Place) -> _Index:
     shapes = dict.fromkeys(shape for part in parts if (shape := _shape(part, symbols)))
     if len(shapes) > 1:
         one, two = [*shapes][:2]
@@ -84,41 +77,41 @@ def _common(parts: tuple[Term, ...], symbols: Symbols, place: Place) -> _Index:
     return next(iter(shapes), ())
 
 
-def _size(term: Term, symbols: Symbols) -> int:
+def _size(term: syntax.Term, symbols: Symbols) -> int:
     """Return how many terms one component of a term has."""
     match term:
-        case Infix("@", left, right):
+        case syntax.Infix("@", left, right):
             depth = _shape(right, symbols)[0]
             return depth * (_size(left, symbols) + _size(right, symbols) + 2)
-        case Prefix(_, operand) | Apply(".T", (operand,)):
+        case syntax.Prefix(_, operand) | syntax.Apply(".T", (operand,)):
             return 1 + _size(operand, symbols)
-        case Infix(_, left, right):
+        case syntax.Infix(_, left, right):
             return 1 + _size(left, symbols) + _size(right, symbols)
-        case Choice(condition, then, otherwise):
+        case syntax.Choice(condition, then, otherwise):
             return 1 + sum(_size(part, symbols) for part in (condition, then, otherwise))
-        case Apply(_, arguments):
+        case syntax.Apply(_, arguments):
             return 1 + sum(_size(part, symbols) for part in arguments)
         case _:
             return 1
 
 
-def _at(term: Term, index: _Index, symbols: Symbols) -> Term:
+def _at(term: syntax.Term, index: _Index, symbols: Symbols) -> syntax.Term:
     """Return a term for one component of all arrays in it."""
 
-    def inner(part: Term) -> Term:
+    def inner(part: syntax.Term) -> syntax.Term:
         return _at(part, index, symbols)
 
     match term:
-        case Name(name, place) if name in symbols.components:
-            return _element(Subscript(term, (), place), index)
-        case Subscript(Name(name)) if name in symbols.components:
+        case syntax.Name(name, place) if name in symbols.components:
+            return _element(syntax.Subscript(term, (), place), index)
+        case syntax.Subscript(syntax.Name(name)) if name in symbols.components:
             return _element(term, index)
-        case Apply(".T", (operand,)):
+        case syntax.Apply(".T", (operand,)):
             return _at(operand, index[::-1], symbols)
-        case Infix("@", left, right, place):
+        case syntax.Infix("@", left, right, place):
             depth, rank = _shape(right, symbols)[0], len(_shape(left, symbols)) - 1
             products = [
-                Infix(
+                syntax.Infix(
                     "*",
                     _at(left, (*index[:rank], k), symbols),
                     _at(right, (k, *index[rank:]), symbols),
@@ -126,24 +119,26 @@ def _at(term: Term, index: _Index, symbols: Symbols) -> Term:
                 )
                 for k in range(depth)
             ]
-            total: Term = products[0]
+            total: syntax.Term = products[0]
             for product in products[1:]:
-                total = Infix("+", total, product, place)
+                total = syntax.Infix("+", total, product, place)
             return total
-        case Prefix():
+        case syntax.Prefix():
             return replace(term, operand=inner(term.operand))
-        case Infix():
+        case syntax.Infix():
             return replace(term, left=inner(term.left), right=inner(term.right))
-        case Choice(condition, then, otherwise, place):
-            return Choice(inner(condition), inner(then), inner(otherwise), place)
-        case Apply():
+        case syntax.Choice(condition, then, otherwise, place):
+            return syntax.Choice(inner(condition), inner(then), inner(otherwise), place)
+        case syntax.Apply():
             return replace(term, arguments=tuple(inner(one) for one in term.arguments))
         case _:
             return term
 
 
-def _element(base: Subscript, index: _Index) -> Subscript:
-    return Subscript(base, tuple(Literal(n, base.place, "int64") for n in index), base.place)
+def _element(base: syntax.Subscript, index: _Index) -> syntax.Subscript:
+    return syntax.Subscript(
+        base, tuple(syntax.Literal(n, base.place, "int64") for n in index), base.place
+    )
 
 
 def _unequal(message: str, place: Place) -> SyntaxRuleError:

@@ -7,30 +7,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from halocline_engine.errors import NameRuleError
+from halocline_engine.language import syntax
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import (
-    Apply,
-    At,
-    Branch,
-    Choice,
-    Demand,
-    Function,
-    Import,
-    Infix,
-    Inside,
-    Literal,
-    Loop,
-    Name,
-    Pack,
-    Prefix,
-    Region,
-    Stencil,
-    Step,
-    Store,
-    Subscript,
-    Term,
-    Text,
-)
 
 __all__ = [
     "AXES",
@@ -60,24 +38,24 @@ class Scope:
     functions that are being inlined, and the call's temporaries begin with `prefix`.
     """
 
-    renames: Mapping[str, Term]
+    renames: Mapping[str, syntax.Term]
     imports: frozenset[str]
     trail: tuple[str, ...] = ()
     prefix: str = ""
 
 
-def stencil_scope(stencil: Stencil) -> Scope:
+def stencil_scope(stencil: syntax.Stencil) -> Scope:
     """Return the scope of a stencil's body: every name stands for itself."""
     own = {argument.name: argument.place for argument in stencil.arguments}
     for sweep in stencil.sweeps:
         for section in sweep.sections:
             own |= {name: place for name, place in assigned(section.body) if name not in own}
     check_imports(own, stencil.externals)
-    renames = {name: Name(name, place) for name, place in own.items()}
+    renames = {name: syntax.Name(name, place) for name, place in own.items()}
     return Scope(renames, frozenset(each.name for each in stencil.externals))
 
 
-def check_imports(own: Mapping[str, Place], externals: Sequence[Import]) -> None:
+def check_imports(own: Mapping[str, Place], externals: Sequence[syntax.Import]) -> None:
     """Raise where an external is a parameter too, or is assigned to."""
     for external in externals:
         if external.name in own:
@@ -86,7 +64,9 @@ def check_imports(own: Mapping[str, Place], externals: Sequence[Import]) -> None
             raise fault(NameRuleError, place, "externals", message, "Rename one of them.")
 
 
-def assigned(steps: Iterable[Step], *, operators: bool = True) -> Iterator[tuple[str, Place]]:
+def assigned(
+    steps: Iterable[syntax.Step], *, operators: bool = True
+) -> Iterator[tuple[str, Place]]:
     """Yield each name that a body assigns to, with where it is first assigned.
 
     Without `operators`, `x *= 2` is no assignment.
@@ -94,17 +74,17 @@ def assigned(steps: Iterable[Step], *, operators: bool = True) -> Iterator[tuple
     seen: set[str] = set()
     for step in steps:
         match step:
-            case Store(operator=operator) if operator and not operators:
+            case syntax.Store(operator=operator) if operator and not operators:
                 found = []
-            case Store(targets):
-                bases = [t.base if isinstance(t, Subscript) else t for t in targets]
-                found = [(t.name, t.place) for t in bases if isinstance(t, Name)]
-            case Region(body=body) | Loop(body=body):
+            case syntax.Store(targets):
+                bases = [t.base if isinstance(t, syntax.Subscript) else t for t in targets]
+                found = [(t.name, t.place) for t in bases if isinstance(t, syntax.Name)]
+            case syntax.Region(body=body) | syntax.Loop(body=body):
                 found = [*assigned(body, operators=operators)]
-            case Branch(_, then, otherwise):
+            case syntax.Branch(_, then, otherwise):
                 branches = (then, otherwise)
                 found = [one for b in branches for one in assigned(b, operators=operators)]
-            case Demand():
+            case syntax.Demand():
                 found = []
             case _:
                 assert_never(step)
@@ -114,48 +94,48 @@ def assigned(steps: Iterable[Step], *, operators: bool = True) -> Iterator[tuple
                 yield name, place
 
 
-def augmented(function: Function) -> frozenset[str]:
+def augmented(function: syntax.Function) -> frozenset[str]:
     """Return the parameters that a function changes by operators only, as in `x *= 2`."""
     parameters = {argument.name for argument in function.arguments}
     plain = {name for name, _ in assigned(function.body, operators=False)}
     return frozenset(name for name, _ in assigned(function.body)) & parameters - plain
 
 
-def subscripted(function: Function) -> Iterator[str]:
+def subscripted(function: syntax.Function) -> Iterator[str]:
     """Yield the names that a function reads with an index."""
-    pending: list[Term | Step] = [*function.body, *function.results]
+    pending: list[syntax.Term | syntax.Step] = [*function.body, *function.results]
     while pending:
         node = pending.pop()
         match node:
-            case Subscript(base, indices):
-                if isinstance(base, Name):
+            case syntax.Subscript(base, indices):
+                if isinstance(base, syntax.Name):
                     yield base.name
                 pending.extend((base, *indices))
-            case Store(targets, values):
+            case syntax.Store(targets, values):
                 pending.extend((*targets, *values))
-            case Branch(condition, then, otherwise):
+            case syntax.Branch(condition, then, otherwise):
                 pending.extend((condition, *then, *otherwise))
-            case Demand(condition):
+            case syntax.Demand(condition):
                 pending.append(condition)
-            case Region(body=body):
+            case syntax.Region(body=body):
                 pending.extend(body)
-            case Loop(condition, body):
+            case syntax.Loop(condition, body):
                 pending.extend((condition, *body))
-            case At(base, level, data):
-                if isinstance(base, Name):
+            case syntax.At(base, level, data):
+                if isinstance(base, syntax.Name):
                     yield base.name
                 pending.extend((level, *data))
-            case Prefix(_, operand):
+            case syntax.Prefix(_, operand):
                 pending.append(operand)
-            case Infix(_, left, right):
+            case syntax.Infix(_, left, right):
                 pending.extend((left, right))
-            case Choice(condition, then, otherwise):
+            case syntax.Choice(condition, then, otherwise):
                 pending.extend((condition, then, otherwise))
-            case Apply(_, arguments, keywords):
+            case syntax.Apply(_, arguments, keywords):
                 pending.extend((*arguments, *(keyword.value for keyword in keywords)))
-            case Pack(items):
+            case syntax.Pack(items):
                 pending.extend(items)
-            case Literal() | Text() | Name() | Inside():
+            case syntax.Literal() | syntax.Text() | syntax.Name() | syntax.Inside():
                 pass
             case _:
                 assert_never(node)

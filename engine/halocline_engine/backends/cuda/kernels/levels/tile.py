@@ -18,8 +18,7 @@ from halocline_engine.backends.cuda.model.entries import (
     lies_along_k,
 )
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
-from halocline_engine.ir.extent import CENTRE
-from halocline_engine.ir.types import Axis, Order
+from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.levels.exchange import Form, LevelPlan, plan_levels
 from halocline_engine.schedule.nodes import Schedule
 
@@ -129,14 +128,7 @@ def shared_bytes(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile)
 
 def _is_along(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
     """Return whether the arrays of a kernel lie along K, and its threads can."""
-    kernel = entry.kernel
-    if (
-        kernel.order is not Order.PARALLEL
-        or kernel.extent != CENTRE
-        or entry.level_at_hand
-        or entry.staged is not None
-        or not variant.disjoint
-    ):
+    if not entry.is_plain or not variant.disjoint:
         return False
     kinds = _kinds(schedule, variant)
     if any(Stride.NONE in kinds[name] for name in entry.written):

@@ -9,17 +9,7 @@ from typing import assert_never
 
 from halocline_engine.backends.cuda.text.expressions import TYPES, expression_text
 from halocline_engine.backends.cuda.text.statements import Scope
-from halocline_engine.ir.nodes import (
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    Number,
-    Parameter,
-    Read,
-    Select,
-    Unary,
-)
+from halocline_engine.ir import nodes
 from halocline_engine.schedule.levels.exchange import LevelPlan, Node
 from halocline_engine.schedule.levels.terms import Ref
 
@@ -68,7 +58,7 @@ class Values:
 
     def _is_at_hand(self, ref: Ref, top: Ref | None) -> bool:
         node = self.plan.terms[ref[0]].node
-        if isinstance(node, Read | Number | Parameter):
+        if isinstance(node, nodes.Read | nodes.Number | nodes.Parameter):
             return True
         return ref != top and self.at_hand(ref) is not None
 
@@ -84,7 +74,7 @@ class Values:
         if ref in self._known:
             return self._known[ref]
         node = self.plan.terms[ref[0]].node
-        if isinstance(node, Number | Parameter):
+        if isinstance(node, nodes.Number | nodes.Parameter):
             return expression_text(node, lambda read: read.name, self.scope.scalars.__getitem__), 0
         known = self._looked_up(ref, top)
         if known is not None:
@@ -103,32 +93,32 @@ class Values:
         """Return where a value is, if it is anywhere; a node that is filled is a load at most."""
         if ref != top:
             return self.at_hand(ref)
-        return self.loaded(ref) if isinstance(self.plan.terms[ref[0]].node, Read) else None
+        return self.loaded(ref) if isinstance(self.plan.terms[ref[0]].node, nodes.Read) else None
 
-    def _value_text(self, node: Expr, parts: Sequence[str], operands: Sequence[Ref]) -> str:
+    def _value_text(self, node: nodes.Expr, parts: Sequence[str], operands: Sequence[Ref]) -> str:
         """Return a node with its operands as text; numbers stay what they are."""
-        given: list[Expr] = []
+        given: list[nodes.Expr] = []
         for text, (number, _) in zip(parts, operands, strict=True):
             own = self.plan.terms[number].node
-            keep = isinstance(own, Number | Parameter)
-            given.append(own if keep else Read(text, (0, 0, 0), own.dtype))
+            keep = isinstance(own, nodes.Number | nodes.Parameter)
+            given.append(own if keep else nodes.Read(text, (0, 0, 0), own.dtype))
         return expression_text(
             headed(node, given), lambda read: read.name, self.scope.scalars.__getitem__
         )
 
 
-def headed(node: Expr, operands: Sequence[Expr]) -> Expr:
+def headed(node: nodes.Expr, operands: Sequence[nodes.Expr]) -> nodes.Expr:
     """Return a node with other operands."""
     match node:
-        case Number() | Read() | Parameter():
+        case nodes.Number() | nodes.Read() | nodes.Parameter():
             return node
-        case Unary() | Cast():
+        case nodes.Unary() | nodes.Cast():
             return replace(node, operand=operands[0])
-        case Binary():
+        case nodes.Binary():
             return replace(node, left=operands[0], right=operands[1])
-        case Call():
+        case nodes.Call():
             return replace(node, arguments=tuple(operands))
-        case Select():
+        case nodes.Select():
             return replace(node, condition=operands[0], then=operands[1], otherwise=operands[2])
         case _:
             assert_never(node)

@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from halocline_engine.backends.cuda.model.entries import Entry, Kind, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
-from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.nodes import Read
-from halocline_engine.ir.types import Axis, Order
+from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.levels.exchange import Form, plan_levels
 from halocline_engine.schedule.levels.rolling import Rings, rings_of
 from halocline_engine.schedule.nodes import Schedule
@@ -64,14 +63,7 @@ def rolling_windows(
     entry: Entry, schedule: Schedule, variant: Variant, levels: int
 ) -> Rings | None:
     """Return what the threads of a kernel keep, or None where it is not for them."""
-    kernel = entry.kernel
-    if (
-        kernel.order is not Order.PARALLEL
-        or kernel.extent != CENTRE
-        or entry.level_at_hand
-        or entry.staged is not None
-        or not variant.disjoint
-    ):
+    if not entry.is_plain or not variant.disjoint:
         return None
     kinds = _kinds(schedule, variant)
     wide = [name for name in entry.arrays if Stride.NONE not in kinds[name]]
@@ -81,7 +73,7 @@ def rolling_windows(
         return None
     flat = {f.name for f in schedule.program.fields if Axis.K not in f.axes}
     narrow = {n for n in entry.arrays if kinds[n][:2] == (Stride.NONE, Stride.NONE)}
-    plan = plan_levels(kernel, levels, Form.NODES, flat, narrow, close=True)
+    plan = plan_levels(entry.kernel, levels, Form.NODES, flat, narrow, close=True)
     if plan is None:
         return None
     reads = [term.node for term in plan.terms if isinstance(term.node, Read)]

@@ -23,14 +23,7 @@ from halocline_engine.backends.cuda.kernels.temporal.position import (
     under_way,
 )
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
-from halocline_engine.backends.cuda.model.entries import (
-    Arg,
-    BlockPointer,
-    Pointer,
-    ScalarValue,
-    Size,
-    StrideValue,
-)
+from halocline_engine.backends.cuda.model import entries
 from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import indent, signed
 from halocline_engine.backends.cuda.text.prelude import prelude
@@ -60,20 +53,20 @@ def fused_text(form: Form) -> str:
     return "\n".join(part for part in parts if part).rstrip() + "\n"
 
 
-def _parameter(arg: Arg, form: Form) -> str:
+def _parameter(arg: entries.Arg, form: Form) -> str:
     match arg:
-        case Size(name):
+        case entries.Size(name):
             return f"const int {name}"
-        case StrideValue(kind, axis):
+        case entries.StrideValue(kind, axis):
             return f"const index_t s{kind}{'ijk'[axis]}"
-        case Pointer(array):
+        case entries.Pointer(array):
             written = array in form.levels.step.results
             const = "" if written else "const "
             return f"{const}{TYPES[form.dtype(array)]}* __restrict__ {form.names[array]}"
-        case ScalarValue(name):
+        case entries.ScalarValue(name):
             dtype = next(one.dtype for one in form.levels.step.program.scalars if one.name == name)
             return f"const {TYPES[dtype]} {form.scalars[name]}"
-        case BlockPointer():
+        case entries.BlockPointer():
             raise InternalError("Fused steps have no memory of blocks.")
 
 
