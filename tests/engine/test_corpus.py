@@ -39,8 +39,8 @@ def test_loops_give_what_the_reference_gives(number: int, monkeypatch: pytest.Mo
     inner = tuple(slice(halo, halo + n) for halo, n in zip(call.halo, SMALL, strict=True))
     for field in call.compiled.program.fields:
         if field.written and field.name in got:
-            box = tuple(part for part, axis in zip(inner, Axis, strict=True) if axis in field.axes)
-            assert np.isfinite(got[field.name][box]).all()
+            own = (part for part, axis in zip(inner, Axis, strict=True) if axis in field.axes)
+            assert np.isfinite(got[field.name][*own]).all()
 
 
 def source(case: CorpusCase, dtype: str) -> str:
