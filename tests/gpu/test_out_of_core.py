@@ -70,6 +70,7 @@ def smoothed(
         feedback={"v": "u"},
         chunks={"y": 64},
         target="cuda",
+        mode="streamed",
         cluster=cluster,
         output=output,
         on_event=events.append,

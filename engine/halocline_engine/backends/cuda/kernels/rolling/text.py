@@ -235,12 +235,9 @@ class _RollingLoop:
             number, _ = self.scope.kinds[name]
             place = f"{self.scope.arrays[name]}[o{number}"
             if self.width > 1:
-                verb = "stream" if name in self.scope.fields else "store"
-                stores += _pieces(verb, f"y{n}", place, dtype, self.width)
-            elif dtype is DType.BOOL or name not in self.scope.fields:
-                stores.append(f"{place}] = y{n}[0];")
+                stores += _pieces("store", f"y{n}", place, dtype, self.width)
             else:
-                stores.append(f"__stcs(&{place}], y{n}[0]);")
+                stores.append(f"{place}] = y{n}[0];")
         return ["{", *indent([*lines, *self._columns(body), *stores]), "}"]
 
     def _taken(self) -> list[str]:
