@@ -60,6 +60,12 @@ def tridiagonal(**arguments: Any) -> Mistake:
     return process("tridiagonal", dataset=data, **{**bands, **arguments})
 
 
+def sequence(*stages: Any, **arguments: Any) -> Mistake:
+    bands = {name: ("y", [1.0, 4.0, 1.0]) for name in "abc"}
+    given = {"target": "reference", **arguments}
+    return process("sequence", stages=list(stages), **{"dataset": sea().assign(bands), **given})
+
+
 def column(expression: str, **arguments: Any) -> Mistake:
     data = xr.Dataset({"t": ("z", [1.0, 2.0, 4.0])}, {"z": ("z", [0.5, 1.5, 2.5], {"axis": "Z"})})
     return process("column", expression=expression, dataset=data, **arguments)
@@ -72,6 +78,11 @@ def job(act: Callable[[hc.Job, Path], Any]) -> Mistake:
 def local(name: str, **inputs: Any) -> Mistake:
     return lambda _client, _folder: hc.run_local(name, **inputs)
 
+
+DOUBLE: dict[str, Any] = {"stencil": {"program": GOOD, "scalars": {"k": 2.0}}}
+SOLVE: dict[str, Any] = {
+    "tridiagonal": {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "t", "dim": "y"}
+}
 
 MISTAKES: dict[str, Mistake] = {
     # datasets
@@ -198,6 +209,35 @@ MISTAKES: dict[str, Mistake] = {
     "an upload that is no dataset": lambda client, _: client.upload("sea.nc"),
     "an address without http": lambda _client, _folder: Client("localhost:8000"),
     "no service": lambda _client, _folder: Client("http://127.0.0.1:1").jobs(),
+    # sequences
+    "no stages": sequence(),
+    "one stage and no list": process("sequence", stages=DOUBLE),
+    "a stage that is a name": sequence("stencil"),
+    "a stage of two kinds": sequence({**DOUBLE, **SOLVE}),
+    "an empty stage": sequence({}),
+    "a misspelt kind of stage": sequence({"stencl": DOUBLE["stencil"]}),
+    "a process that is no stage": sequence({"matmul": {"left": "a", "right": "b", "dim": "y"}}),
+    "steps of a stage": sequence({"stencil": {**DOUBLE["stencil"], "steps": 3}}),
+    "a misspelt argument of a stage": sequence(
+        {"stencil": {**DOUBLE["stencil"], "scalar": {"k": 1.0}}}
+    ),
+    "a missing argument of a stage": sequence({"tridiagonal": {"rhs": "s", "dim": "y"}}),
+    "a missing scalar of a stage": sequence({"stencil": {"program": GOOD}}),
+    "a wrong program of a stage": sequence({"stencil": {"program": GOOD.replace("k *", "q *")}}),
+    "what no stage makes": sequence(DOUBLE, {"tridiagonal": {**SOLVE["tridiagonal"], "rhs": "u"}}),
+    "feedback of no result": sequence(DOUBLE, feedback={"u": "t"}, steps=2),
+    "feedback into no variable": sequence(DOUBLE, feedback={"s": "u"}, steps=2),
+    "feedback into one variable": sequence(
+        DOUBLE, SOLVE, feedback={"s": "t", "solution": "t"}, steps=2
+    ),
+    "feedback of another shape": sequence(SOLVE, feedback={"solution_status": "t"}, steps=2),
+    "no results": sequence(DOUBLE, results=[]),
+    "results that no stage makes": sequence(DOUBLE, results=["u"]),
+    "results that are one name": sequence(DOUBLE, results="s"),
+    "snapshots after no steps": sequence(DOUBLE, every=0),
+    "a stage whose dataset is nowhere": sequence({"solve": {"factors": "no-such", "rhs": "t"}}),
+    "a misspelt kind here": local("sequence", stages=[{"stencl": {}}], dataset=sea()),
+    "snapshots of no number": stencil(every="ten", steps=20, feedback={"s": "t"}),
     # here
     "a process that is not here": local("stencils"),
     "no program here": local("stencil", dataset=sea()),

@@ -144,6 +144,13 @@ WRONG: list[tuple[Any, type[Exception], str, str]] = [
         " ...}}].",
     ),
     (
+        [{}],
+        ArgumentError,
+        "Argument 'stages[0]' must be one kind with its arguments, got 'dict' {}.",
+        "Write for example stages=[{'stencil': {'program': program}}, {'tridiagonal': {'rhs': 'b',"
+        " ...}}].",
+    ),
+    (
         [{"tridiagonal": {**BANDS, "rhs": "t", "periodic": 1}}],
         ArgumentError,
         "Argument 'periodic' must be True or False, got 'int' 1.",

@@ -232,7 +232,10 @@ def _stage(number: int, given: object) -> _Stage:
             )
     for name, one in own.items():
         if one.default is one.empty and name not in arguments:
-            raise ArgumentError(f"Stage {number}, '{kind}', needs the argument '{name}'.")
+            raise ArgumentError(
+                f"Stage {number}, '{kind}', needs the argument '{name}'.",
+                hint=f"It has {', '.join(own)}.",
+            )
     return _Stage(number, kind, arguments)
 
 

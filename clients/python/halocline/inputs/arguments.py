@@ -185,6 +185,8 @@ def _stages(argument: str, given: Any) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for number, stage in enumerate(cast("Iterable[Any]", given)):
         kinds = by_name(f"{argument}[{number}]", stage)
+        if len(kinds) != 1:
+            raise _wrong(f"{argument}[{number}]", "one kind with its arguments", stage)
         named = {kind: f"{argument}[{number}]['{kind}']" for kind in kinds}
         made.append({kind: plain(by_name(named[kind], own)) for kind, own in kinds.items()})
     return made

@@ -45,10 +45,10 @@ def with_texts(stages: Any) -> Any:
 
 def _with_text(stage: Any) -> Any:
     match stage:
-        case {"stencil": {"program": program, **others}}:
+        case {"stencil": {"program": program, **others}, **rest}:
             source = program_source(program)
             named = others.get("name") or source.name
             called = {"name": named} if named else {}
-            return {"stencil": {**others, **called, "program": source.text}}
+            return {"stencil": {**others, **called, "program": source.text}, **rest}
         case _:
             return stage

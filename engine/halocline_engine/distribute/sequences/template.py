@@ -74,7 +74,9 @@ def _check_targets(dataset: xr.Dataset, feedback: Mapping[str, str]) -> None:
                 hint=near(target, known),
             )
     if len({*feedback.values()}) < len(feedback):
-        raise ArgumentError("With 'feedback' two results become the same variable.")
+        raise ArgumentError(
+            "With 'feedback' two results become the same variable.", hint="Leave one of them out."
+        )
 
 
 def _with_results(opened: Opened, job: Blockwise) -> Opened:
