@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import runpy
 import shlex
@@ -52,6 +53,7 @@ def test_what_the_language_reference_calls_an_error_is_one(text: str) -> None:
         compile_program(text, target="reference")
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_the_quick_start_works(
     service: str,
     tmp_path: Path,
@@ -62,6 +64,7 @@ def test_the_quick_start_works(
     path.write_text("\n".join(blocks("README.md", "python")))
     monkeypatch.setenv("HALOCLINE_URL", service)
     runpy.run_path(str(path))
+    gc.collect()  # of the lazy result, whose connections are left to the end
     output = capsys.readouterr().out
     assert output == "0.0446\n"
     assert output in blocks("README.md", "text")[0]

@@ -10,6 +10,7 @@ are not run, because they need a GPU or another tool.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import re
 import warnings
@@ -60,6 +61,8 @@ def run(found: list[Block]) -> None:
                 exec(compile(code, path, "exec"), names)  # noqa: S102 - our own text
             if mark != "long":
                 assert printed.getvalue() == shown
+    names.clear()
+    gc.collect()  # of lazy results, whose connections are left to the end
 
 
 @pytest.fixture(autouse=True)
