@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
@@ -140,7 +141,7 @@ def test_waiting_downloading_and_following(
     assert "There is already something at" in told
     lines = command(client.url, capsys, "logs", job, "--follow").splitlines()
     assert any("planned target=reference" in line or "planned" in line for line in lines)
-    assert not lines[0].startswith("{")
+    assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z +\d+ % [a-z-]+", line) for line in lines)
     assert all(
         json.loads(line)
         for line in command(client.url, capsys, "logs", job, "--follow", "--json").splitlines()

@@ -13,7 +13,7 @@ import typer
 from halocline.client import Client
 from halocline.command.render import render_job
 from halocline.config import DEFAULT_URL
-from halocline.errors import OutputError
+from halocline.errors import NotFoundError, OutputError
 from halocline.job import Job
 
 __all__ = [
@@ -100,7 +100,13 @@ def found(client: Client, identity: str) -> Job:
     Ids begin with the time, so it is their ends that tell jobs of one minute apart.
     """
     is_part = len(identity) < _WHOLE
-    return client.job(one_of(identity, [job.id for job in client.jobs()] if is_part else []))
+    whole = one_of(identity, [job.id for job in client.jobs()] if is_part else [])
+    try:
+        return client.job(whole)
+    except NotFoundError as error:
+        if error.problem.get("code") == "no-such-job":  # and not of some other server
+            error.hint = "'halocline ls' lists yours; the end of an id is enough."
+        raise
 
 
 def one_of(part: str, known: Sequence[str]) -> str:

@@ -95,15 +95,17 @@ def render_job(document: dict[str, Any]) -> str:
 def render_event(event: Event) -> str:
     """Return an event as one line of text."""
     message = event.data.get("message")
+    at = str(event.data.get("at", ""))
     share = "" if event.progress is None else f"{100 * event.progress:3.0f} %"
     told = [
         f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in event.data.items()
-        if name not in ("kind", "message", "progress")
+        if name not in ("at", "kind", "message", "progress")
         and value not in (None, "", {})
         and str(value).count("\n") < _PAGE
     ]
-    return " ".join(part for part in (share, event.kind, *told, message and str(message)) if part)
+    words = (at, share, event.kind, *told, message and str(message))
+    return " ".join(word for word in words if word)
 
 
 def render_error(error: HaloclineError, as_json: bool = False) -> str:
