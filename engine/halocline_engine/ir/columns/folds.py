@@ -9,7 +9,18 @@ from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
 from halocline_engine.ir.columns.nodes import Compute, Constant, Element, Fold, Item, Slot, Weight
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.lower.naming.names import nearest
-from halocline_engine.language import columns_syntax as syntax
+from halocline_engine.language.columns_syntax import (
+    Choose,
+    Invoke,
+    Negative,
+    Node,
+    Number,
+    Operation,
+    Option,
+    Rule,
+    State,
+    Variable,
+)
 from halocline_engine.language.source import Place, fault
 
 __all__ = ["FOLDS", "Folds"]
@@ -42,10 +53,10 @@ class Folds:
 
     items: list[Item]
     item: Callable[[Item], int]
-    add: Callable[[syntax.Node], int]
+    add: Callable[[Node], int]
     local: dict[str, int]
 
-    def fold(self, node: syntax.Invoke) -> int:
+    def fold(self, node: Invoke) -> int:
         """Return the item of an integral, a reduction or a scan."""
         if self.local:
             message = "A reduction cannot stand inside the lambda of another one."
@@ -69,10 +80,10 @@ class Folds:
             Fold(arguments, start, step, finish, reverse, total, source, at, node.place)
         )
 
-    def _fault(self, node: syntax.Invoke, place: Place, message: str) -> ProgramError:
+    def _fault(self, node: Invoke, place: Place, message: str) -> ProgramError:
         return fault(TypeRuleError, place, "columns", message, f"Write '{FOLDS[node.name]}'.")
 
-    def _options(self, node: syntax.Invoke) -> dict[str, syntax.Option]:
+    def _options(self, node: Invoke) -> dict[str, Option]:
         known = _OPTIONS[node.name]
         for option in node.options:
             if option.name not in known:
@@ -81,7 +92,7 @@ class Folds:
                 raise fault(NameRuleError, option.place, "columns", message, hint)
         return {option.name: option for option in node.options}
 
-    def _arguments(self, node: syntax.Invoke) -> tuple[tuple[int, ...], At]:
+    def _arguments(self, node: Invoke) -> tuple[tuple[int, ...], At]:
         single = node.name in (_DEFINITE, _INDEFINITE)
         if not node.arguments or (single and len(node.arguments) != 1):
             count = "one argument" if single else "at least one argument"
@@ -96,11 +107,7 @@ class Folds:
         return values, next(iter(found), At.CENTRE)
 
     def _integral(
-        self,
-        node: syntax.Invoke,
-        arguments: tuple[int, ...],
-        source: At,
-        options: dict[str, syntax.Option],
+        self, node: Invoke, arguments: tuple[int, ...], source: At, options: dict[str, Option]
     ) -> int:
         """Return the fold of `x * J`; the indefinite one begins with `init` on the first face."""
         total = node.name == _DEFINITE
@@ -122,9 +129,9 @@ class Folds:
             Fold(arguments, start, (step,), slot, reverse, total, source, at, node.place)
         )
 
-    def _start(self, node: syntax.Node) -> tuple[int, ...]:
+    def _start(self, node: Node) -> tuple[int, ...]:
         """Return the first state: values without a level."""
-        parts = node.items if isinstance(node, syntax.State) and not node.entry else (node,)
+        parts = node.items if isinstance(node, State) and not node.entry else (node,)
         values = tuple(self.add(part) for part in parts)
         for value, part in zip(values, parts, strict=True):
             if self.items[value].at is not At.FLAT:
@@ -134,10 +141,10 @@ class Folds:
         return values
 
     def _rule(
-        self, node: syntax.Invoke, option: syntax.Option, states: int, elements: int, source: At
+        self, node: Invoke, option: Option, states: int, elements: int, source: At
     ) -> tuple[int, ...]:
         rule = option.value
-        if not isinstance(rule, syntax.Rule) or len(rule.parameters) != 1 + elements:
+        if not isinstance(rule, Rule) or len(rule.parameters) != 1 + elements:
             count = "two parameters" if elements == 1 else f"{1 + elements} parameters"
             message = f"The option 'f' of '{node.name}' is a lambda with {count} here."
             raise self._fault(node, rule.place, message)
@@ -153,13 +160,13 @@ class Folds:
             raise self._fault(node, rule.body.place, message)
         return parts
 
-    def _finish(self, node: syntax.Invoke, option: syntax.Option | None, states: int) -> int:
+    def _finish(self, node: Invoke, option: Option | None, states: int) -> int:
         """Return what the transform makes of a state; without one, its first part."""
         number = len(self.items)
         if option is None:
             return self.item(Slot(number, 0))
         rule = option.value
-        if not isinstance(rule, syntax.Rule) or len(rule.parameters) != 1:
+        if not isinstance(rule, Rule) or len(rule.parameters) != 1:
             message = f"The option 'transform' of '{node.name}' is a lambda with one parameter."
             raise self._fault(node, rule.place, message)
         parts = self._body(rule, number, states, {})
@@ -170,7 +177,7 @@ class Folds:
             raise self._fault(node, rule.body.place, message)
         return parts[0]
 
-    def _check_places(self, rule: syntax.Rule, parts: tuple[int, ...], source: At) -> None:
+    def _check_places(self, rule: Rule, parts: tuple[int, ...], source: At) -> None:
         """Refuse other variables in a lambda that do not live where its argument does."""
         for part in parts:
             at = self.items[part].at
@@ -180,9 +187,7 @@ class Folds:
                 hint = "Pass it as an argument beside the first one."
                 raise fault(TypeRuleError, rule.body.place, "staggering", message, hint)
 
-    def _body(
-        self, rule: syntax.Rule, number: int, states: int, names: dict[str, int]
-    ) -> tuple[int, ...]:
+    def _body(self, rule: Rule, number: int, states: int, names: dict[str, int]) -> tuple[int, ...]:
         slots = [self.item(Slot(number, at)) for at in range(states)]
         state = rule.parameters[0]
         body = _with_entries(rule.body, state, states)
@@ -191,56 +196,56 @@ class Folds:
         if states == 1:
             self.local[state] = slots[0]
         try:
-            parts = body.items if isinstance(body, syntax.State) and not body.entry else (body,)
+            parts = body.items if isinstance(body, State) and not body.entry else (body,)
             return tuple(self.add(part) for part in parts)
         finally:
             self.local.clear()
 
 
-def _with_entries(node: syntax.Node, state: str, states: int) -> syntax.Node:
+def _with_entries(node: Node, state: str, states: int) -> Node:
     """Return a body where `acc[1]` has become a name, wherever operands may stand."""
 
-    def inside(part: syntax.Node) -> syntax.Node:
+    def inside(part: Node) -> Node:
         return _with_entries(part, state, states)
 
     match node:
-        case syntax.State((syntax.Variable(name), syntax.Number(int() as at)), place, True) if (
+        case State((Variable(name), Number(int() as at)), place, True) if (
             name == state and not isinstance(at, bool) and 0 <= at < states
         ):
-            return syntax.Variable(f"{state}[{at}]", place)
-        case syntax.State(items, place, False):
-            return syntax.State(tuple(inside(item) for item in items), place)
-        case syntax.State(place=place):
+            return Variable(f"{state}[{at}]", place)
+        case State(items, place, False):
+            return State(tuple(inside(item) for item in items), place)
+        case State(place=place):
             message = (
                 f"Only the state can be indexed, from '{state}[0]' to '{state}[{states - 1}]'."
             )
             hint = "Give 'init' as many values as the state has."
             raise fault(SyntaxRuleError, place, "columns", message, hint)
-        case syntax.Operation(operator, left, right, place):
-            return syntax.Operation(operator, inside(left), inside(right), place)
-        case syntax.Negative(operator, operand, place):
-            return syntax.Negative(operator, inside(operand), place)
-        case syntax.Choose(condition, then, otherwise, place):
-            return syntax.Choose(inside(condition), inside(then), inside(otherwise), place)
-        case syntax.Invoke(name, arguments, options, place):
-            return syntax.Invoke(name, tuple(inside(a) for a in arguments), options, place)
+        case Operation(operator, left, right, place):
+            return Operation(operator, inside(left), inside(right), place)
+        case Negative(operator, operand, place):
+            return Negative(operator, inside(operand), place)
+        case Choose(condition, then, otherwise, place):
+            return Choose(inside(condition), inside(then), inside(otherwise), place)
+        case Invoke(name, arguments, options, place):
+            return Invoke(name, tuple(inside(a) for a in arguments), options, place)
         case _:
             return node
 
 
-def _flag(option: syntax.Option | None) -> bool:
+def _flag(option: Option | None) -> bool:
     if option is None:
         return False
-    if isinstance(option.value, syntax.Number) and isinstance(option.value.value, bool):
+    if isinstance(option.value, Number) and isinstance(option.value.value, bool):
         return option.value.value
     message = f"The option '{option.name}' is 'True' or 'False'."
     raise fault(TypeRuleError, option.value.place, "columns", message, "Leave it out for 'False'.")
 
 
-def _target(option: syntax.Option | None, source: At) -> At:
+def _target(option: Option | None, source: At) -> At:
     if option is None:
         return source
-    name = option.value.name if isinstance(option.value, syntax.Variable) else ""
+    name = option.value.name if isinstance(option.value, Variable) else ""
     if name in _PLACES:
         return _PLACES[name]
     message = "The option 'to' is 'Centres' or 'Faces'."

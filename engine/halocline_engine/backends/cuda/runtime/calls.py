@@ -27,9 +27,9 @@ from halocline_engine.backends.cuda.model.launch import Launch, inverse_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import View, variant_of
 from halocline_engine.backends.cuda.runtime.buffers import Layout
-from halocline_engine.backends.cuda.runtime.machine import Kernels
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.types import Order
+from halocline_engine.kernels.machine import Kernels
 from halocline_engine.schedule.nodes import Buffer, Schedule
 
 __all__ = ["CallKind", "Located", "Prepared", "Queued", "Reserve", "kind_of", "queue_of"]

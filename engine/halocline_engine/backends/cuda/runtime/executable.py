@@ -61,7 +61,7 @@ from halocline_engine.backends.cuda.runtime.dependent_launch import (
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
 from halocline_engine.backends.cuda.runtime.fusing import StepStreams
 from halocline_engine.backends.cuda.runtime.ghosts import GhostFiller
-from halocline_engine.backends.cuda.runtime.machine import Kernels, Machine
+from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.backends.cuda.runtime.tile_cache import TileCache
 from halocline_engine.backends.fusing import FusingExecutable, StepFuser
@@ -69,6 +69,7 @@ from halocline_engine.backends.ghosts import Ends, Framed
 from halocline_engine.backends.span import disjoint
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.ir.types import Axis, DType
+from halocline_engine.kernels.machine import Kernels
 from halocline_engine.schedule.nodes import Buffer, Schedule
 from halocline_engine.schedule.storage.temporaries import kernels_of
 

@@ -41,11 +41,12 @@ from halocline_engine.backends.cuda.model.entries import (
 )
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import View, variant_of, view_of
-from halocline_engine.backends.cuda.runtime.machine import Kernels, Machine
+from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.errors import FieldError, InternalError
 from halocline_engine.ir.types import Axis
+from halocline_engine.kernels.machine import Kernels
 from halocline_engine.schedule.temporal.levels import Levels
 
 __all__ = ["FusedExecutable"]

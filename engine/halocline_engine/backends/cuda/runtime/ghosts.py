@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from halocline_engine.backends.base import Array
-from halocline_engine.backends.cuda.runtime.machine import Kernels, Machine
+from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.backends.cuda.text.dependent_launch import ANNOUNCE, WAIT
 from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.ghosts import Ends, Framed, Rule, Side
 from halocline_engine.cache import Cache, key_of
 from halocline_engine.ir.types import DType
+from halocline_engine.kernels.machine import Kernels
 
 __all__ = ["GhostFiller", "emit_ghosts"]
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from halocline_engine.kernels import machine
-from halocline_engine.kernels.machine import Kernels
 
-__all__ = ["Kernels", "Machine"]
+__all__ = ["Machine"]
 
 
 class Machine(machine.Machine, Protocol):

@@ -57,12 +57,12 @@ def _biased(step: int) -> Callable[[Window], Real]:
     return formula
 
 
-def left_biased_3(w: Window, m: int) -> Real:
+def _left_biased_3(w: Window, m: int) -> Real:
     """Return the third-order value from two points below and one above."""
     return (10.0 * w.x(m, -1) - 2.0 * w.x(m, -3) + 4.0 * w.x(m, 1)) / 12.0
 
 
-def right_biased_3(w: Window, m: int) -> Real:
+def _right_biased_3(w: Window, m: int) -> Real:
     """Return the third-order value from two points above and one below."""
     return (4.0 * w.x(m, -1) + 10.0 * w.x(m, 1) - 2.0 * w.x(m, 3)) / 12.0
 
@@ -81,7 +81,7 @@ def _biased_3(step: int) -> Callable[[Window], Real]:
         if end is not None and distance == 2:
             outside = 2.0 * w.level(end.value) - w.x(0, step)
             return (10.0 * w.x(0, step) - 2.0 * outside + 4.0 * w.x(0, -step)) / 12.0
-        return left_biased_3(w, 0) if step < 0 else right_biased_3(w, 0)
+        return _left_biased_3(w, 0) if step < 0 else _right_biased_3(w, 0)
 
     return formula
 
@@ -91,14 +91,14 @@ def one_sided(w: Window) -> Real | None:
     velocity = w.x(0, 0)
     if w.near == 2 and w.kind == "FirstOrderOneSided":
         if w.sign == 1:
-            return upwind(velocity, w.x(1, -1), right_biased_3(w, 1))
-        return upwind(velocity, left_biased_3(w, 1), w.x(1, 1))
+            return _upwind(velocity, w.x(1, -1), _right_biased_3(w, 1))
+        return _upwind(velocity, _left_biased_3(w, 1), w.x(1, 1))
     if w.near == 2 and w.kind == "ThirdOrderOneSided":
-        return velocity * (right_biased_3(w, 1) if w.sign == 1 else left_biased_3(w, 1))
+        return velocity * (_right_biased_3(w, 1) if w.sign == 1 else _left_biased_3(w, 1))
     return None
 
 
-def upwind(velocity: Real, below: Real, above: Real) -> Real:
+def _upwind(velocity: Real, below: Real, above: Real) -> Real:
     """Return the flux of what comes from where the velocity comes from."""
     speed = abs(velocity)
     return 0.5 * ((velocity + speed) * below + (velocity - speed) * above)
@@ -109,7 +109,7 @@ def _upwind_1(w: Window) -> Real:
         match w.kind:
             case "SetValue":
                 pair = (w.value, w.inward(1, 1))
-                return upwind(w.x(0, 0), *(pair if w.sign == 1 else pair[::-1]))
+                return _upwind(w.x(0, 0), *(pair if w.sign == 1 else pair[::-1]))
             case "Extrapolate":
                 return _upwind_1(w.inner())
             case "ExtrapolateComponents":
@@ -117,7 +117,7 @@ def _upwind_1(w: Window) -> Real:
                 return _upwind_1(w.inner()) * ratio
             case _:
                 pass
-    return upwind(w.x(0, 0), w.x(1, -1), w.x(1, 1))
+    return _upwind(w.x(0, 0), w.x(1, -1), w.x(1, 1))
 
 
 def _upwind_3(w: Window) -> Real:

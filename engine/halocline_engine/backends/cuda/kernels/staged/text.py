@@ -17,8 +17,15 @@ from halocline_engine.backends.cuda.kernels.staged.tile import block_layout, poi
 from halocline_engine.backends.cuda.model.entries import Entry, Kind, Stride
 from halocline_engine.backends.cuda.model.staged import Staged
 from halocline_engine.backends.cuda.model.tile import Tile
-from halocline_engine.backends.cuda.text import fragments
 from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.fragments import (
+    bound,
+    indent,
+    offsets,
+    section_body,
+    signed,
+    touched,
+)
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.extent import shift
@@ -54,7 +61,7 @@ def staged_text(entry: Entry, staged: Staged, scope: Scope, tile: Tile) -> list[
         f"const int k0 = level + (int)blockIdx.z * {tile.depth};",
         f"const int k1 = min(k0 + {tile.depth}, top);",
         "for (int k = k0; k < k1; ++k) {",
-        *fragments.indent(inner.levels_of_stages()),
+        *indent(inner.levels_of_stages()),
         "}",
     ]
 
@@ -150,11 +157,7 @@ class _Code:
         lines = self._planes()
         for stage, wait in zip(self._staged.stages, waits(self._staged, again=False), strict=True):
             lines += ["__syncthreads();"] if wait else []
-            lines += [
-                "for (int k = level; k < top; ++k) {",
-                *fragments.indent(self._stage(stage)),
-                "}",
-            ]
+            lines += ["for (int k = level; k < top; ++k) {", *indent(self._stage(stage)), "}"]
         return lines
 
     def _shared(self, numbers: Sequence[int]) -> list[str]:
@@ -176,8 +179,8 @@ class _Code:
         layout = block_layout(self._staged, self._tile)
         along_i, along_j = layout.block
         unit = layout.alignment
-        row = f"(ni + {along_i - 1}) / {along_i} * {layout.pitch}{fragments.signed(layout.lead)}"
-        row = row if unit == 1 else f"({row}{fragments.signed(unit - 1)}) / {unit} * {unit}"
+        row = f"(ni + {along_i - 1}) / {along_i} * {layout.pitch}{signed(layout.lead)}"
+        row = row if unit == 1 else f"({row}{signed(unit - 1)}) / {unit} * {unit}"
         blocks = f"(nj + {along_j - 1}) / {along_j}"
         lines = [
             f"const int pitch = {row};",
@@ -193,8 +196,7 @@ class _Code:
         return [
             *lines,
             f"const long long base = {layout.lead + i_halo} + (long long)blockIdx.x"
-            f" * {layout.pitch}"
-            f" + (long long)(j0 / {along_j} * {layout.depth}{fragments.signed(j_halo)})"
+            f" * {layout.pitch} + (long long)(j0 / {along_j} * {layout.depth}{signed(j_halo)})"
             " * pitch;",
         ]
 
@@ -216,7 +218,7 @@ class _Code:
         (i_low, _), (j_low, _) = common_halo(self._staged.temporaries)
         (i_used, _), (j_used, _) = buffer.extent
         along_j = f" + {j_used - j_low} * (long long)pitch" if j_used > j_low else ""
-        return fragments.signed(i_used - i_low) + along_j
+        return signed(i_used - i_low) + along_j
 
     def _stage(self, stage: Kernel) -> list[str]:
         lines: list[str] = []
@@ -225,11 +227,8 @@ class _Code:
             if section.interval == WHOLE:
                 lines += body
                 continue
-            start, end = (
-                fragments.bound(section.interval.start),
-                fragments.bound(section.interval.end),
-            )
-            lines += [f"if (k >= {start} && k < {end}) {{", *fragments.indent(body), "}"]
+            start, end = bound(section.interval.start), bound(section.interval.end)
+            lines += [f"if (k >= {start} && k < {end}) {{", *indent(body), "}"]
         return lines
 
     def _points(self, section: Section, stage: Kernel) -> list[str]:
@@ -239,12 +238,12 @@ class _Code:
         width, height = along_i + i_high - i_low, along_j + j_high - j_low
         count, threads = width * height, self._tile.threads
         rounds = -(-count // threads)
-        within = f"ti < bi{fragments.signed(i_high)} && tj < bj{fragments.signed(j_high)}"
+        within = f"ti < bi{signed(i_high)} && tj < bj{signed(j_high)}"
         if rounds * threads != count:
             within = f"n < {count} && {within}"
-        names = fragments.touched(section)
+        names = touched(section)
         fields = [name for name in self._entry.arrays if name in names]
-        places = fragments.offsets(fields, self._scope)
+        places = offsets(fields, self._scope)
         point = [
             f"const int {axis} = {axis}0 + t{axis};"
             for axis in "ij"
@@ -252,15 +251,14 @@ class _Code:
         ]
         body = [
             f"const int n = thread + m * {threads};",
-            f"const int ti = n % {width}{fragments.signed(i_low)},"
-            f" tj = n / {width}{fragments.signed(j_low)};",
+            f"const int ti = n % {width}{signed(i_low)}, tj = n / {width}{signed(j_low)};",
             f"if ({within}) {{",
-            *fragments.indent(
+            *indent(
                 [
                     *point,
                     *places,
                     *self._places([name for name in self._temporaries if name in names]),
-                    *fragments.section_body(section, self._scope),
+                    *section_body(section, self._scope),
                 ]
             ),
             "}",
@@ -268,7 +266,7 @@ class _Code:
         return [
             f"#pragma unroll {min(rounds, _UNROLLED)}",
             f"for (int m = 0; m < {rounds}; ++m) {{",
-            *fragments.indent(body),
+            *indent(body),
             "}",
         ]
 
@@ -282,13 +280,9 @@ class _Code:
             if self._staged.staging.home is Home.MOVED:
                 (i_used, _), (j_used, _) = self._temporaries[name].extent
             level = f" + k * s{number}k" if deep else ""
-            row = (
-                f"tj * s{number}j"
-                if j_used == 0
-                else f"(tj{fragments.signed(-j_used)}) * s{number}j"
-            )
+            row = f"tj * s{number}j" if j_used == 0 else f"(tj{signed(-j_used)}) * s{number}j"
             lines[number] = (
                 f"const {'long long' if deep else 'int'} o{number} ="
-                f" ti{fragments.signed(-i_used)} + {row}{level};"
+                f" ti{signed(-i_used)} + {row}{level};"
             )
         return list(lines.values())
