@@ -117,7 +117,7 @@ def _candidates(levels: Levels) -> Iterator[Form]:
         widths = [unit >> n for n in range(unit.bit_length())]
         tiles = [FusedTile(width, 1, ahead=ahead, unroll=unroll) for width in widths]
     else:
-        shapes = ((3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
+        shapes = ((4, 16), (3, 16), (3, 12), (5, 8), (4, 12), (4, 8), (2, 16), (3, 8), (2, 8))
         tiles = [
             FusedTile(width, 1, rows=rows, warps=warps, ahead=1)
             for width in dict.fromkeys((unit, max(1, unit // 2)))
@@ -125,7 +125,7 @@ def _candidates(levels: Levels) -> Iterator[Form]:
         ]
     width = 0
     for tile in tiles:
-        if width > tile.width:
+        if width > tile.width and levels.along is Axis.J:
             return
         form = usual_form(levels, tile)
         if _is_fit(form):
