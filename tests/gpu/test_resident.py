@@ -179,7 +179,7 @@ def test_a_killed_worker_leaves_no_device_memory(machine: CudaMachine) -> None:
     cupy: Any = pytest.importorskip("cupy")
     assert machine.facts.index >= 0
     text, data, how = case("wave", "float32")
-    steps = 20_000
+    steps = 2_000
     how |= {"boundary": BOUNDARIES[0], "steps": steps, "target": "cuda", "chunks": {"y": 80}}
     expected = he.run(text, data, mode="resident", **how)
     free = cupy.cuda.runtime.memGetInfo()[0]
