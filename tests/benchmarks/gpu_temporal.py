@@ -1,7 +1,7 @@
 """Check and time several steps at once on one GPU; prints a table, the worst first, writes JSON.
 
     PYTHONPATH=engine python tests/benchmarks/gpu_temporal.py RESULT.json --commit COMMIT
-        [--small] [--only NAME ...] [--seconds 200]
+        [--small] [--only NAME ...] [--seconds 200] [--arithmetic fused]
 
 Needs NumPy, CuPy and the engine. Sizes are odd along every axis; all sides are fixed. Outputs are
 NaN before each check, and their bits on the domain must be those of as many single steps, and still
@@ -170,14 +170,15 @@ class Bench:
     """One case with one type: its arrays on the device, single steps, and several at once."""
 
     def __init__(
-        self, case: Case, dtype: str, machine: CudaMachine, cache: Cache, *, small: bool
+        self, case: Case, dtype: str, machine: CudaMachine, cache: Cache, given: argparse.Namespace
     ) -> None:
         self.case, self.dtype, self.machine, self.cache = case, dtype, machine, cache
-        self.domain = case.domain(dtype, small=small)
+        self.domain = case.domain(dtype, small=given.small)
         compiled = compile_program(
             case.text.replace("REAL", dtype),
             literal_precision={"int": 64, "float": int(dtype[-2:])},
             target="cuda",
+            arithmetic=given.arithmetic,
         )
         self.program = compiled.program
         self.single = CudaExecutable(compiled.schedule, machine, cache)
@@ -320,6 +321,7 @@ def main() -> None:
     parser.add_argument("result", type=Path)
     parser.add_argument("--commit", required=True)
     parser.add_argument("--small", action="store_true", help="small domains, to try it out")
+    parser.add_argument("--arithmetic", choices=["separate", "fused"], default="separate")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--seconds", type=float, default=200.0)
     options = parser.parse_args()
@@ -329,7 +331,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cache = Cache(Path(folder))
         benches = [
-            Bench(case, dtype, machine, cache, small=options.small)
+            Bench(case, dtype, machine, cache, options)
             for case in CASES
             for dtype in DTYPES
             if not options.only or case.name in options.only
@@ -347,6 +349,7 @@ def main() -> None:
         "device": machine.facts.name,
         "date": datetime.now(UTC).date().isoformat(),
         "commit": options.commit,
+        "arithmetic": options.arithmetic,
         "figures": found,
     }
     options.result.write_text(json.dumps(record, indent=1) + "\n")

@@ -42,6 +42,7 @@ from halocline_engine.backends.made_arrays import (
     Reach,
     check_loops,
     limit_of,
+    loops_array,
     position_array,
     table_array,
     widened,
@@ -250,7 +251,7 @@ class MadeFieldsExecutable:
             for name, dtype in self.plan.planes
         }
         if self.plan.loops is not None:
-            planes[self.plan.loops.name] = self.memory.empty(domain, np.dtype("int16"), _NOWHERE)
+            planes[self.plan.loops.name] = loops_array(domain, self.memory)
         return planes
 
     def _clear(self, arrays: Fields) -> None:

@@ -8,6 +8,7 @@ one of them cannot reach the memory of another, messages take the way through th
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from halocline_engine.device.memory.peers import (
 )
 from halocline_engine.distribute.communicators.base import Communicator, RankLostError, agree
 from halocline_engine.distribute.tasks.kernels import current, device_index
-from halocline_engine.errors import DeviceError
+from halocline_engine.errors import CancelledError, DeviceError
 from halocline_engine.kernels.halo.cuda import HaloKernels
 from halocline_engine.kernels.halo.problem import (
     STATE_WORDS,
@@ -45,6 +46,8 @@ _WORD = 8
 #: Counters of a rank for each other one: arrived, consumed, done (sent), done (received), token.
 _COUNTERS = 5
 _ALIGNED = 256
+#: Seconds between two looks at whether the job is to end.
+_LOOK = 0.05
 
 
 @dataclass(slots=True)
@@ -79,6 +82,7 @@ class PeerMemory:
     moved: Moved
     ended: SharedWord
     _links: list[np.uint64] = field(default_factory=list["np.uint64"])
+    _closed: threading.Event = field(default_factory=threading.Event)
 
     def exchange(
         self, sent: Mapping[int, Sequence[Array]], received: Mapping[int, Sequence[Array]]
@@ -111,11 +115,24 @@ class PeerMemory:
         """Let kernels that wait for others end at once."""
         self.ended.set(1)
 
+    def watch(self) -> None:
+        """End waits as soon as the job is to end: the thread of the rank may wait for a kernel."""
+        threading.Thread(target=self._watch, name="halocline-peers", daemon=True).start()
+
     def close(self) -> None:
         """Use the memory of others no more; none of them uses that of this rank any more."""
+        self._closed.set()
         for peer in self.peers.values():
             with suppress(Exception):
                 peer.opened.close()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(_LOOK):
+            try:
+                self.communicator.check()
+            except (CancelledError, RankLostError):
+                self.end()
+                return
 
     def _boxes(
         self, views: Mapping[int, Sequence[Array]], buffer_of: Callable[[int], int]
@@ -181,7 +198,8 @@ def connect(
         )
     else:
         right = False
-    if agree(communicator, ("written", 0), here=right):
+    if agree(communicator, ("written", 0), here=right) and made is not None:
+        made.watch()
         return made
     if made is not None:
         made.close()
