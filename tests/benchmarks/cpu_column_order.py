@@ -32,6 +32,9 @@ from typing import Any, cast
 
 import numba
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
 from cpu_counts import PROCESSOR, Program
 from cpu_stencil import versions
 from lowered import lower

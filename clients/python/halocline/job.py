@@ -258,7 +258,7 @@ class Job(_KnownJob):
             The time is over; the job continues.
 
         """
-        return self.events_after("", seconds("timeout", timeout))
+        return self.events_after("", timeout)
 
     def events_after(self, last: str, timeout: float | None = None) -> Iterator[Event]:
         """Yield the events that follow another one, until the job has ended; see `events`.
@@ -276,7 +276,7 @@ class Job(_KnownJob):
             What happened.
 
         """
-        return follow(self._connection, self.id, timeout, last)
+        return follow(self._connection, self.id, seconds("timeout", timeout), last)
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> Status:
         """Wait until the job has ended.

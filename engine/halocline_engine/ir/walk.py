@@ -57,7 +57,8 @@ def walk(expr: nodes.Expr) -> Iterator[nodes.Expr]:
     """Yield the expression and everything inside it, a parent before its operands.
 
     >>> from halocline_engine.ir.types import DType
-    >>> [type(node).__name__ for node in walk(Cast(DType.INT8, Number(DType.BOOL, True)))]
+    >>> cast = nodes.Cast(DType.INT8, nodes.Number(DType.BOOL, True))
+    >>> [type(node).__name__ for node in walk(cast)]
     ['Cast', 'Number']
     """
     pending = [expr]

@@ -44,6 +44,7 @@ _VALUES: Any = st.recursive(
 def _valid(process: str) -> dict[str, Any]:
     given = dict.fromkeys(PROCESSES[process].inputs.model_json_schema().get("required", ()), "a")
     others: dict[str, Any] = {"operation": "sum", "size": 3, "process": "stencil", "inputs": {}}
+    others["stages"] = [{"column": {"expression": "a"}}]
     return given | {name: value for name, value in others.items() if name in given}
 
 

@@ -43,8 +43,8 @@ WRONG: list[tuple[list[Any], str, str]] = [
     (
         [{"stencil": {"program": PROGRAM, "step": 3}}],
         "Input 'stages.0.stencil.step' is unknown.",
-        "There are program, fields, scalars, externals, dtypes, literal_precision, name, axes,"
-        " boundary, feedback, chunks.",
+        "There are program, fields, scalars, externals, dtypes, literal_precision, arithmetic,"
+        " name, axes, boundary, feedback, chunks.",
     ),
     (
         [{"tree": TREE}, {"stencil": {"program": PROGRAM, "feedback": {"x": "t"}}}],

@@ -107,7 +107,7 @@ def expression_text(
 def literal(number: nodes.Number) -> str:
     """Return a number that reads back as the same bits.
 
-    >>> literal(Number(DType.FLOAT32, 0.1)), literal(Number(DType.INT64, -3))
+    >>> literal(nodes.Number(DType.FLOAT32, 0.1)), literal(nodes.Number(DType.INT64, -3))
     ('0.1f', '(-3LL)')
     """
     dtype, value = number.dtype, number.value

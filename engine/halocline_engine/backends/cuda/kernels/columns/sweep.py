@@ -359,11 +359,8 @@ class ColumnSweep:
         if name in self.placement.variables:
             return
         place, here = self._place(name, HERE), self._here(name)
-        if (
-            name in self.scope.fields
-            and self.scope.dtypes[name] is not DType.BOOL
-            and name in self.served
-        ):
+        streamed = name in self.scope.fields and name in self.served
+        if streamed and self.scope.dtypes[name] is not DType.BOOL:
             yield f"__stcs(&{place}, {here});"
         else:
             yield f"{place} = {here};"

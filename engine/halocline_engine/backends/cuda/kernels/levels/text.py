@@ -263,10 +263,8 @@ class _Code:
             return []
         near = "ij"[self.tile.along - 1]
         kinds = dict(sorted(self.scope.kinds[name] for name in names))
-        lines: list[str] = []
-        if kinds:
-            column = f"min(first + q * {self.tile.block[1]}, last)"
-            lines.append(f"[[maybe_unused]] const int {near} = {column};")
+        column = f"min(first + q * {self.tile.block[1]}, last)"
+        lines = [f"[[maybe_unused]] const int {near} = {column};"] if kinds else []
         for number, kind in kinds.items():
             terms = [
                 f"(index_t){axis}" if stride is Stride.ONE else f"(index_t){axis} * s{number}{axis}"
