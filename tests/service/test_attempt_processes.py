@@ -398,5 +398,6 @@ def test_the_engine_runs_in_a_process(idle: Running) -> None:
             made(claimed(idle, "sst.zarr", program=PROGRAM), _ignore, never)
     result = idle.settings.data_dir / "jobs" / job.id / outputs["zarr"]["result"]
     assert (result / "zarr.json").exists()
-    assert [event.to_json()["kind"] for event in told][:3] == ["planned", "compiled", "block-finished"]
+    kinds = [event.to_json()["kind"] for event in told]
+    assert kinds[:3] == ["planned", "compiled", "block-finished"]
     assert told[-1].progress == 1.0

@@ -23,7 +23,7 @@ from halocline.errors import (
     from_problem,
 )
 from halocline.events import ENDED, Event, Status, follow
-from halocline.inputs.arguments import flag, place, seconds
+from halocline.inputs.arguments import flag, place, seconds, text
 from halocline.inputs.changes import DATASETS, changed
 from halocline.inputs.program import program_source, with_place
 from halocline.plan import Plan
@@ -276,7 +276,8 @@ class Job(_KnownJob):
             What happened.
 
         """
-        return follow(self._connection, self.id, seconds("timeout", timeout), last)
+        limit = seconds("timeout", timeout)
+        return follow(self._connection, self.id, limit, text("last", last))
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> Status:
         """Wait until the job has ended.

@@ -97,8 +97,8 @@ def test_a_cancelled_run_goes_on(ocean: xr.Dataset, tmp_path: Path) -> None:
         chunks={"x": 13},
         options=Options(steps_per_pass=3),
     )
-    assert events[1] == Resumed(steps_done=6, steps=9)
-    assert events[1].progress == pytest.approx(2 / 3)
+    assert events[2] == Resumed(steps_done=6, steps=9)
+    assert events[2].progress == pytest.approx(2 / 3)
     assert sum(isinstance(event, PassFinished) for event in events) == 1
     assert result["out"].values.tobytes() == expected
 
@@ -211,6 +211,9 @@ def test_events_tell_of_progress(ocean: xr.Dataset) -> None:
         "block": {"time": 2, "x": 38, "y": 10},
         "input_bytes": ocean["inp"].nbytes,
         "result_bytes": ocean["inp"].nbytes,
+        "transport": "none",
+        "unfused": "blocks do not stay in memory",
+        "predicted_rate": events[0].predicted_rate,
     }
     progress = [event.progress for event in events]
     assert progress == sorted(progress)
@@ -307,11 +310,13 @@ def test_what_is_written_for_workers_replaces_nothing(tmp_path: Path) -> None:
     kept.write_text("mine")
     opened, place = open_source(xr.Dataset({"a": ("x", [1.0, 2.0])})), vars(launch)["_source"]
     checked: Any = SimpleNamespace(
-        opened=opened, match=SimpleNamespace(uses=[SimpleNamespace(variable="a", loaded=True)])
+        compiled=SimpleNamespace(target="cpu"),
+        opened=opened,
+        match=SimpleNamespace(uses=[SimpleNamespace(variable="a", loaded=True)]),
     )
     places, pool = SimpleNamespace(workspace=tmp_path), SimpleNamespace(remote=True)
     with ExitStack() as stack:
-        place(checked, pool, places, stack, shared=False)
+        place(checked, pool, places, stack, shared=False, stays=False)
         assert len(list(tmp_path.iterdir())) == 2
         assert kept.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["input"]

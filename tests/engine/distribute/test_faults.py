@@ -6,6 +6,7 @@ longer, but a rank that waits for another one takes more of them.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import os
@@ -97,7 +98,10 @@ class Looks:
 def shared_memory(process: int) -> int:
     """Return how many shared arrays of Halocline a process has open or mapped."""
     folder = Path("/proc") / str(process)
-    links = [os.readlink(one) for one in (folder / "fd").iterdir() if os.path.lexists(one)]
+    links: list[str] = []
+    for one in (folder / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            links.append(os.readlink(one))
     mapped = (folder / "maps").read_text().splitlines()
     return sum("memfd:halocline" in one for one in (*links, *mapped))
 

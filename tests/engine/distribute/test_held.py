@@ -59,7 +59,8 @@ def test_what_passes_write_to_is_projected(
         made.extend(one for one in found.values() if not any(one is other for other in made))
         return found
 
-    monkeypatch.setattr("halocline_engine.distribute.stencils.passes.create_arrays", noted)
+    for module in ("passes", "results"):
+        monkeypatch.setattr(f"halocline_engine.distribute.stencils.{module}.create_arrays", noted)
     options = Options(steps_per_pass=1)
     stored = planned(passes, options, output=tmp_path / "out.zarr", workspace=tmp_path / "work")
     assert not made

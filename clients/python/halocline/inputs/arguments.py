@@ -7,7 +7,7 @@ what was expected, what was got, and an example.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
 from pathlib import Path
@@ -180,10 +180,10 @@ def _wrong(argument: str, expected: str, given: Any) -> ArgumentError:
 
 
 def _stages(argument: str, given: Any) -> list[dict[str, Any]]:
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+    if not isinstance(given, list | tuple):
         raise _wrong(argument, "a list of stages", given)
     made: list[dict[str, Any]] = []
-    for number, stage in enumerate(cast("Iterable[Any]", given)):
+    for number, stage in enumerate(cast("Sequence[Any]", given)):
         kinds = by_name(f"{argument}[{number}]", stage)
         if len(kinds) != 1:
             raise _wrong(f"{argument}[{number}]", "one kind with its arguments", stage)

@@ -162,10 +162,10 @@ class Stencils(Submitting):
 
         Examples
         --------
-        >>> smooth = {"program": program, "boundary": {"x": "periodic"}, "fields": {"s": "t"}}
-        >>> job = client.sequence([{"stencil": smooth}], dataset, steps=2, target="reference")
-        >>> list(job.result().data_vars)
-        ['t']
+        >>> smooth = {"stencil": {"program": program, "boundary": {"x": "periodic"}}}
+        >>> job = client.sequence([smooth], dataset, steps=2, feedback={"s": "u"}, target="cpu")
+        >>> job.result()["s"].values.tolist()
+        [[2.0, 0.0, 2.0, 0.0]]
 
         """
         return self._submit(self.sequence, dataset, given, stages=with_texts(stages))

@@ -8,6 +8,7 @@ else goes wrong is an error.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
@@ -48,7 +49,7 @@ class ResultStore(Store):
 
     def __init__(self, connection: Connection, url: str) -> None:
         super().__init__(read_only=True)
-        self._connection, self._url = connection, url.rstrip("/")
+        self._connection, self._url = self._closing(connection), url.rstrip("/")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ResultStore) and other._url == self._url
@@ -85,7 +86,7 @@ class ResultStore(Store):
     def close(self) -> None:
         """Let go of the connections; they are made again when something is read."""
         self._connection.close()
-        self._connection = Connection(self._connection.settings)
+        self._connection = self._closing(Connection(self._connection.settings))
         super().close()
 
     async def get(
@@ -125,6 +126,11 @@ class ResultStore(Store):
     def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Refuse: the metadata say what there is."""
         raise NotImplementedError
+
+    def _closing(self, connection: Connection) -> Connection:
+        """Return a connection that is closed with the last dataset that needs it."""
+        weakref.finalize(self, connection.close)
+        return connection
 
     def _unchanged(self) -> NotImplementedError:
         return NotImplementedError(f"The result at '{self._url}' cannot be changed.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -192,12 +193,16 @@ def _replan(run: _Run, choice: Callable[[], Replanned]) -> None:
 def _attempt(run: _Run, sums: Counter[str]) -> xr.Dataset | RankLostError:
     """Run the ranks once; return the result, or that one was lost.
 
-    A cluster keeps the error of a rank, whose traceback has all frames that it passed: no frame
-    with the result is among them.
+    A cluster keeps the error of a rank, whose traceback has all frames that it passed: they are
+    cleared, since they hold arrays of the result.
     """
     try:
         return _once(run, sums)
     except RankLostError as error:
+        passed: BaseException | None = error
+        while passed is not None:
+            traceback.clear_frames(passed.__traceback__)
+            passed = passed.__context__
         return error
 
 
