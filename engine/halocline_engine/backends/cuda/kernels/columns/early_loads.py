@@ -19,19 +19,10 @@ from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.statements import Scope, element
-from halocline_engine.ir.nodes import Expr, Interval, Offset, Read, Statement, While
+from halocline_engine.ir.nodes import Expr, Offset, Read
 from halocline_engine.ir.types import DType
-from halocline_engine.ir.walk import (
-    assignments,
-    bodies_of,
-    expressions,
-    head,
-    reads,
-    reads_of,
-    walk,
-)
+from halocline_engine.ir.walk import expressions, head, reads, reads_of, walk
 from halocline_engine.schedule.nodes import Section
-from halocline_engine.schedule.stages import follows
 
 __all__ = [
     "NODES",
@@ -97,55 +88,17 @@ class Stream:
 
 
 def early_reads(section: Section, one: Pass, arrays: frozenset[str]) -> list[Read]:
-    """Return the distinct reads of each level of a section whose values are there before the pass.
+    """Return the distinct reads that each level of a section makes of what its pass never writes.
 
-    `arrays` are those in memory. Reads under an `if` are not among them. What the pass writes is,
-    where a level reads its own element before it writes it and no other section does.
+    `arrays` are those in memory. Reads under an `if` are not among them.
     """
     found: dict[tuple[str, Offset], Read] = {}
     for value in _always(section):
         for read in reads_of(value):
-            if read.name not in arrays or read.level is not None:
-                continue
-            if read.name not in one.written or _is_still_there(read, section, one):
+            known = read.name in arrays and read.name not in one.written
+            if known and read.level is None:
                 found.setdefault((read.name, read.offset), read)
     return list(found.values())
-
-
-def _is_still_there(read: Read, section: Section, one: Pass) -> bool:
-    """Return whether nothing of a pass changes an element before a level reads it."""
-    at = [r.offset for r in reads(section.body) if r.name == read.name]
-    if set(at) != {(0, 0, 0)} or not _reads_first(section.body, read.name):
-        return False
-    return all(
-        other is section
-        or _is_apart(section.interval, other.interval)
-        or all(assign.target != read.name for assign in assignments(other.body))
-        for other in one.sections
-    )
-
-
-def _reads_first(body: Sequence[Statement], name: str) -> bool:
-    """Return whether no statement may read an element that one before it may have assigned."""
-    assigned = False
-    for statement in body:
-        writes = [assign for assign in assignments((statement,)) if assign.target == name]
-        if any(assign.level is not None for assign in writes):
-            return False
-        if assigned and any(read.name == name for read in reads((statement,))):
-            return False
-        inner = bodies_of(statement)
-        if not all(_reads_first(one, name) for one in inner):
-            return False
-        if isinstance(statement, While) and writes:
-            return False
-        assigned = assigned or bool(writes)
-    return True
-
-
-def _is_apart(one: Interval, other: Interval) -> bool:
-    """Return whether intervals have no level in common, however many levels there are."""
-    return follows(one.end, other.start, 1) or follows(other.end, one.start, 1)
 
 
 def _always(section: Section) -> Iterator[Expr]:

@@ -316,7 +316,7 @@ class ColumnSweep:
                 f"const {self._type(s.name)} {s.variable(0)} = {s.queue}[{place} + q];"
                 for s in part.streams
             ),
-            *(self._declared(name, part) for name in kept),
+            *(self._declared(name, section) for name in kept),
             *section_body(section, scope),
             *(line for name in kept for line in self._stored(name)),
             *(f"{self._before(name)} = {self._here(name)};" for name in handed),
@@ -346,13 +346,12 @@ class ColumnSweep:
         }
         return {**shared, **{name: self._here(name) for name in kept}}
 
-    def _declared(self, name: str, part: _Part) -> str:
+    def _declared(self, name: str, section: Section) -> str:
         kind, here = self._type(name), self._here(name)
         if name in self.placement.variables:
             return f"[[maybe_unused]] {kind} {here};"
-        if HERE in exposed(part.section.body, name):
-            early = self._values(part).get((name, HERE))
-            return f"{kind} {here} = {early or self._place(name, HERE)};"
+        if HERE in exposed(section.body, name):
+            return f"{kind} {here} = {self._place(name, HERE)};"
         return f"{kind} {here};"
 
     def _stored(self, name: str) -> Iterator[str]:
