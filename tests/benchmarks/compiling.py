@@ -96,6 +96,10 @@ class CompilingMachine:
     def cache(self) -> int:
         return H200_CACHE
 
+    @property
+    def speed(self) -> tuple[int, float, float]:
+        return 0, 0.0, 0.0
+
     def address(self, array: NDArray[Any]) -> int:
         return int(array.__array_interface__["data"][0])
 

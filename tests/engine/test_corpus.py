@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from corpus.calls import LAYOUTS, CorpusCall, wrong
@@ -33,14 +35,19 @@ def test_loops_give_what_the_reference_gives(number: int, monkeypatch: pytest.Mo
     dtype = ("float64", "float32")[number % 2]
     call = CorpusCall(CORPUS[number], dtype, LAYOUTS[number // 2 % 2], SMALL)
     inputs = call.arrays(np)
-    got = {name: array.copy(order="K") for name, array in inputs.items()}
+    got: dict[str, Any] = {name: array.copy(order="K") for name, array in inputs.items()}
     call.run(call.stencil("cpu"), got)
     assert wrong(call, got, inputs) == ""
     inner = tuple(slice(halo, halo + n) for halo, n in zip(call.halo, SMALL, strict=True))
-    for field in call.compiled.program.fields:
-        if field.written and field.name in got:
-            own = (part for part, axis in zip(inner, Axis, strict=True) if axis in field.axes)
-            assert np.isfinite(got[field.name][*own]).all()
+    written = [field for field in call.compiled.program.fields if field.written]
+    for field in written:
+        values = got.get(field.name)
+        if values is not None:
+            assert np.isfinite(values[_of_axes(inner, field.axes)]).all()
+
+
+def _of_axes(parts: tuple[slice, ...], axes: tuple[Axis, ...]) -> tuple[slice, ...]:
+    return tuple(part for part, axis in zip(parts, Axis, strict=True) if axis in axes)
 
 
 def source(case: CorpusCase, dtype: str) -> str:

@@ -15,8 +15,7 @@ from halocline_engine.datasets.stores.device import OnDevice
 from halocline_engine.datasets.stores.sink import ArraySink
 from halocline_engine.datasets.stores.source import InMemory, open_source
 from halocline_engine.datasets.untyped import variable_data
-from halocline_engine.distribute.grid.boundary import Span
-from halocline_engine.distribute.grid.partition import Block, partition
+from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.grid.regions import read_box, write_box
 from halocline_engine.distribute.modes.choose import Choice
 from halocline_engine.distribute.modes.telling import device_inputs, results_on_device

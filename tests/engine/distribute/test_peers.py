@@ -26,8 +26,9 @@ class Word:
 
 
 def memory(mailbox: Mailbox, word: Word) -> PeerMemory:
-    absent = cast("Any", None)
-    places = ({}, {}, {}, {}, 0, {}, absent, absent)
+    absent: Any = None
+    none: dict[Any, Any] = {}
+    places = (none, none, none, none, 0, none, absent, absent)
     return PeerMemory(LocalCommunicator(0, 2, mailbox), absent, *places, cast("Any", word))
 
 
