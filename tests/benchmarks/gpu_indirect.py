@@ -9,10 +9,10 @@ compared whole with what CuPy's indexing or SciPy's product gives, before it is 
 Shares are compulsory bytes (what is named read once, what is written written once, indices read
 once) over the time, as a share of what copying an array of 1 GiB reaches. All that is compared in
 a case takes turns in the same rounds, with copies between, and the medians of the rounds count.
-Parts: `gather` by element size and order (the usual kernel, the best of each scheme, the kernel
+Parts: `gather` by element size and order (the usual kernel, the best of others, the kernel
 written by hand in the best of its configurations, `cupy.take`, `torch.index_select`); `grouped`,
 random gathers in two passes through shared memory; `regrid` from 0.25 degree to 1 degree, by rows
-and in slices; `levels` of knowledge at compile time; `scatter`, as it is and done as a gather.
+and in slices; `scatter`, as it is and done as a gather.
 One run takes all of them in less than 110 seconds; what does not fit in the time is left out and
 named. The last table has what must hold.
 """
@@ -38,19 +38,9 @@ from indirect_verdicts import USUAL, Figure, verdicts
 
 from halocline_engine.device.machine import current_machine
 from halocline_engine.kernels.indirect.cuda import Ends, passes_for, variant_for
-from halocline_engine.kernels.indirect.emit import (
-    Direct,
-    Packed,
-    Passes,
-    Pipelined,
-    Scheme,
-    SharedIndex,
-    Variant,
-    emit,
-    emit_passes,
-)
+from halocline_engine.kernels.indirect.emit import Passes, Variant, emit, emit_passes
 from halocline_engine.kernels.indirect.grouping import TILE, WINDOW, Grouped
-from halocline_engine.kernels.indirect.problem import Direction, Knowledge, Transfer, alignment_of
+from halocline_engine.kernels.indirect.problem import Direction, Transfer, alignment_of
 
 GATHER, SCATTER = Direction.GATHER, Direction.SCATTER
 SIZES = (4, 8, 16, 32, 64, 256, 1024)
@@ -58,37 +48,26 @@ SIZES = (4, 8, 16, 32, 64, 256, 1024)
 GROUPED = (4, 8, 16)
 
 
-def schemes(size: int, alignment: int) -> Iterator[tuple[Scheme, int]]:
-    """Yield what is tried for an element size, with the threads of a block."""
-    for flight, threads in ((1, 256), (4, 256), (8, 256), (2, 64), (4, 64), (2, 128), (4, 128)):
-        yield Direct(flight), threads
-    for flight in (4, 8):
-        yield Direct(flight), 512
-        yield SharedIndex(flight, max(1, min(2048, flight * 256 * alignment // size))), 256
-    if size == alignment and alignment in (4, 8):
-        for flight in (1, 2):
-            for threads in (64, 128, 256):
-                yield Packed(flight), threads
-    for flight, producers, writers in ((2, 8, 8), (1, 8, 4)):
-        stages = min(6, 47 * 1024 // (32 * producers * flight * alignment))
-        yield Pipelined(flight, stages, producers), 32 * (producers + writers)
+#: Pieces that a thread moves, and threads of a block, that are tried.
+TRIED = (
+    *((1, 256), (4, 256), (8, 256), (2, 64), (4, 64), (2, 128), (4, 128)),
+    *((2, 512), (4, 512), (8, 512)),
+)
 
 
 def tried(transfer: Transfer, ends: Ends) -> list[Variant]:
     """Return the variants that are timed, the usual one among them."""
-    all_of_them = [
-        variant_for(transfer, ends, scheme=scheme, threads=threads)
-        for scheme, threads in schemes(transfer.element_bytes, transfer.alignment)
-    ]
-    return list(dict.fromkeys([variant_for(transfer, ends), *all_of_them]))
+    usual = variant_for(transfer, ends)
+    others = [replace(usual, flight=flight, threads=threads) for flight, threads in TRIED]
+    return list(dict.fromkeys([usual, *others]))
 
 
 def described(variant: Variant) -> str:
-    return f"{variant.scheme} x {variant.threads}"
+    return f"{variant.flight} x {variant.threads}"
 
 
 def gathers(bench: Bench) -> Iterator[Figure]:
-    """Every element size in both orders: the usual kernel, the best of each scheme, and peers."""
+    """Every element size in both orders: the usual kernel, the best one, and peers."""
     moves = {
         size: Transfer(GATHER, alignment_of(size), size, bench.bytes // size) for size in SIZES
     }
@@ -129,9 +108,7 @@ def one_gather(
         same(rows, wanted)
     first = bench.race(moved, own | hand, rounds=2)
     works = {USUAL: own[described(variants[0])]}
-    for kind in ("Direct", "Packed", "SharedIndex", "Pipelined"):
-        best = fastest(first, [how for how in own if how.startswith(kind)])
-        works |= {f"best {how}": own[how] for how in best}
+    works |= {f"best {how}": own[how] for how in fastest(first, list(own))}
     works |= {how: hand[how] for how in fastest(first, list(hand))}
     works |= peers(table, index, rows)
     for how, figures in bench.race(moved, works).items():
@@ -251,32 +228,6 @@ def passes_of(cupy: Any, index: Any, size: int) -> Grouped:
     return Grouped(window, tile, take, starts, counts.astype(cupy.int32), origin, place, lists)
 
 
-def levels(bench: Bench) -> Iterator[Figure]:
-    """Time one gather by what the code knows when it is compiled."""
-    for size in (12, 64, 256):
-        if not bench.time_for(f"levels {size} B"):
-            continue
-        count = bench.bytes // 4 // size
-        source = bench.random_bytes(count * size)
-        target = bench.cupy.zeros_like(source)
-        index = bench.order("near", count)
-        transfer = Transfer(GATHER, alignment_of(size), size, count)
-        ends = bench.ends(source, target, size, take=index)
-        rows = target.reshape(count, -1)
-        wanted = taken(bench, source.reshape(count, -1), index)
-        variants = {level: variant_for(transfer, ends, knowledge=level) for level in Knowledge}
-        bench.movers.prepare([*variants.values()])
-        for knowledge, variant in variants.items():
-            target.fill(0)
-            bench.movers.move(transfer, ends, variant)
-            same(rows, wanted)
-            moved = 2 * source.nbytes + index.nbytes
-            work = moving(bench, transfer, ends, variant)
-            yield Figure("levels", f"near {size} B", knowledge.value, *bench.share(moved, work))
-        del source, target, index, ends, wanted, rows
-        bench.free()
-
-
 def scatters(bench: Bench) -> Iterator[Figure]:
     """Scatters of a permutation."""
     source = bench.random_bytes(bench.bytes)
@@ -289,7 +240,8 @@ def scatters(bench: Bench) -> Iterator[Figure]:
         transfer = Transfer(SCATTER, alignment_of(size), size, count)
         ends = bench.ends(source, target, size, put=index)
         table, rows = source.reshape(count, -1), target.reshape(count, -1)
-        variants = [variant_for(transfer, ends, scheme=Direct(flight)) for flight in (1, 4, 8)]
+        usual = variant_for(transfer, ends)
+        variants = [replace(usual, flight=flight, threads=256) for flight in (1, 4, 8)]
         bench.movers.prepare(variants)
         for variant in variants:
             target.fill(0)
@@ -320,7 +272,6 @@ PARTS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "gather": gathers,
     "grouped": grouped,
     "regrid": regrids,
-    "levels": levels,
     "scatter": scatters,
 }
 

@@ -9,21 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.kernels.indirect.cuda import Ends, variant_for
-from halocline_engine.kernels.indirect.emit import (
-    Direct,
-    Packed,
-    Pipelined,
-    Scheme,
-    SharedIndex,
-    Variant,
-)
-from halocline_engine.kernels.indirect.problem import Direction, Knowledge, Transfer
+from halocline_engine.kernels.indirect.emit import Variant
+from halocline_engine.kernels.indirect.problem import Direction, Transfer
 
 __all__ = ["Draw", "Placed", "arrays", "draws", "ends_of", "expected", "variant_of"]
 
 #: Bytes around an array that must keep their value.
 GUARD = 256
-PER_SEED = 22
+PER_SEED = 26
 
 
 @dataclass(frozen=True)
@@ -37,25 +30,8 @@ class Draw:
     batch: int
     masked: bool
     wide: bool
-    knowledge: Knowledge
-    scheme: Scheme
+    flight: int
     threads: int
-
-
-def packed(rng: random.Random) -> Draw:
-    """Return a gather of single words, some at a time."""
-    draw = drawn(rng)
-    word = rng.choice((4, 8))
-    count = rng.randint(1, 300)
-    index = np.random.default_rng(rng.randrange(2**31)).integers(-draw.masked, draw.others, count)
-    return replace(
-        draw,
-        transfer=Transfer(Direction.GATHER, word, word, count),
-        index=index.astype(draw.index.dtype),
-        knowledge=rng.choice((Knowledge.ALL, Knowledge.THREADS)),
-        scheme=Packed(rng.choice((1, 2, 4))),
-        threads=32 * rng.randint(1, 4),
-    )
 
 
 def drawn(rng: random.Random) -> Draw:
@@ -72,7 +48,6 @@ def drawn(rng: random.Random) -> Draw:
         index = numbers.permutation(others)[:elements]
     if masked:
         index[numbers.random(elements) < 0.3] = -1
-    scheme, threads = scheme_of(rng, alignment)
     return Draw(
         transfer=Transfer(direction, alignment, size, elements),
         index=index.astype(rng.choice((np.int32, np.int64))),
@@ -81,32 +56,14 @@ def drawn(rng: random.Random) -> Draw:
         batch=rng.choice((1, 1, 2, 3)),
         masked=masked,
         wide=rng.random() < 0.5,
-        knowledge=rng.choice(list(Knowledge)),
-        scheme=scheme,
-        threads=threads,
+        flight=rng.choice((1, 2, 4, 8)),
+        threads=32 * rng.randint(1, 8),
     )
-
-
-def scheme_of(rng: random.Random, alignment: int) -> tuple[Scheme, int]:
-    flight = rng.choice((1, 2, 4, 8))
-    warps = rng.randint(1, 8)
-    match rng.choice(("direct", "shared", "pipelined")):
-        case "direct":
-            return Direct(flight), 32 * warps
-        case "shared":
-            return SharedIndex(flight, rng.choice((1, 7, 64, 256))), 32 * warps
-        case _:
-            producers = rng.randint(1, 16)
-            flight = min(flight, 4)
-            stages = min(rng.randint(1, 4), 44 * 1024 // (32 * producers * flight * alignment))
-            if stages < 1:
-                producers, stages = 2, 2
-            return Pipelined(flight, stages, producers), 32 * (warps + producers)
 
 
 def draws(seed: int) -> list[Draw]:
     rng = random.Random(seed)
-    return [drawn(rng) for _ in range(PER_SEED)] + [packed(rng) for _ in range(4)]
+    return [drawn(rng) for _ in range(PER_SEED)]
 
 
 @dataclass(frozen=True)
@@ -168,14 +125,8 @@ def arrays(draw: Draw) -> tuple[Placed, Placed]:
 
 
 def variant_of(draw: Draw, ends: Ends) -> Variant:
-    variant = variant_for(
-        draw.transfer,
-        ends,
-        scheme=draw.scheme,
-        knowledge=draw.knowledge,
-        threads=draw.threads,
-    )
-    return replace(variant, wide=draw.wide)
+    variant = variant_for(draw.transfer, ends)
+    return replace(variant, flight=draw.flight, threads=draw.threads, wide=draw.wide)
 
 
 def expected(draw: Draw) -> NDArray[np.uint8]:

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 
 from halocline_engine.kernels.indirect.emit import (
     FIRST_THREADS,
     Combination,
-    Direct,
-    Packed,
     Passes,
-    Pipelined,
     Product,
-    Scheme,
-    SharedIndex,
     Variant,
     combination_name,
     emit,
@@ -33,17 +27,15 @@ from halocline_engine.kernels.indirect.emit import (
     product_name,
 )
 from halocline_engine.kernels.indirect.grouping import Grouped
-from halocline_engine.kernels.indirect.problem import Duplicates, Knowledge, Transfer
+from halocline_engine.kernels.indirect.problem import Duplicates, Transfer
 from halocline_engine.kernels.machine import Kernels, Library
 
-__all__ = ["Ends", "Movers", "blocks_for", "passes_for", "usual_scheme", "variant_for"]
+__all__ = ["Ends", "Movers", "blocks_for", "passes_for", "variant_for"]
 
 #: The most blocks along y that a launch may have.
 _MOST_Y = 65535
 #: Words that are counted with 32 bits; what a launch may count beyond the last one is left out.
 _NARROW = 2**31 - 2**25
-#: Blocks of pipelined transfers, each of which does its share of all tiles.
-_PERSISTENT = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +61,6 @@ class Ends:
     target_step: int = 0
 
 
-def usual_scheme(transfer: Transfer, ends: Ends) -> tuple[Scheme, int]:
-    """Return the scheme that is used where none is asked for, and the threads of a block.
-
-    Where indices are near, several pieces on their way for each thread keep memory busy. Where
-    they lie far apart, many threads with one each do, or two of a large element.
-    """
-    size, word = transfer.element_bytes, transfer.alignment
-    gather = ends.take != 0 and ends.put == 0
-    if gather and word == 16 and ends.near:
-        return Direct(2), 512 if size == word else 128
-    if gather and word == 16 and size >= 256:
-        return SharedIndex(4, max(1, 4 * 256 * word // size)), 256
-    if gather and word == size == 4 and ends.near:
-        return Packed(2), 128
-    if ends.near:
-        return Direct(4 if word >= 4 else 8), 128
-    threads = 512 if gather and word == 16 else 256
-    if word >= 4 and size <= 32:
-        return Direct(1), threads
-    return Direct(2 if size <= 64 and word == 16 else 4 if word >= 8 else 8), threads
-
-
 def passes_for(element_bytes: int, alignment: int, room: int) -> Passes:
     """Return the kernels of a grouped gather with `room` elements between the passes."""
     return Passes(
@@ -101,52 +71,49 @@ def passes_for(element_bytes: int, alignment: int, room: int) -> Passes:
     )
 
 
-def variant_for(
-    transfer: Transfer,
-    ends: Ends,
-    *,
-    scheme: Scheme | None = None,
-    knowledge: Knowledge = Knowledge.THREADS,
-    threads: int = 0,
-    kept: bool | None = None,
-) -> Variant:
-    """Return the kernel for a transfer; what is left out is as usual."""
-    usual, usual_threads = usual_scheme(transfer, ends)
-    if isinstance(usual, Packed) and knowledge is Knowledge.NOTHING:
-        usual = Direct(4)
-    chosen = scheme or usual
-    able = transfer.alignment >= 4 and not isinstance(chosen, Pipelined)
+def variant_for(transfer: Transfer, ends: Ends) -> Variant:
+    """Return the kernel for a transfer."""
+    flight, threads = _flight(transfer, ends)
     most = max(ends.source_elements, ends.target_elements, transfer.elements) * transfer.pieces
     return Variant(
         word=transfer.alignment,
-        scheme=chosen,
+        pieces=transfer.pieces,
         take=ends.take != 0,
         put=ends.put != 0,
+        flight=flight,
         index_bits=ends.index_bits,
         wide=most >= _NARROW,
         masked=ends.masked,
-        pieces=0 if knowledge is Knowledge.NOTHING else transfer.pieces,
-        count=transfer.elements if knowledge is Knowledge.ALL else 0,
-        threads=threads or (usual_threads if scheme is None else 256),
-        fixed=knowledge in (Knowledge.ALL, Knowledge.THREADS),
-        kept=able and (ends.take != 0 if kept is None else kept),
+        threads=threads,
+        kept=transfer.alignment >= 4 and ends.take != 0,
     )
+
+
+def _flight(transfer: Transfer, ends: Ends) -> tuple[int, int]:
+    """Return how many pieces each thread moves, and the threads of a block.
+
+    Where indices are near, several pieces on their way for each thread keep memory busy. Where
+    they lie far apart, many threads with one each do, or two of a large element.
+    """
+    size, word = transfer.element_bytes, transfer.alignment
+    gather = ends.take != 0 and ends.put == 0
+    if gather and word == 16 and ends.near:
+        return 2, 512 if size == word else 128
+    if gather and word == 16 and size >= 256:
+        return 2, 128
+    if gather and word == size == 4 and ends.near:
+        return 8, 256
+    if ends.near:
+        return 4 if word >= 4 else 8, 128
+    threads = 512 if gather and word == 16 else 256
+    if word >= 4 and size <= 32:
+        return 1, threads
+    return 2 if size <= 64 and word == 16 else 4 if word >= 8 else 8, threads
 
 
 def blocks_for(variant: Variant, transfer: Transfer) -> int:
     """Return how many blocks a kernel needs for one member of a batch."""
-    total = transfer.elements * transfer.pieces
-    match variant.scheme:
-        case Direct(flight):
-            return -(-total // (flight * variant.threads))
-        case SharedIndex(elements=elements):
-            return -(-transfer.elements // elements)
-        case Packed(flight):
-            return -(-transfer.elements // (flight * variant.threads * 16 // variant.word))
-        case Pipelined(flight, _, producers):
-            return min(-(-total // (32 * producers * flight)), _PERSISTENT)
-        case _:
-            assert_never(variant.scheme)
+    return -(-transfer.elements * transfer.pieces // (variant.flight * variant.threads))
 
 
 class Movers:
@@ -184,7 +151,6 @@ class Movers:
                     np.uint64(ends.put),
                     np.int64(ends.source_step // transfer.alignment),
                     np.int64(ends.target_step // transfer.alignment),
-                    np.int32(transfer.pieces),
                     np.int64(transfer.elements),
                 ),
             )

@@ -1,11 +1,10 @@
-"""Variants of the code for CUDA: what is known when it is compiled, and the text for it."""
+"""Kernels for CUDA: what is known when they are compiled, and their text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, assert_never
 
 from halocline_engine.errors import InternalError
 from halocline_engine.kernels.indirect.problem import Duplicates
@@ -14,13 +13,8 @@ from halocline_engine.kernels.indirect.sparse import Form
 __all__ = [
     "FIRST_THREADS",
     "Combination",
-    "Direct",
-    "Packed",
     "Passes",
-    "Pipelined",
     "Product",
-    "Scheme",
-    "SharedIndex",
     "Variant",
     "combination_name",
     "emit",
@@ -37,94 +31,33 @@ _INDICES = {32: "int", 64: "long long"}
 _VALUES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long"}
 #: Threads of a block in the first pass of a grouped gather, and what each moves at a time.
 FIRST_THREADS, _FIRST_FLIGHT = 512, 4
-#: Bytes of shared memory that a block may have without asking for more.
-_SHARED = 48 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """Every thread moves `flight` pieces, with indices from global memory."""
-
-    flight: int = 4
-
-
-@dataclass(frozen=True, slots=True)
-class SharedIndex:
-    """A block moves `elements` whole elements and keeps their indices in shared memory."""
-
-    flight: int = 4
-    elements: int = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Pipelined:
-    """`producers` warps read into a ring of `stages` in shared memory, the others write from it."""
-
-    flight: int = 4
-    stages: int = 3
-    producers: int = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """Every thread gathers `flight` times as many elements as fill 16 bytes.
-
-    An element is one word of 4 or 8 bytes, and sources are indexed, targets dense.
-    """
-
-    flight: int = 2
-
-
-Scheme: TypeAlias = Direct | SharedIndex | Pipelined | Packed
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One kernel. Sizes that are 0 are arguments.
+    """Kernel of a transfer, in which every thread moves `flight` pieces.
 
-    `word` is the bytes of a piece, `index_bits` those of an index; `wide` says that words are
-    counted with 64 bits. With `take`, sources are indexed; with `put`, targets; `masked` says that
-    some indices may be below zero. `threads` are those of a block, and `fixed` says that this is
-    compiled in. What is read by indices is `kept` in a device's cache before what is read once.
+    `word` is the bytes of a piece, `pieces` how many an element has, `index_bits` those of an
+    index; `wide` says that words are counted with 64 bits. With `take`, sources are indexed; with
+    `put`, targets; `masked` says that some indices may be below zero. `threads` are those of a
+    block. What is read by indices is `kept` in a device's cache before what is read once.
     """
 
     word: int
-    scheme: Scheme
+    pieces: int
     take: bool
     put: bool
+    flight: int = 4
     index_bits: int = 32
     wide: bool = False
     masked: bool = False
-    pieces: int = 0
-    count: int = 0
     threads: int = 256
-    fixed: bool = True
     kept: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no device could run."""
-        if self.kept and (self.word < 4 or isinstance(self.scheme, Pipelined)):
-            raise InternalError("Words of 4, 8 or 16 bytes are kept that go through registers.")
-        match self.scheme:
-            case Direct():
-                shared = 0
-            case SharedIndex(elements=elements):
-                shared = elements * (self.index_bits // 8) * (self.take + self.put)
-            case Pipelined(flight=flight, stages=stages, producers=producers):
-                shared = stages * (32 * producers * flight * self.word + 16)
-                if self.word < 4:
-                    raise InternalError("Asynchronous copies move 4, 8 or 16 bytes.")
-                if self.threads <= 32 * producers:
-                    raise InternalError("A block needs warps that write beside those that read.")
-            case Packed():
-                shared = 0
-                dense = self.take and not self.put
-                if self.word not in (4, 8) or self.pieces != 1 or not dense:
-                    raise InternalError("Elements are packed that are gathered, of one word.")
-            case _:
-                assert_never(self.scheme)
-        if shared > _SHARED:
-            raise InternalError(f"A block would need {shared} bytes of shared memory.")
+        if self.kept and self.word < 4:
+            raise InternalError("Words of 4, 8 or 16 bytes are kept.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,47 +113,24 @@ class Product:
 
 def kernel_name(variant: Variant) -> str:
     """Return the name of a variant's kernel, which says what it is."""
-    match variant.scheme:
-        case Direct(flight):
-            scheme = f"direct{flight}"
-        case SharedIndex(flight, elements):
-            scheme = f"shared{flight}x{elements}"
-        case Pipelined(flight, stages, producers):
-            scheme = f"pipelined{flight}x{stages}x{producers}"
-        case Packed(flight):
-            scheme = f"packed{flight}"
-        case _:
-            assert_never(variant.scheme)
-    flags = "".join(
-        letter
-        for letter, flag in zip(
-            "tpmwfk",
-            (
-                variant.take,
-                variant.put,
-                variant.masked,
-                variant.wide,
-                variant.fixed,
-                variant.kept,
-            ),
-            strict=True,
-        )
-        if flag
-    )
+    named = {
+        "t": variant.take,
+        "p": variant.put,
+        "m": variant.masked,
+        "w": variant.wide,
+        "k": variant.kept,
+    }
+    flags = "".join(letter for letter, flag in named.items() if flag)
     return (
-        f"move{8 * variant.word}_{scheme}_{flags}_i{variant.index_bits}"
-        f"_p{variant.pieces}_n{variant.count}_b{variant.threads}"
+        f"move{8 * variant.word}_{variant.flight}_{flags}_i{variant.index_bits}"
+        f"_p{variant.pieces}_b{variant.threads}"
     )
 
 
 def emit(variants: Sequence[Variant]) -> str:
     """Return a translation unit with a kernel for each variant."""
-    parts = [_file("transfer.cu")]
-    if any(isinstance(variant.scheme, Pipelined) for variant in variants):
-        parts.append(_file("pipeline.cu"))
-    if any(isinstance(variant.scheme, Packed) for variant in variants):
-        parts.append(_file("packed.cu"))
-    return "\n".join([*parts, *(_entry(variant) for variant in dict.fromkeys(variants))])
+    entries = (_entry(variant) for variant in dict.fromkeys(variants))
+    return "\n".join([_file("transfer.cu"), *entries])
 
 
 def passes_names(passes: Passes) -> tuple[str, str]:
@@ -311,60 +221,24 @@ def emit_product(products: Sequence[Product]) -> str:
     return "\n".join(parts)
 
 
-def _packed_entry(variant: Variant, flight: int) -> str:
-    word, index = _WORDS[variant.word], _INDICES[variant.index_bits]
-    constants = (
-        word,
-        index,
-        "long long" if variant.wide else "int",
-        str(variant.masked).lower(),
-        str(variant.kept).lower(),
-        flight,
-        f"{variant.count}ll",
-        variant.threads if variant.fixed else 0,
-    )
-    return (
-        f'extern "C" __global__ void __launch_bounds__({variant.threads}) {kernel_name(variant)}(\n'
-        f"    const {word} *source, {word} *target, const {index} *take, const {index} *,\n"
-        "    const long long source_step, const long long target_step, const int,\n"
-        "    const long long count) {\n"
-        f"  transfer_packed<{', '.join(map(str, constants))}>(\n"
-        "      source, target, take, source_step, target_step, count);\n}\n"
-    )
-
-
 def _entry(variant: Variant) -> str:
     word, index = _WORDS[variant.word], _INDICES[variant.index_bits]
-    kept = str(variant.kept).lower()
-    match variant.scheme:
-        case Direct(flight):
-            function, sizes = "transfer", (kept, flight)
-        case SharedIndex(flight, elements):
-            function, sizes = "transfer_shared", (kept, flight, elements)
-        case Pipelined(flight, stages, producers):
-            function, sizes = "transfer_pipelined", (flight, stages, producers)
-        case Packed(flight):
-            return _packed_entry(variant, flight)
-        case _:
-            assert_never(variant.scheme)
-    flags = (variant.take, variant.put, variant.masked)
+    flags = (variant.take, variant.put, variant.masked, variant.kept)
     constants = (
         word,
         index,
         "long long" if variant.wide else "int",
         *(str(flag).lower() for flag in flags),
-        *sizes,
+        variant.flight,
         variant.pieces,
-        f"{variant.count}ll",
-        variant.threads if variant.fixed else 0,
+        variant.threads,
     )
     return (
         f'extern "C" __global__ void __launch_bounds__({variant.threads}) {kernel_name(variant)}(\n'
         f"    const {word} *source, {word} *target, const {index} *take, const {index} *put,\n"
-        "    const long long source_step, const long long target_step, const int pieces,\n"
-        "    const long long count) {\n"
-        f"  {function}<{', '.join(map(str, constants))}>(\n"
-        "      source, target, take, put, source_step, target_step, pieces, count);\n}\n"
+        "    const long long source_step, const long long target_step, const long long count) {\n"
+        f"  transfer<{', '.join(map(str, constants))}>(\n"
+        "      source, target, take, put, source_step, target_step, count);\n}\n"
     )
 
 

@@ -26,7 +26,6 @@ __all__ = [
     "Direction",
     "Duplicates",
     "Index",
-    "Knowledge",
     "Negative",
     "OutOfRange",
     "Policy",
@@ -85,19 +84,6 @@ class Duplicates(Enum):
     SUM = "sum"
     MIN = "min"
     MAX = "max"
-
-
-class Knowledge(Enum):
-    """What the code of a transfer knows when it is compiled; the rest comes with the call.
-
-    The alignment is always known. ALL: bytes of an element, threads and elements; the code serves
-    one count. THREADS: bytes and threads. ELEMENT: bytes. NOTHING: none of them.
-    """
-
-    ALL = "all"
-    THREADS = "threads"
-    ELEMENT = "element"
-    NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)

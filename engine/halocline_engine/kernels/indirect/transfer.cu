@@ -3,7 +3,7 @@
 // `take` or `put` may be left out (DENSE), and then stands for i itself: a gather has `take`, a
 // scatter has `put`. Indices are valid, or below zero where an element is left out (MASKED).
 // A batch is moved by the same indices; its members lie `source_step` and `target_step` words
-// apart. Pieces, elements and threads may be constants (above zero) or arguments (constant zero).
+// apart.
 
 template <typename Word> __device__ __forceinline__ void keep(Word *at, const Word value, bool once) {
   if (once) __stcs(at, value);
@@ -55,11 +55,6 @@ template <bool KEPT, typename Word> struct Fetch {
 #endif
 };
 
-template <long long CONSTANT, typename Number>
-__device__ __forceinline__ Number either(const Number argument) {
-  return CONSTANT > 0 ? (Number)CONSTANT : argument;
-}
-
 template <typename Number> struct Unsigned;
 template <> struct Unsigned<int> { typedef unsigned type; };
 template <> struct Unsigned<long long> { typedef unsigned long long type; };
@@ -88,15 +83,13 @@ __device__ __forceinline__ bool located(const Offset p, const Offset pieces, con
 
 // Every thread moves FLIGHT pieces, all of which are read before the first is written.
 template <typename Word, typename Index, typename Offset, bool TAKE, bool PUT, bool MASKED,
-          bool KEPT, int FLIGHT, int PIECES, long long COUNT, int THREADS>
+          bool KEPT, int FLIGHT, int PIECES, int THREADS>
 __device__ __forceinline__ void
 transfer(const Word *__restrict__ source, Word *__restrict__ target,
          const Index *__restrict__ take, const Index *__restrict__ put,
-         const long long source_step, const long long target_step, const int pieces_given,
-         const long long count_given) {
-  const Offset pieces = either<PIECES>((Offset)pieces_given);
-  const Offset total = either<COUNT>((Offset)count_given) * pieces;
-  const int threads = either<THREADS>((int)blockDim.x);
+         const long long source_step, const long long target_step, const long long count) {
+  const Offset pieces = PIECES, total = (Offset)count * pieces;
+  const int threads = THREADS;
   source += blockIdx.y * source_step;
   target += blockIdx.y * target_step;
   const Fetch<KEPT, Word> fetch;
@@ -128,53 +121,4 @@ transfer(const Word *__restrict__ source, Word *__restrict__ target,
 #pragma unroll
   for (int q = 0; q < FLIGHT; ++q)
     if (moved[q]) keep(target + to[q], held[q], !PUT);
-}
-
-// The same with the indices of a block brought to shared memory first: a block moves ELEMENTS
-// whole elements.
-template <typename Word, typename Index, typename Offset, bool TAKE, bool PUT, bool MASKED,
-          bool KEPT, int FLIGHT, int ELEMENTS, int PIECES, long long COUNT, int THREADS>
-__device__ __forceinline__ void
-transfer_shared(const Word *__restrict__ source, Word *__restrict__ target,
-                const Index *__restrict__ take, const Index *__restrict__ put,
-                const long long source_step, const long long target_step,
-                const int pieces_given, const long long count_given) {
-  __shared__ Index taken[TAKE ? ELEMENTS : 1], placed[PUT ? ELEMENTS : 1];
-  const Offset pieces = either<PIECES>((Offset)pieces_given);
-  const Offset count = either<COUNT>((Offset)count_given);
-  const int threads = either<THREADS>((int)blockDim.x);
-  source += blockIdx.y * source_step;
-  target += blockIdx.y * target_step;
-  const Offset start = (Offset)blockIdx.x * ELEMENTS;
-  const int here = (int)(count - start < ELEMENTS ? count - start : ELEMENTS);
-  for (int e = threadIdx.x; e < here; e += threads) {
-    if (TAKE) taken[e] = __ldg(take + start + e);
-    if (PUT) placed[e] = __ldg(put + start + e);
-  }
-  __syncthreads();
-  const int words = here * (int)pieces;
-  const Fetch<KEPT, Word> fetch;
-  for (int base = threadIdx.x; base < words; base += FLIGHT * threads) {
-    Offset from[FLIGHT], to[FLIGHT];
-    bool moved[FLIGHT];
-    Word held[FLIGHT];
-#pragma unroll
-    for (int q = 0; q < FLIGHT; ++q) {
-      const int p = base + q * threads;
-      moved[q] = p < words;
-      if (!moved[q]) continue;
-      const int e = quotient(p, (int)pieces);
-      const Offset s = TAKE ? (Offset)taken[e] : start + e;
-      const Offset t = PUT ? (Offset)placed[e] : start + e;
-      from[q] = s * pieces + (p - e * (int)pieces);
-      to[q] = t * pieces + (p - e * (int)pieces);
-      if (MASKED) moved[q] = s >= 0 && t >= 0;
-    }
-#pragma unroll
-    for (int q = 0; q < FLIGHT; ++q)
-      if (moved[q]) held[q] = fetch(source + from[q]);
-#pragma unroll
-    for (int q = 0; q < FLIGHT; ++q)
-      if (moved[q]) keep(target + to[q], held[q], !PUT);
-  }
 }

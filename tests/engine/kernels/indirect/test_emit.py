@@ -10,12 +10,8 @@ from halocline_engine.errors import InternalError
 from halocline_engine.kernels.indirect.cuda import Ends, blocks_for, variant_for
 from halocline_engine.kernels.indirect.emit import (
     Combination,
-    Direct,
-    Packed,
     Passes,
-    Pipelined,
     Product,
-    SharedIndex,
     Variant,
     combination_name,
     emit,
@@ -26,18 +22,18 @@ from halocline_engine.kernels.indirect.emit import (
     passes_names,
     product_name,
 )
-from halocline_engine.kernels.indirect.problem import Direction, Duplicates, Knowledge, Transfer
+from halocline_engine.kernels.indirect.problem import Direction, Duplicates, Transfer
 from halocline_engine.kernels.indirect.sparse import Form
 
 VARIANTS = (
-    Variant(4, Direct(8), take=True, put=False, pieces=1),
-    Variant(16, Direct(4), take=True, put=True, index_bits=64, wide=True, masked=True, fixed=False),
-    Variant(2, Direct(4), take=False, put=True, pieces=1),
-    Variant(8, SharedIndex(4, 512), take=True, put=True, pieces=3, count=1000),
-    Variant(4, Pipelined(4, 4, 4), take=False, put=True, index_bits=64, wide=True, masked=True),
-    Variant(16, Pipelined(2, 4, 4), take=True, put=False, pieces=16),
-    Variant(4, Packed(4), take=True, put=False, pieces=1, masked=True),
-    Variant(8, Packed(2), take=True, put=False, index_bits=64, wide=True, pieces=1),
+    Variant(4, 1, take=True, put=False, flight=8),
+    Variant(16, 3, take=True, put=True, index_bits=64, wide=True, masked=True),
+    Variant(2, 1, take=False, put=True),
+    Variant(8, 3, take=True, put=True, flight=1, threads=512),
+    Variant(4, 1, take=False, put=True, flight=2, index_bits=64, wide=True, masked=True),
+    Variant(16, 16, take=True, put=False, flight=2, kept=True),
+    Variant(4, 1, take=True, put=False, masked=True, kept=True),
+    Variant(8, 1, take=True, put=False, index_bits=64, wide=True),
 )
 PASSES = (
     Passes(4, 1),
@@ -90,21 +86,6 @@ def test_members_are_noted_only_where_weights_add_up_to_0() -> None:
     assert product_name(noted).startswith("product_plain_renormalised_balanced_float32_")
 
 
-def test_levels_of_knowledge_are_constants_of_the_code() -> None:
-    transfer = Transfer(Direction.GATHER, 8, 24, 1000)
-    ends = Ends(0, 0, source_elements=5000, target_elements=1000, take=1)
-
-    def known(knowledge: Knowledge) -> tuple[int, int, bool]:
-        variant = variant_for(transfer, ends, knowledge=knowledge)
-        assert f"{variant.pieces}, {variant.count}ll" in emit([variant])
-        return variant.pieces, variant.count, variant.fixed
-
-    assert known(Knowledge.ALL) == (3, 1000, True)
-    assert known(Knowledge.THREADS) == (3, 0, True)
-    assert known(Knowledge.ELEMENT) == (3, 0, False)
-    assert known(Knowledge.NOTHING) == (0, 0, False)
-
-
 def test_words_are_counted_with_64_bits_where_they_must() -> None:
     transfer = Transfer(Direction.GATHER, 16, 64, 1000)
 
@@ -117,22 +98,11 @@ def test_words_are_counted_with_64_bits_where_they_must() -> None:
 
 def test_blocks_cover_all_pieces() -> None:
     transfer = Transfer(Direction.GATHER, 4, 12, 1001)
-    one = Variant(4, Direct(4), take=True, put=False, threads=128)
+    one = Variant(4, 3, take=True, put=False, threads=128)
     assert blocks_for(one, transfer) == 6
-    shared = Variant(4, SharedIndex(4, 100), take=True, put=False)
-    assert blocks_for(shared, transfer) == 11
-    pipelined = Variant(4, Pipelined(2, 2, 1), take=True, put=False)
-    assert blocks_for(pipelined, transfer) == 47
-    assert blocks_for(pipelined, Transfer(Direction.GATHER, 4, 12, 10**7)) == 1024
 
 
 def test_what_no_device_could_run_is_refused() -> None:
     with pytest.raises(InternalError) as caught:
-        Variant(16, Pipelined(8, 4, 8), take=True, put=False, threads=512)
-    assert str(caught.value) == "A block would need 131136 bytes of shared memory."
-    with pytest.raises(InternalError) as caught:
-        Variant(2, Pipelined(1, 2, 1), take=True, put=False)
-    assert str(caught.value) == "Asynchronous copies move 4, 8 or 16 bytes."
-    with pytest.raises(InternalError) as caught:
-        Variant(4, Pipelined(1, 2, 4), take=True, put=False, threads=128)
-    assert str(caught.value) == "A block needs warps that write beside those that read."
+        Variant(2, 1, take=True, put=False, kept=True)
+    assert str(caught.value) == "Words of 4, 8 or 16 bytes are kept."

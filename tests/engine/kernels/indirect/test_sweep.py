@@ -10,14 +10,8 @@ from transfers import Draw, Placed, arrays, draws, ends_of, expected, variant_of
 
 from halocline_engine.kernels.indirect import cpu, reference
 from halocline_engine.kernels.indirect.cuda import Ends, Movers
-from halocline_engine.kernels.indirect.emit import (
-    Direct,
-    Packed,
-    Pipelined,
-    SharedIndex,
-    Variant,
-)
-from halocline_engine.kernels.indirect.problem import Direction, Knowledge
+from halocline_engine.kernels.indirect.emit import Variant
+from halocline_engine.kernels.indirect.problem import Direction
 
 SEEDS = range(4)
 
@@ -59,14 +53,11 @@ def test_every_kind_is_drawn() -> None:
     found = list(cases())
     assert {draw.transfer.alignment for draw in found} == {4, 8, 16}
     assert {draw.transfer.direction for draw in found} == set(Direction)
-    assert {draw.knowledge for draw in found} == set(Knowledge)
-    assert {type(draw.scheme) for draw in found} == {Direct, SharedIndex, Pipelined, Packed}
+    assert {draw.flight for draw in found} == {1, 2, 4, 8}
     assert {draw.index.itemsize for draw in found} == {4, 8}
     assert {draw.offset for draw in found} == {0, 1, 2, 3}
     assert {draw.masked for draw in found} == {draw.wide for draw in found} == {False, True}
     sizes = [draw.transfer.element_bytes for draw in found]
     assert min(sizes) <= 8
     assert max(sizes) >= 3000
-    warps = {draw.scheme.producers for draw in found if isinstance(draw.scheme, Pipelined)}
-    assert min(warps) <= 2
-    assert max(warps) >= 15
+    assert {draw.threads for draw in found} == {32 * warps for warps in range(1, 9)}
