@@ -2,7 +2,7 @@
 
     python tests/benchmarks/gpu_out_of_core.py RESULT.json --commit COMMIT [--seconds 60]
         [--gib 8] [--grant-gib 4] [--memory-gib 6] [--folder FOLDER] [--chunk 256] [--target cuda]
-        [--only 1 16 64 128 256] [--ways crew] [--repeats 1] [--timeline]
+        [--only 1 16 64 128 256] [--ways buffers] [--repeats 1] [--timeline]
         [--compare 5+9 5+11 5+9/512/5 5+9/1024/3/2] [--compared 64] [--rounds 5]
 
 A five-point stencil in float32 goes over a raw Zarr store that lies in memory, or in the folder
@@ -53,15 +53,13 @@ import numpy as np
 import zarr
 from gpu_arrays import CHUNK, FIVE, GIB, WIDTH, in_memory, pinned_rate
 from memory_watch import Watch
-from out_of_core_cases import BUFFERS, CASES, KVIKIO, THREADED, Case, cases
+from out_of_core_cases import BUFFERS, CASES, Case, cases
 from out_of_core_figures import HEAD, Figure, line, summaries, table
 from pipeline_timeline import Timeline, watched
 
 from halocline_engine.datasets.chunk_files.raw import RawArray, raw_array
 from halocline_engine.datasets.stores.sink import ZarrSink
 from halocline_engine.device.cupy_types import cupy
-from halocline_engine.device.io import threaded_files
-from halocline_engine.device.io.files import kvikio_files
 from halocline_engine.device.io.threaded_files import ThreadedFiles
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.pipeline import resources as belts
@@ -156,7 +154,7 @@ class Measured(PipelinedWork):
             threads = stack.enter_context(ThreadPoolExecutor(count))
             resources = replace(self.resources, readers=threads, writers=threads)
             if self.resources.files is not None:
-                files = WAYS[self.figure.way](*ONE_WAY[self.figure.way](count))
+                files = ThreadedFiles(max(1, count - 1), 1)
                 stack.callback(files.close)
                 resources.files = files
             stages = PipelineStages(self.work, items, self.slots, resources, None)
@@ -202,13 +200,6 @@ class Measured(PipelinedWork):
 TIMELINES: list[Timeline] = []
 #: Those of results, by their steps.
 CHECKSUMS: dict[int, int] = {}
-#: How each way is made, with so many threads that read, and that write.
-WAYS: dict[str, Any] = {THREADED: ThreadedFiles, KVIKIO: partial(kvikio_files, direct=False)}
-#: The same for so many threads that do one of both: those of a crew help each other.
-ONE_WAY: dict[str, Callable[[int], tuple[int, int]]] = {
-    THREADED: lambda count: (max(1, count - 1), 1),
-    KVIKIO: lambda count: (count, count),
-}
 #: Stages of the host, in the order in which threads are told of.
 OWN = (Stage.READ, Stage.WRITE)
 
@@ -265,8 +256,6 @@ def measured(
     steps, rows, slots, way = case
     total = source.stored.sizes[0]
     figure = Figure(steps, rows, slots, 0, total * WIDTH * 4, grant, way)
-    ways: Any = threaded_files
-    ways.device_files = WAYS.get(way)
     events: list[Event] = []
     streamed: Any = __import__(
         "halocline_engine.distribute.stencils.passes", fromlist=["PipelinedWork"]

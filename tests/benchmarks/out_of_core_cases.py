@@ -16,7 +16,7 @@ from halocline_engine.distribute.pipeline import resources as belts
 from halocline_engine.distribute.pipeline import schedule
 
 #: What brings values from files to the device, and back.
-THREADED, KVIKIO, BUFFERS = "copy threads", "kvikio", "buffers"
+THREADED, BUFFERS = "copy threads", "buffers"
 #: Rows of a block, where nothing else is asked for.
 ROWS = 1024
 #: (Steps of a residency, rows of a block, slots, way) that are measured, the slots that plans take.
@@ -30,9 +30,7 @@ CASES: tuple[Case, ...] = (
     (128, 1024, 3, BUFFERS),
     (1, 1024, 3, BUFFERS),
     (64, 1024, 3, BUFFERS),
-    (64, 1024, 3, KVIKIO),
     (1, 512, 3, THREADED),
-    (1, 1024, 3, KVIKIO),
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cables import assemble, prepare
 from forests import sparse_solution
 
 from halocline_engine.datasets.formats.swc import read_swc
@@ -55,10 +56,10 @@ def test_three_small_cells(solve: Solve) -> None:
     g = np.array([0.0, 1, 1, 0, 1, 0, 2])
     capacitance = np.array([1.0, 1, 1, 1, 1, 2, 3])
     ones = np.ones(7)
-    cable = reference.prepare(forest, g, capacitance, ones)
+    cable = prepare(forest, g, capacitance, ones)
     conductivity = 1000.0 * np.arange(1, 8)
     current = -1e3 * np.array([7, 15, 25, 34, 49, 70, 102])
-    diagonal, rhs = reference.assemble(cable, conductivity, current, np.zeros(7), 1e-3)
+    diagonal, rhs = assemble(cable, conductivity, current, np.zeros(7), 1e-3)
     assert np.allclose(diagonal, [3, 5, 5, 6, 7, 10, 12], rtol=1e-15)
     assert np.allclose(rhs, [7, 15, 25, 34, 49, 70, 102], rtol=1e-15)
     x = solve(forest, diagonal, cable.upper, rhs)

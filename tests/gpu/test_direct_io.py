@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import zarr
 
-from halocline_engine.device.io import files as device_module
 from halocline_engine.device.io import threaded_files
-from halocline_engine.device.io.files import Files, Span, kvikio_files
+from halocline_engine.device.io.files import Files, Span
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.distribute.tasks.events import Event, Finished
 from halocline_engine.distribute.tasks.options import Options
@@ -30,15 +29,13 @@ def smooth(u: Field[np.float32], m: Field[IJ, bool], v: Field[np.float32], w: np
 """
 
 
-@pytest.fixture(scope="module", params=["crew", "kvikio"])
-def files(request: pytest.FixtureRequest, machine: CudaMachine) -> Iterator[Files]:
-    """Give each way that there is; the device is looked for first."""
+@pytest.fixture(scope="module")
+def files(machine: CudaMachine) -> Iterator[Files]:
+    """Give the files of the device, which is looked for first."""
     assert machine is not None
     from halocline_engine.device.io.threaded_files import ThreadedFiles
 
-    found = ThreadedFiles(3, 5) if request.param == "crew" else kvikio_files(3, 5, direct=False)
-    if found is None:
-        pytest.skip("kvikio is not installed beside this CUDA device")
+    found = ThreadedFiles(3, 5)
     yield found
     found.close()
 
@@ -109,7 +106,7 @@ def test_bytes_are_those_of_buffers_of_the_host(
     monkeypatch.setattr(direct_file, "_CALL", 0)
     monkeypatch.setattr(direct_file, "_MORE", 9)
     monkeypatch.setattr(direct_file, "staging_bytes", (9).__mul__)
-    monkeypatch.setattr(threaded_files, "device_files", Mock(return_value=Borrowed(files)))
+    monkeypatch.setattr(threaded_files, "ThreadedFiles", Mock(return_value=Borrowed(files)))
     store = stored(tmp_path / "in.zarr", dims, chunks)
     plain = smoothed(store, tmp_path / "plain.zarr", pipeline_depth=slots, direct_io=False)
     found = smoothed(store, tmp_path / "out.zarr", pipeline_depth=slots, direct_io=True)
@@ -125,7 +122,7 @@ def test_bytes_are_those_of_buffers_of_the_host(
 def test_files_go_to_the_device_and_back(
     files: Files, cupy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_module, "_PIECE", 1_000_000)
+    monkeypatch.setattr(threaded_files, "_PIECE", 1_000_000)
     values = np.random.default_rng(1).integers(0, 255, 5_000_003, np.uint8)
     path = tmp_path / "chunk"
     path.write_bytes(values.data)

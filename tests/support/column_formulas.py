@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from halocline_engine.schedule.traversal.column import columns_of
+from halocline_engine.schedule.traversal.column import ColumnOrder, columns_of
 from halocline_engine.schedule.traversal.column_model import Work, product_fitting_width
 
 __all__ = [
@@ -16,8 +16,10 @@ __all__ = [
     "counted_fetches",
     "exact_width",
     "fetch_bound",
+    "lines_of",
     "order_width",
     "product_width",
+    "tile_order",
     "tile_surplus",
 ]
 
@@ -80,6 +82,39 @@ def counted_fetches(work: Work, rows: int, length: int, width: int) -> int:
         min(column.stop + after, length) - max(column.start - before, 0)
         for column in columns_of(length, width)
     )
+
+
+def lines_of(work: Work, rows: int, length: int, width: int, line: int) -> int:
+    """Return how many lines are fetched if the cache holds the work.
+
+    Rows lie one behind the other in memory, with the cells that are read beyond their ends.
+
+    >>> from halocline_engine.schedule.traversal.column_model import Reads
+    >>> lines_of(Work(unit=4, reads=Reads((4, 4), (4, 4))), 192, 192, 100, line=16)
+    2900
+    """
+    around = work.reads.width - 1
+    pitch = length + around
+    return sum(
+        (row * pitch + column.stop + around - 1) // line - (row * pitch + column.start) // line + 1
+        for row in range(rows + work.reads.height - 1)
+        for column in columns_of(length, width)
+    )
+
+
+def tile_order(rows: int, length: int, width: int, height: int) -> list[int]:
+    """Return the numbers of all cells in the order of tiles, to compare columns with.
+
+    A tile has `height` rows of `width` cells; tiles follow each other along the rows.
+
+    >>> tile_order(rows=3, length=3, width=2, height=2)
+    [0, 1, 3, 4, 2, 5, 6, 7, 8]
+    """
+    return [
+        top * length + cell
+        for top in range(0, rows, height)
+        for cell in ColumnOrder(min(height, rows - top), length, width).order().tolist()
+    ]
 
 
 def tile_surplus(work: Work, rows: int, length: int, width: int, height: int, line: int) -> int:

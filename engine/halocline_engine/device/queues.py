@@ -120,9 +120,9 @@ class DeviceQueues:
     def files(self, reading: int, writing: int) -> Files | None:
         """Return what reads files to such memory, and writes them, with so many threads each."""
         # Numba takes a second to import.
-        from halocline_engine.device.io.threaded_files import device_files
+        from halocline_engine.device.io.threaded_files import ThreadedFiles
 
-        return device_files(reading, writing)
+        return ThreadedFiles(reading, writing)
 
     def locking(self) -> Locking:
         """Return what locks pages, so that they are copied where they lie."""

@@ -119,7 +119,7 @@ def run(
     every : int, optional
         Steps between two snapshots: results are kept after so many steps, and so on, and after the
         last one. They lie along a first dimension 'step', whose coordinate says after how many.
-    order : {'auto', 'row', 'column', 'zigzag', 'tiles'}, default: 'auto'
+    order : {'auto', 'row', 'column', 'zigzag'}, default: 'auto'
         Order of the blocks, which share decoded chunks through a cache. 'auto' takes columns as
         wide as the memory allows.
     %(execution)s

@@ -24,7 +24,6 @@ from halocline_engine.language.terms import Reader
 __all__ = ["is_docstring", "is_ignored", "read_region", "read_steps", "with_names"]
 
 _REGION = "Write 'with horizontal(region[I[0], :]):' inside an interval."
-_ONLY = "Assign, or choose with 'if': nothing else can stand here."
 
 _OTHERS: dict[type[ast.stmt], tuple[str, str]] = {
     ast.For: (

@@ -165,7 +165,7 @@ class StencilInputs(DatasetInputs):
     ] = "auto"
     chunks: Chunks = None
     order: Annotated[
-        Literal["auto", "row", "column", "zigzag", "tiles"],
+        Literal["auto", "row", "column", "zigzag"],
         Field(title="Order", description="How blocks follow each other, to share what they read."),
     ] = "auto"
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
-from unittest.mock import Mock, patch
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from halocline_engine.device.io import copy_threads, files, threaded_files
+from halocline_engine.device.io import copy_threads, threaded_files
 from halocline_engine.device.io.files import Span
 from halocline_engine.device.io.threaded_files import ThreadedFiles
 from halocline_engine.device.launch.calls import calls_with
@@ -95,7 +94,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
         monkeypatch.setattr(module, "cupy", Mock(return_value=SimpleNamespace(cuda=cuda)))
     calls = Mock(return_value=calls_with(found.functions))
     monkeypatch.setattr(threaded_files, "system_calls", calls)
-    monkeypatch.setattr(files, "_PIECE", 70_000)
+    monkeypatch.setattr(threaded_files, "_PIECE", 70_000)
     return found
 
 
@@ -186,23 +185,3 @@ def test_what_the_driver_refuses_is_an_error_of_the_device(driver: Driver, tmp_p
     with pytest.raises(DeviceError, match=r"^The driver refused a copy of \d+ bytes, error 700\."):
         device.write([Span(path, 0, values)], 300_000)
     device.close()
-
-
-@pytest.mark.parametrize("compatible", [None, False, True])
-def test_kvikio_is_used_where_it_goes_without_the_host(
-    compatible: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is not installed, or goes directly, or would go through memory of the host."""
-    defaults = SimpleNamespace(is_compat_mode_preferred=lambda: compatible)
-    kvikio = None if compatible is None else SimpleNamespace(defaults=defaults)
-    monkeypatch.setitem(sys.modules, "kvikio", cast(Any, kvikio))
-    monkeypatch.setitem(sys.modules, "kvikio.defaults", cast(Any, kvikio and defaults))
-    with (
-        patch.object(threaded_files, "ThreadedFiles") as crewed,
-        patch.object(files, "KvikioFiles") as direct,
-    ):
-        found = threaded_files.device_files(6, 10)
-        assert (found is direct.return_value) == (compatible is False)
-        assert (found is crewed.return_value) == (compatible is not False)
-        if compatible:
-            assert files.kvikio_files(6, 10, direct=False) is direct.return_value

@@ -204,7 +204,6 @@ def test_events_tell_of_progress(ocean: xr.Dataset) -> None:
         "cache_bytes": 0,
         "chunks": 0,
         "predicted_fetches": 0,
-        "height": 4,
         "rows": 4,
         "length": 1,
         "halo": {"x": [1, 1], "y": [1, 1]},

@@ -16,7 +16,7 @@ import xarray as xr
 import zarr
 
 from halocline_engine.datasets.chunk_files import raw
-from halocline_engine.device.io.files import Span, kvikio_files
+from halocline_engine.device.io.files import Span
 from halocline_engine.distribute.modes import launch
 from halocline_engine.distribute.pipeline.host_queues import HostQueues
 from halocline_engine.distribute.tasks.events import Event, Finished, Planned
@@ -242,8 +242,3 @@ def test_small_pieces_go_through_buffers(tmp_path: Path) -> None:
     with patch.object(HostQueues, "files", return_value=found):
         _, _, finished = starred(store, tmp_path / "out.zarr", direct_io=True)
     assert (finished.bytes_direct_io, found.read_bytes, found.written_bytes) == (0, 0, 0)
-
-
-def test_without_kvikio_there_is_nothing_of_it() -> None:
-    with patch.dict("sys.modules", {"kvikio": None, "kvikio.defaults": None}):
-        assert kvikio_files(1, 1) is None

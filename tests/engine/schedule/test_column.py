@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.traversal.column import ColumnOrder, columns_of, tile_order, visits
+from halocline_engine.schedule.traversal.column import ColumnOrder, visits
 
 MOST = 30
 
@@ -22,16 +22,13 @@ def nested(order: ColumnOrder) -> list[int]:
         down = not (order.vertical and column % 2)
         for visit in range(order.rows):
             row = visit if down else order.rows - 1 - visit
-            right = not (order.horizontal and visit % 2)
-            cells += [row * order.length + x for x in (places if right else places[::-1])]
+            cells += [row * order.length + x for x in places]
     return cells
 
 
 def assert_is_nested(order: ColumnOrder) -> None:
     expected = np.array(nested(order))
     np.testing.assert_array_equal(order.order(), expected, err_msg=repr(order))
-    steps = order.step(*np.divmod(expected, order.length))
-    np.testing.assert_array_equal(steps, np.arange(order.size), err_msg=repr(order))
 
 
 @pytest.mark.parametrize("length", range(1, MOST + 1))
@@ -40,19 +37,18 @@ def test_every_size_is_the_nested_loops(length: int) -> None:
         assert_is_nested(ColumnOrder(rows, length, width))
 
 
-@pytest.mark.parametrize("turns", [(True, False), (False, True), (True, True)])
-def test_zigzag_is_the_nested_loops(turns: tuple[bool, bool]) -> None:
+def test_zigzag_is_the_nested_loops() -> None:
     for rows, length in itertools.product(range(1, 10), range(1, 13)):
         for width in range(1, length + 2):
-            assert_is_nested(ColumnOrder(rows, length, width, *turns))
+            assert_is_nested(ColumnOrder(rows, length, width, vertical=True))
 
 
 def test_large_random_sizes_are_the_nested_loops() -> None:
     random.seed(4)
     for _ in range(20):
         rows, length = random.randint(1, 200), random.randint(1, 300)
-        turns = random.random() < 0.5, random.random() < 0.5
-        assert_is_nested(ColumnOrder(rows, length, random.randint(1, length), *turns))
+        width, turns = random.randint(1, length), random.random() < 0.5
+        assert_is_nested(ColumnOrder(rows, length, width, vertical=turns))
 
 
 def seed_order(rows: int, length: int, width: int) -> list[int]:
@@ -85,32 +81,20 @@ def test_single_steps_take_plain_numbers() -> None:
     order = ColumnOrder(rows=3, length=5, width=2, vertical=True)
     row, cell = order.place(13)
     assert (int(row), int(cell)) == (1, 4)
-    assert int(order.step(1, 4)) == 13
-    assert (order.columns, order.size) == (3, 15)
+    assert order.size == 15
 
 
 def test_numbers_beyond_32_bits() -> None:
     order = ColumnOrder(rows=70_001, length=70_003, width=1024)
-    steps = np.array([0, 2**32 + 7, order.size - 1])
-    np.testing.assert_array_equal(order.step(*order.place(steps)), steps)
+    row, cell = order.place(np.array([0, 2**32 + 7, order.size - 1]))
+    column, inside = divmod(2**32 + 7, 70_001 * 1024)
+    assert (row[1], cell[1]) == (inside // 1024, column * 1024 + inside % 1024)
+    assert (row[0], cell[0], row[2], cell[2]) == (0, 0, 70_000, 70_002)
 
 
 def test_a_width_of_the_length_is_row_order() -> None:
     for width in (7, 8, 100):
         assert ColumnOrder(5, 7, width).order().tolist() == list(range(35))
-
-
-@pytest.mark.parametrize(("rows", "length"), [(1, 1), (5, 7), (8, 6), (7, 9)])
-def test_tiles_are_nested_loops(rows: int, length: int) -> None:
-    for width, height in itertools.product(range(1, 10), range(1, 9)):
-        expected = [
-            row * length + cell
-            for top in range(0, rows, height)
-            for column in columns_of(length, width)
-            for row in range(top, min(top + height, rows))
-            for cell in column
-        ]
-        assert tile_order(rows, length, width, height).tolist() == expected
 
 
 @pytest.mark.parametrize("vertical", [False, True])

@@ -11,18 +11,19 @@ from column_formulas import (
     counted_fetches,
     exact_width,
     fetch_bound,
+    lines_of,
     product_width,
+    tile_order,
     tile_surplus,
 )
 from lru import chunk_reads, misses, padded_reads
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.traversal.column import ColumnOrder, tile_order
+from halocline_engine.schedule.traversal.column import ColumnOrder
 from halocline_engine.schedule.traversal.column_model import (
     Reads,
     Work,
     fitting_width,
-    lines_of,
     product_fitting_width,
     product_working_set,
     working_set,
@@ -39,19 +40,18 @@ def box(radius: int) -> Reads:
     return Reads((radius, radius), (radius, radius))
 
 
-@pytest.mark.parametrize("aligned", [False, True])
-def test_the_working_set_holds_what_consecutive_cells_read(aligned: bool) -> None:
+def test_the_working_set_holds_what_consecutive_cells_read() -> None:
     """Counted cell by cell, in columns of many rows; the most that any start needs."""
     for height, across, active, width in itertools.product(
         (1, 3), (1, 4), range(1, 9), range(1, 6)
     ):
         work = Work(unit=1, reads=Reads((height - 1, 0), (0, across - 1)), active=active)
         most = 0
-        for start in [0] if aligned else range(width):
+        for start in range(width):
             rows = [cell // width for cell in range(start, start + active)]
             count = max(rows) - min(rows) + height
             most = max(most, count * (width + across - 1))
-        assert working_set(work, width, aligned=aligned) == most
+        assert working_set(work, width) == most
 
 
 def test_widths_of_an_h200() -> None:
@@ -150,7 +150,7 @@ def test_the_simulated_orders_of_the_specification() -> None:
 
     assert fetched(ColumnOrder(192, 192, 16).order().tolist()) == 4800
     assert fetched(ColumnOrder(192, 192, 16, vertical=True).order().tolist()) == 4690
-    tiles = fetched(tile_order(192, 192, 16, 16).tolist())
+    tiles = fetched(tile_order(192, 192, 16, 16))
     assert tiles == 6868
     assert tile_surplus(Work(4, NINE), 192, 192, 16, 16, 16) == 2112 >= tiles - 4800
 

@@ -13,11 +13,11 @@ from halocline_engine.schedule.traversal.column_model import Reads, Work, workin
 from halocline_engine.schedule.traversal.pictures import Scene, draw_svg, draw_text, traced
 
 NEAR = Reads((1, 1), (1, 1))
-NAMES = ("row", "column", "zigzag", "tiles")
+NAMES = ("row", "column", "zigzag")
 
 
 def scene(name: str, *notes: str) -> Scene:
-    return Scene(name, 4, 9, 4, 2, NEAR, working_set(Work(1, NEAR), 4), notes)
+    return Scene(name, 4, 9, 4, NEAR, working_set(Work(1, NEAR), 4), notes)
 
 
 def test_columns_as_text() -> None:
@@ -44,7 +44,7 @@ def test_rows_as_text() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("cache", [1, 9, 13, 18, 30, 36])
 def test_a_trace_is_what_the_simulated_cache_does(name: str, cache: int) -> None:
-    drawn = Scene(name, 5, 7, 3, 2, NEAR, cache)
+    drawn = Scene(name, 5, 7, 3, NEAR, cache)
     trace = traced(drawn)
     uses = list(chunk_reads(drawn.order(), 5, 7, NEAR))
     if cache >= 9:
@@ -59,7 +59,7 @@ def test_a_trace_is_what_the_simulated_cache_does(name: str, cache: int) -> None
 
 
 def test_a_cache_of_the_model_fetches_what_the_model_says() -> None:
-    drawn = Scene("column", 8, 16, 6, 8, NEAR, working_set(Work(1, NEAR), 6))
+    drawn = Scene("column", 8, 16, 6, NEAR, working_set(Work(1, NEAR), 6))
     assert len(traced(drawn).stays) == counted_fetches(Work(1, NEAR), 8, 16, 6)
 
 
@@ -85,7 +85,7 @@ def test_svg_is_well_formed_and_escaped(name: str) -> None:
 
 def test_what_is_too_large_is_refused() -> None:
     with pytest.raises(InternalError) as caught:
-        Scene("row", 30, 30, 4, 2, NEAR, 9)
+        Scene("row", 30, 30, 4, NEAR, 9)
     assert str(caught.value) == (
         "A picture has 1 to 400 cells and columns of at least one, got 30 rows of 30 cells and"
         " columns of 4."

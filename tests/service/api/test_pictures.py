@@ -9,7 +9,6 @@ PLAN = {
     "blocks": 480,
     "order": "column",
     "width": 5,
-    "height": 40,
     "rows": 40,
     "length": 12,
     "cache_bytes": 21 * 2**20,

@@ -37,7 +37,7 @@ _OPTIONS: dict[str, Any] = {
     "target": Annotated[str | None, typer.Option(help="auto, cuda, cpu or reference")],
     "mode": Annotated[str | None, typer.Option(help="auto, streamed or resident")],
     "chunk": Annotated[_Words, typer.Option("--chunk", help="DIM=SIZE of a block.")],
-    "order": Annotated[str | None, typer.Option(help="auto, row, column, zigzag or tiles")],
+    "order": Annotated[str | None, typer.Option(help="auto, row, column or zigzag")],
     "job_name": Annotated[str | None, typer.Option("--job-name", help="What the job is called.")],
     "label": Annotated[_Words, typer.Option("--label", help="A word by which it is found.")],
 }

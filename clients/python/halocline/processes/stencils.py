@@ -70,7 +70,7 @@ class Stencils(Submitting):
         every : int, optional
             Steps between two snapshots: results are kept after so many steps, and so on, and after
             the last one, along a first dimension 'step'.
-        order : {'auto', 'row', 'column', 'zigzag', 'tiles'}, optional
+        order : {'auto', 'row', 'column', 'zigzag'}, optional
             Order of the blocks.
         %(submission)s
 

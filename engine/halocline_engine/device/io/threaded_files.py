@@ -2,32 +2,27 @@
 
 Values go through small page-locked buffers, which stay in the caches of the cores, and nothing of
 Python is needed but to ask. Some threads read first and others write first, so that neither waits
-for the other; who has nothing to do helps the others.
+for the other; idle threads steal work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from halocline_engine.device.cupy_types import Event, Stream, cupy
 from halocline_engine.device.io.copy_threads import Batch, CopyThreads
-from halocline_engine.device.io.files import Files, Span, kvikio_files, parts_of
+from halocline_engine.device.io.files import Span
 from halocline_engine.device.launch.calls import system_calls
 from halocline_engine.device.memory.zero_copy import PinnedRows
 
-__all__ = ["ThreadedFiles", "device_files"]
+__all__ = ["ThreadedFiles"]
+
+#: Bytes that a thread reads at a time.
+_PIECE = 8 << 20
 
 #: Seconds between two looks at whether copies are done, for which a thread waits without Python.
 _LOOK = 10.0
-
-
-def device_files(reading: int, writing: int) -> Files:
-    """Return what copies between files and the current device, with so many threads each way.
-
-    kvikio where it goes without a stop in memory of the host, and copy threads everywhere else.
-    """
-    return kvikio_files(reading, writing) or ThreadedFiles(reading, writing)
 
 
 class ThreadedFiles:
@@ -48,7 +43,7 @@ class ThreadedFiles:
 
     def read(self, spans: Sequence[Span]) -> bool:
         """Fill bytes of the device; see `Files`."""
-        parts = [part for span in spans for part in parts_of(span)]
+        parts = [part for span in spans for part in _parts_of(span)]
         if not parts:
             return True
         sent = self._event()
@@ -82,7 +77,9 @@ class ThreadedFiles:
         then: Event | None,
     ) -> Batch:
         cupy().cuda.runtime.setDevice(self._device)
-        copies = [(_lent(span, size), span.values.data.ptr, span.values.nbytes) for span in spans]
+        copies = [
+            (_rows_of(span, size), span.values.data.ptr, span.values.nbytes) for span in spans
+        ]
         batch = copy_threads.put(copies, stream, self._event(), then)
         for one in (self._readers, self._writers):
             one.start()
@@ -94,7 +91,16 @@ class ThreadedFiles:
         return cupy().cuda.Event(disable_timing=True)
 
 
-def _lent(span: Span, size: int) -> PinnedRows:
+def _parts_of(span: Span) -> Iterator[Span]:
+    """Yield the parts of a span that threads read at a time."""
+    if span.values.nbytes <= _PIECE:
+        yield span
+        return
+    for begin in range(0, span.values.nbytes, _PIECE):
+        yield Span(span.path, span.offset + begin, span.values[begin : begin + _PIECE])
+
+
+def _rows_of(span: Span, size: int) -> PinnedRows:
     width = span.values.nbytes
     return PinnedRows(1, width, span.offset, width, path=span.path, size=size)
 

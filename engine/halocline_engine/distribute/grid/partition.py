@@ -80,11 +80,6 @@ class Block:
     box: Box
     extra: tuple[Span, ...]
 
-    @property
-    def cells(self) -> int:
-        """How many cells, over all dimensions."""
-        return math.prod(span.size for span in (*self.box, *self.extra))
-
 
 def block_count(sizes: tuple[int, ...], block: tuple[int, ...]) -> int:
     """Return how many blocks of the size `block` cover a grid of `sizes`.

@@ -73,11 +73,6 @@ class Series:
     store: Path | None = None
     fingerprint: str = ""
 
-    @property
-    def resumable(self) -> bool:
-        """Whether a later run can go on from a snapshot."""
-        return self.store is not None
-
     def at(self, steps_done: int) -> Sink:
         """Return where the results after so many steps go."""
         return place_in(self.sink, place_of_step(steps_done, self.every))

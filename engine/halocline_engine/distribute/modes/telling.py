@@ -92,7 +92,6 @@ def planned(checked: Checked, pool: RankPool, plan: Plan, chosen: Choice, moved:
         cache_bytes=plan.cache,
         chunks=plan.chunks,
         predicted_fetches=plan.predicted_fetches,
-        height=plan.order.height,
         rows=counts[plan.order.along],
         length=counts[1 - plan.order.along],
         halo=_halo(plan),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from halocline_engine.distribute.grid.boundary import Line, Reach, computed
 from halocline_engine.distribute.grid.geometry import Reaches
 from halocline_engine.errors import BoundaryError
 
-__all__ = ["Spec", "lines_of"]
+__all__ = ["lines_of"]
 
 #: "periodic", "edge", "reflect", "extrapolate", "none" or {"constant": value}.
-Spec: TypeAlias = str | Mapping[str, Any]
 
 
 def lines_of(
@@ -29,8 +28,8 @@ def lines_of(
 ) -> tuple[Line, Line, Line]:
     """Return the axes with their boundaries; raises `BoundaryError` for one that has no sense.
 
-    `boundary` maps a dimension of I, J or K to a `Spec` for both ends, or to
-    {"low": Spec, "high": Spec}; an end that is not named is "none".
+    `boundary` maps a dimension of I, J or K to a rule for both ends, or to
+    {"low": rule, "high": rule}; an end that is not named is "none".
     """
     sides = {dim: _sides(dim, spec, grid) for dim, spec in boundary.items()}
     lines: list[Line] = []

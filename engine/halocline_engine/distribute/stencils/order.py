@@ -9,8 +9,6 @@ how wide the column may be.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
@@ -24,7 +22,7 @@ from halocline_engine.distribute.grid.overlap import points_of, same_point, shar
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 from halocline_engine.distribute.grid.regions import regions_of
 from halocline_engine.errors import ArgumentError
-from halocline_engine.schedule.traversal.column import tile_order, visits
+from halocline_engine.schedule.traversal.column import visits
 from halocline_engine.schedule.traversal.column_model import (
     Reads,
     Work,
@@ -49,7 +47,7 @@ __all__ = [
     "whole_rows",
 ]
 
-OrderName: TypeAlias = Literal["auto", "row", "column", "zigzag", "tiles"]
+OrderName: TypeAlias = Literal["auto", "row", "column", "zigzag"]
 ORDERS: tuple[str, ...] = get_args(OrderName)
 
 
@@ -57,14 +55,13 @@ ORDERS: tuple[str, ...] = get_args(OrderName)
 class Order:
     """How blocks follow each other.
 
-    Rows of blocks follow each other along the axis `along` (0 for I, 1 for J); a column or a tile
-    is `width` blocks wide, and a tile `height` rows high.
+    Rows of blocks follow each other along the axis `along` (0 for I, 1 for J); a column is `width`
+    blocks wide.
     """
 
     name: str = "row"
     along: int = 1
     width: int = 1
-    height: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +112,9 @@ def choose_order(name: str, grid: BlockGrid, cache: int) -> Order:
 
     >>> grid = BlockGrid((40, 12), (), 2**20, ((1, 1), (1, 1)))
     >>> choose_order("column", grid, 66 * 2**20)
-    Order(name='column', along=1, width=20, height=12)
+    Order(name='column', along=1, width=20)
     """
-    rows = Order("row", 1, grid.counts[0], grid.counts[1])
+    rows = Order("row", 1, grid.counts[0])
     if name == "row" or (name == "auto" and not cache):
         return rows
     if name == "auto":
@@ -125,8 +122,6 @@ def choose_order(name: str, grid: BlockGrid, cache: int) -> Order:
         columns = [-(-grid.counts[1 - order.along] // order.width) for order in found]
         best = found[0] if columns[0] <= columns[1] else found[1]
         return rows if best.along == 1 and best.width == grid.counts[0] else best
-    if name == "tiles":
-        return _tiles(grid, cache)
     return _column(name, 1, grid, cache)
 
 
@@ -137,23 +132,14 @@ def whole_rows(grid: BlockGrid) -> int:
 
 def arrange(blocks: Sequence[Block], grid: BlockGrid, order: Order) -> tuple[Block, ...]:
     """Return blocks that lie in the order of `partition` in another one, numbered anew."""
+    if order.name == "row":
+        return tuple(blocks)
     (ni, nj), others = grid.counts, grid.others
-    match order.name:
-        case "row":
-            return tuple(blocks)
-        case "tiles":
-            plane = tile_order(nj, ni, order.width, order.height).tolist()
-            numbers = [at + number for at in range(0, len(blocks), ni * nj) for number in plane]
-        case _:
-            widths = (*(1 for _ in others), 1, 1)
-            sides = (nj, ni) if order.along == 1 else (ni, nj)
-            places = visits(
-                (*others, *sides),
-                len(others),
-                (*widths[:-1], order.width),
-                vertical=order.name == "zigzag",
-            )
-            numbers = [_number(place, others, grid.counts, order.along) for place in places]
+    sides = (nj, ni) if order.along == 1 else (ni, nj)
+    widths = (*(1 for _ in others), 1, order.width)
+    turns = order.name == "zigzag"
+    places = visits((*others, *sides), len(others), widths, vertical=turns)
+    numbers = [_number(place, others, grid.counts, order.along) for place in places]
     return tuple(replace(blocks[number], index=at) for at, number in enumerate(numbers))
 
 
@@ -261,19 +247,7 @@ def _column(name: str, along: int, grid: BlockGrid, cache: int) -> Order:
     width = fitting_width(work, cache) or 1
     if name == "zigzag" and width < length:
         width = fitting_width(turning(work), cache) or 1
-    return Order(name, along, min(width, length), grid.counts[along])
-
-
-def _tiles(grid: BlockGrid, cache: int) -> Order:
-    """Return the largest tiles, as high as wide, whose chunks the cache holds."""
-    reads = grid.work(1).reads
-    units = cache // grid.unit
-    side = next(
-        size
-        for size in itertools.count(max(1, math.isqrt(units)), -1)
-        if size == 1 or (size + reads.width - 1) * (size + reads.height - 1) <= units
-    )
-    return Order("tiles", 1, min(side, grid.counts[0]), min(side, grid.counts[1]))
+    return Order(name, along, min(width, length))
 
 
 def _number(

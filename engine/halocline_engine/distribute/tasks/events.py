@@ -71,10 +71,10 @@ class Planned(_Event):
     makes `steps_per_pass` of the `steps` (the last one perhaps fewer). `projected_bytes` is the
     memory that all workers together will need at once.
 
-    `order` is how `rows` rows of `length` blocks follow each other: in rows, or in columns or tiles
-    that are `width` blocks wide and `height` high. `cache_bytes` are the decoded chunks that a
-    worker keeps; with them `predicted_fetches` chunks of stores are fetched in all passes (None:
-    not predicted), of which the source of the first pass has `chunks`.
+    `order` is how `rows` rows of `length` blocks follow each other: in rows, or in columns that are
+    `width` blocks wide. `cache_bytes` are the decoded chunks that a worker keeps; with them
+    `predicted_fetches` chunks of stores are fetched in all passes (None: not predicted), of which
+    the source of the first pass has `chunks`.
 
     `halo` has for each dimension with a stencil how far one step reads below and above a point, and
     `block` the sizes of a block, both only where blocks have neighbours. `input_bytes` and
@@ -103,7 +103,6 @@ class Planned(_Event):
     cache_bytes: int = 0
     chunks: int = 0
     predicted_fetches: int | None = 0
-    height: int = 1
     rows: int = 1
     length: int = 1
     halo: tuple[tuple[str, int, int], ...] = ()

@@ -98,11 +98,6 @@ class IndexFacts:
     distinct: int
     near: float
 
-    @property
-    def reuse(self) -> float:
-        """How often an element is named, in the mean of those that are."""
-        return (self.count - self.left_out) / max(1, self.distinct)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexPlan:
@@ -118,11 +113,6 @@ class IndexPlan:
     inverse: Index | None = None
     groups: Groups | None = None
     duplicates: Duplicates = Duplicates.ERROR
-
-    @property
-    def masked(self) -> bool:
-        """Whether some elements are not moved."""
-        return self.facts.left_out > 0
 
     @property
     def near(self) -> bool:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from halocline_engine.errors import FieldError
 from halocline_engine.kernels.tree.storage import Flat, Values
 
-__all__ = ["Cable", "Solved", "check_cells"]
+__all__ = ["Solved", "check_cells"]
 
 _KINDS = ("float32", "float64")
 
@@ -42,21 +42,6 @@ class Solved:
 
     solution: Values
     status: NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cable:
-    """What a step of the cable equation is assembled from, a value for each node.
-
-    `upper` (between a node and its parent, the negative of the axial conductance) and `axial` (the
-    sum of the axial conductances at a node), in microsiemens; `capacitance` in picofarads, `area`
-    in square micrometres.
-    """
-
-    upper: Values
-    axial: Values
-    capacitance: Values
-    area: Values
 
 
 def check_cells(layout: Flat, arrays: Mapping[str, Values]) -> None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.errors import InternalError
 
-__all__ = ["ColumnOrder", "Numbers", "columns_of", "tile_order", "visits"]
+__all__ = ["ColumnOrder", "Numbers", "columns_of", "visits"]
 
 #: Whole numbers of any shape.
 Numbers: TypeAlias = NDArray[np.int64]
@@ -40,15 +40,12 @@ class ColumnOrder:
     [0, 1, 2, 5, 6, 7, 3, 4, 8, 9]
     >>> ColumnOrder(rows=2, length=5, width=3, vertical=True).order().tolist()
     [0, 1, 2, 5, 6, 7, 8, 9, 3, 4]
-    >>> ColumnOrder(rows=2, length=5, width=3, horizontal=True).order().tolist()
-    [0, 1, 2, 7, 6, 5, 3, 4, 9, 8]
     """
 
     rows: int
     length: int
     width: int
     vertical: bool = False
-    horizontal: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes that leave nothing to do."""
@@ -57,11 +54,6 @@ class ColumnOrder:
                 "A column order needs at least one row, one cell a row and a width of one, got"
                 f" {self.rows} rows of {self.length} cells and a width of {self.width}."
             )
-
-    @property
-    def columns(self) -> int:
-        """How many columns there are."""
-        return -(-self.length // self.width)
 
     @property
     def size(self) -> int:
@@ -76,21 +68,7 @@ class ColumnOrder:
         wide = np.minimum(self.width, self.length - start)
         visit, across = np.divmod(step - column * (self.rows * self.width), wide)
         row = np.where(column % 2, self.rows - 1 - visit, visit) if self.vertical else visit
-        if self.horizontal:
-            across = np.where(visit % 2, wide - 1 - across, across)
         return row, start + across
-
-    def step(self, row: Numbers | int, cell: Numbers | int) -> Numbers:
-        """Return the step at which a cell of a row is done: the inverse of `place`."""
-        row, cell = np.asarray(row, np.int64), np.asarray(cell, np.int64)
-        column = cell // self.width
-        start = column * self.width
-        wide = np.minimum(self.width, self.length - start)
-        visit = np.where(column % 2, self.rows - 1 - row, row) if self.vertical else row
-        across = cell - start
-        if self.horizontal:
-            across = np.where(visit % 2, wide - 1 - across, across)
-        return column * (self.rows * self.width) + visit * wide + across
 
     def order(self) -> Numbers:
         """Return the numbers of all cells in the order in which they are done."""
@@ -105,21 +83,6 @@ def columns_of(length: int, width: int) -> list[range]:
     [range(0, 4), range(4, 8), range(8, 11)]
     """
     return [range(start, min(start + width, length)) for start in range(0, length, width)]
-
-
-def tile_order(rows: int, length: int, width: int, height: int) -> Numbers:
-    """Return the numbers of all cells in the order of tiles, to compare columns with.
-
-    A tile has `height` rows of `width` cells; tiles follow each other along the rows.
-
-    >>> tile_order(rows=3, length=3, width=2, height=2).tolist()
-    [0, 1, 3, 4, 2, 5, 6, 7, 8]
-    """
-    bands = (
-        top * length + ColumnOrder(min(height, rows - top), length, width).order()
-        for top in range(0, rows, height)
-    )
-    return np.concatenate(list(bands))
 
 
 def visits(

@@ -14,13 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.traversal.column import columns_of
 
 __all__ = [
     "Reads",
     "Work",
     "fitting_width",
-    "lines_of",
     "product_fitting_width",
     "product_working_set",
     "turning",
@@ -88,16 +86,16 @@ def turning(work: Work) -> Work:
     return replace(work, reads=replace(work.reads, rows=(before, after + 1)))
 
 
-def working_set(work: Work, width: int, *, aligned: bool = False) -> int:
+def working_set(work: Work, width: int) -> int:
     """Return the bytes that the cells in work read, for columns of a width.
 
-    They are consecutive, and begin with the first cell of a row if `aligned`, else anywhere.
+    They are consecutive, and begin anywhere in a row.
 
     >>> point = Work(unit=8, reads=Reads(rows=(2, 2), cells=(2, 2)), active=2048)
-    >>> working_set(point, 512), working_set(point, 512, aligned=True)
-    (37152, 33024)
+    >>> working_set(point, 512)
+    37152
     """
-    rows = -(-work.active // width) if aligned else 1 - (-(work.active - 1) // width)
+    rows = 1 - (-(work.active - 1) // width)
     return work.unit * (width + work.reads.width - 1) * (work.reads.height - 1 + rows)
 
 
@@ -126,24 +124,6 @@ def product_fitting_width(unit: int, inner: int, active: int, cache: int) -> int
     """Return the largest width whose `product_working_set` fits in the cache, or None."""
     cells = cache // (unit * inner)
     return _fitting(lambda rows: cells - rows, active)
-
-
-def lines_of(work: Work, rows: int, length: int, width: int, line: int) -> int:
-    """Return how many lines are fetched if the cache holds the work.
-
-    Rows lie one behind the other in memory, with the cells that are read beyond their ends.
-
-    >>> box = Work(unit=4, reads=Reads((4, 4), (4, 4)))
-    >>> lines_of(box, 192, 192, 100, line=16)
-    2900
-    """
-    around = work.reads.width - 1
-    pitch = length + around
-    return sum(
-        (row * pitch + column.stop + around - 1) // line - (row * pitch + column.start) // line + 1
-        for row in range(rows + work.reads.height - 1)
-        for column in columns_of(length, width)
-    )
 
 
 def _fitting(widest: Callable[[int], int], others: int) -> int | None:

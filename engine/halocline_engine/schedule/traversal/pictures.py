@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
-from typing import Literal, TypeAlias
 
 from halocline_engine.errors import InternalError
-from halocline_engine.schedule.traversal.column import ColumnOrder, tile_order
+from halocline_engine.schedule.traversal.column import ColumnOrder
 from halocline_engine.schedule.traversal.column_model import Reads, Work, working_set
 from halocline_engine.schedule.traversal.lru import LRU
 
-__all__ = ["Picture", "Scene", "Stay", "Trace", "draw_svg", "draw_text", "sketch", "traced"]
-
-#: The forms that a picture may have.
-Picture: TypeAlias = Literal["text", "svg"]
+__all__ = ["Scene", "Stay", "Trace", "draw_svg", "draw_text", "sketch", "traced"]
 
 _MOST_CELLS = 400
 #: Rows and columns of a sketch, and twice as many cells in a row, at most.
@@ -33,24 +29,23 @@ _HELD, _FETCHED, _WORK, _PATH = "#9ecae1", "#e6550d", "#a50f15", "#555"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A walk over `rows` rows of `length` cells, in columns or tiles of a `width` and a `height`.
+    """A walk over `rows` rows of `length` cells, in columns of a `width`.
 
-    `name` is "row", "column", "zigzag" or "tiles"; `cache` is how many cells are held. `notes` are
-    lines to be set beneath.
+    `name` is "row", "column" or "zigzag"; `cache` is how many cells are held. `notes` are lines to
+    be set beneath.
     """
 
     name: str
     rows: int
     length: int
     width: int
-    height: int
     reads: Reads
     cache: int
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn."""
-        if not 0 < self.rows * self.length <= _MOST_CELLS or min(self.width, self.height) < 1:
+        if not 0 < self.rows * self.length <= _MOST_CELLS or self.width < 1:
             raise InternalError(
                 f"A picture has 1 to {_MOST_CELLS} cells and columns of at least one, got"
                 f" {self.rows} rows of {self.length} cells and columns of {self.width}."
@@ -58,15 +53,10 @@ class Scene:
 
     def order(self) -> list[int]:
         """Return the numbers of the cells as they are worked on."""
+        if self.name == "row":
+            return list(range(self.rows * self.length))
         width = min(self.width, self.length)
-        match self.name:
-            case "row":
-                return list(range(self.rows * self.length))
-            case "tiles":
-                return tile_order(self.rows, self.length, width, self.height).tolist()
-            case _:
-                zigzag = self.name == "zigzag"
-                return ColumnOrder(self.rows, self.length, width, zigzag).order().tolist()
+        return ColumnOrder(self.rows, self.length, width, self.name == "zigzag").order().tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +95,13 @@ def sketch(name: str, reads: Reads) -> Scene:
     width, rows = max(4, before + after), max(above + below + 3, 6)
     cache = working_set(Work(1, reads), width)
     rows, length = min(rows, _SKETCHED), min(3 * width, 2 * _SKETCHED)
-    return Scene(name, rows, length, width, rows, reads, cache)
+    return Scene(name, rows, length, width, reads, cache)
 
 
 def traced(scene: Scene) -> Trace:
     """Follow a walk through its cache; a cache of nothing keeps what a step reads for that step.
 
-    >>> scene = Scene("row", 3, 4, 4, 3, Reads((1, 1), (0, 0)), cache=8)
+    >>> scene = Scene("row", 3, 4, 4, Reads((1, 1), (0, 0)), cache=8)
     >>> len(traced(scene).stays)
     24
     """
@@ -190,14 +180,10 @@ def draw_svg(scene: Scene) -> str:
 
 def _title(scene: Scene) -> str:
     grid = f"{scene.rows} {'row' if scene.rows == 1 else 'rows'} of {scene.length}"
-    match scene.name:
-        case "row":
-            return f"row order, {grid}"
-        case "tiles":
-            return f"tiles of {scene.height} rows of {scene.width}, {grid}"
-        case _:
-            turned = ", every other one from its end" if scene.name == "zigzag" else ""
-            return f"columns {min(scene.width, scene.length)} wide{turned}, {grid}"
+    if scene.name == "row":
+        return f"row order, {grid}"
+    turned = ", every other one from its end" if scene.name == "zigzag" else ""
+    return f"columns {min(scene.width, scene.length)} wide{turned}, {grid}"
 
 
 def _sum(scene: Scene, trace: Trace) -> str:

@@ -24,7 +24,7 @@ def scene_of(plan: Mapping[str, Any]) -> Scene:
     rows, length = int(plan.get("rows", 1)), int(plan.get("length", 1))
     if rows * length == 1:
         length = max(1, int(plan["blocks"]))
-    width, height = int(plan.get("width", 1)), int(plan.get("height", 1))
+    width = int(plan.get("width", 1))
     order = str(plan.get("order", "row"))
     shown, wide = min(rows, _ROWS), min(length, _LENGTH)
     across = min(wide if order == "row" else width, wide)
@@ -32,7 +32,7 @@ def scene_of(plan: Mapping[str, Any]) -> Scene:
     work = turning(Work(1, _AROUND)) if turns else Work(1, _AROUND)
     cache = working_set(work, across) if plan.get("cache_bytes") else 0
     notes = tuple(_notes(plan, rows, length, shown * wide < rows * length))
-    return Scene(order, shown, wide, across, min(height, shown), _AROUND, cache, notes)
+    return Scene(order, shown, wide, across, _AROUND, cache, notes)
 
 
 def _notes(plan: Mapping[str, Any], rows: int, length: int, part: bool) -> Iterator[str]:

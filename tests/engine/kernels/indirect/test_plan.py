@@ -149,7 +149,6 @@ def test_facts() -> None:
     facts = facts_of(np.array([4, 5, 6, -1, 2, 2, 3], np.int32), 10)
     assert (facts.count, facts.low, facts.high, facts.left_out) == (7, 2, 6, 1)
     assert (facts.runs, facts.distinct, facts.ascending) == (3, 5, False)
-    assert facts.reuse == 6 / 5
     assert facts_of(np.array([], np.int32), 3).high == -1
 
 

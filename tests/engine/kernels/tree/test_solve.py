@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cables import assemble, prepare
 from cubin import resources
 from forests import random_parents, sparse_solution
 from hypothesis import given, settings
@@ -197,8 +198,8 @@ def test_against_sparse_lu() -> None:
 
 def test_no_time_step_leaves_the_voltage() -> None:
     forest, area, upper, voltage = drawn()
-    cable = reference.prepare(forest, np.nan_to_num(-upper), area, area)
-    diagonal, rhs = reference.assemble(cable, area, area, voltage, 0)
+    cable = prepare(forest, np.nan_to_num(-upper), area, area)
+    diagonal, rhs = assemble(cable, area, area, voltage, 0)
     solved = reference.solve(forest, diagonal, cable.upper, rhs)
     assert np.array_equal(solved.solution, voltage)
     skipped = (solved.status & Status.SKIPPED.value) != 0

@@ -28,7 +28,7 @@ from halocline_engine.ir.nodes import (
     Statement,
     While,
 )
-from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.ir.types import DType, Order
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Branch,
@@ -42,8 +42,6 @@ from halocline_engine.language.syntax import (
 
 __all__ = ["Body"]
 
-_ALL = (Axis.I, Axis.J, Axis.K)
-_FLAT = (Axis.I, Axis.J)
 _NO_INDEX = "Remove the index."
 
 
