@@ -74,5 +74,5 @@ def settings_for(folder: Path, auth: str) -> Settings:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    given = {"data_dir": folder, "port": port, "auth": auth, "poll_seconds": 0.02}
+    given = {"data_dir": folder, "port": port, "auth": auth}
     return Settings.model_validate({**given, "data_roots": [folder / "roots"]})
