@@ -51,8 +51,8 @@ def ocean() -> xr.Dataset:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def two_workers() -> Iterator[Any]:
-    """Start two worker processes and give a client of them."""
+    """Start two worker processes and give a client of them; those that wait take time as well."""
     with start(2, "cpu") as pool:
         yield pool.client

@@ -17,6 +17,7 @@ def thawed() -> Iterator[None]:
     gc.unfreeze()
     yield
     gc.unfreeze()
+    gc.freeze()  # as for all tests
 
 
 @pytest.mark.usefixtures("thawed")

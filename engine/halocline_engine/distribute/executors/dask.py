@@ -64,6 +64,9 @@ _ROUTES = {
     f"distributed.{role}.http.routes": ["distributed.http.health"]
     for role in ("scheduler", "worker")
 }
+# Workers that wait sample their own threads a hundred times a second, for pages that there are
+# none of here, and wake up fifty times to find that they were not held up.
+_QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"}
 
 
 class ClusterPool:
@@ -317,7 +320,7 @@ def worker_processes(environments: Sequence[Mapping[str, str]], **options: Any) 
         # call that started it. The one that did says what is wrong.
         raise SystemExit(1)
     try:
-        with dask_config.set(_ROUTES):
+        with dask_config.set({**_ROUTES, **_QUIET}):
             return _dd.SpecCluster(
                 scheduler={"cls": _dd.Scheduler, "options": {**ours, "port": 0}},
                 workers={

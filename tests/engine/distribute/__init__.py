@@ -1,0 +1,1 @@
+"""Tests of blocks, passes and clusters: a package, so that the workers they share end with it."""
