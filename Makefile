@@ -21,6 +21,9 @@ CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA.*Version: *1\([23]\)\.
 # Every warning is an error: missing links, unknown references, notebooks that fail.
 SITE = $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . build/docs
 
+# Dozens of processes import the same modules, so what is made of them is kept, whatever else is usual.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Test processes; the kernels' own threads are kept at one a process, so that they do not compete.
 WORKERS ?= 2
 

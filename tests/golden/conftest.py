@@ -58,7 +58,8 @@ def sources_of_a_test(
     """Find what a test was the first to run."""
     yield
     for path in sorted(golden_folder.rglob("loaded/*.cu")):
-        ran.setdefault(path, (request.node.name, path.read_text()))
+        if path not in ran:
+            ran[path] = (request.node.name, path.read_text())
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from cubin import Resources, resources
-
-from halocline_engine.device.compile.compiler import compile_source
+from kept import device_code
 
 __all__ = ["ARCHITECTURES", "Needs", "compiled", "compiled_everywhere", "table"]
 
@@ -31,9 +30,7 @@ def compiled(sources: Iterable[str], architecture: str) -> Needs:
         f"namespace source_{number}_ {{\n{part.replace(_EXTERN, '')}\n}}\n"
         for number, part in enumerate(parts)
     )
-    found = {
-        _name(name): used for name, used in resources(compile_source(text, architecture)).items()
-    }
+    found = {_name(name): used for name, used in resources(device_code(text, architecture)).items()}
     assert len(found) == sum(part.count("__global__") for part in parts)
     return found
 

@@ -17,6 +17,7 @@ from drawing import SCALARS, program
 from emulation.machine import EmulatedArtifact, EmulatedMachine
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from kept import device_code
 from nvidia import compiled_everywhere
 
 import halocline_engine as he
@@ -35,7 +36,6 @@ from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant,
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.made_fields import with_made_fields
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule
@@ -220,7 +220,7 @@ def test_nvidias_compiler_takes_them_for_each_device() -> None:
 
 def test_a_solve_keeps_its_values_in_registers() -> None:
     case = next(case for case in COLUMN_CASES if case.name == "tridiagonal_72")
-    used = resources(compile_source(source(case, "float64"), "sm_90"))
+    used = resources(device_code(source(case, "float64"), "sm_90"))
     assert all(one.stack <= 8 and one.registers <= 128 for one in used.values()), used
 
 

@@ -13,6 +13,7 @@ from differential import LAYOUTS, assert_same, front, inputs, judged, run
 from drawing import SCALARS, program
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from kept import device_code
 from programs import COLUMNS, scheduled
 from tile_choices import changed
 
@@ -27,7 +28,6 @@ from halocline_engine.backends.cuda.kernels.columns.tile import (
 from halocline_engine.backends.cuda.model.entries import Entry, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import ProgramError
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule
@@ -351,7 +351,7 @@ def test_rings_fit_in_registers(name: str, dtype: str, architecture: str) -> Non
     (entry,) = entries_of(schedule)
     tile = columns_tile(entry, schedule, variant, USUAL)
     source = emit(schedule, variant, {entry.name: tile})
-    used = resources(compile_source(source, architecture))[entry.name]
+    used = resources(device_code(source, architecture))[entry.name]
     assert used.stack == 0, used
     shared = shared_bytes(entry, schedule, tile, USUAL) + 1024
     rounded = -(-used.registers // 8) * 8

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from emulation.machine import EmulatedMachine, EmulationError
+from kept import device_code
 from numpy.typing import NDArray
 
 from halocline_engine.backends.cuda.text.prelude import prelude
-from halocline_engine.device.compile.compiler import compile_source
 
 Array = NDArray[Any]
 ORDERS: dict[str, dict[str, Any]] = {
@@ -133,10 +133,10 @@ def test_threads_work_together(emulation_folder: Path, name: str, order: str) ->
 
 
 def test_nvidias_compiler_takes_the_same_text() -> None:
-    assert compile_source(text(), "sm_90")
+    assert device_code(text(), "sm_90")
     named = "named_arrive(1, 64); named_sync(1, 64);"
     named = f'extern "C" __global__ void one() {{ {named} copy_async_wait_all(); }}'
-    assert compile_source(prelude(named) + named, "sm_80")
+    assert device_code(prelude(named) + named, "sm_80")
 
 
 @pytest.mark.parametrize("name", ["fixed", "dynamic", "rolling", "warps"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from emulation.machine import EmulatedArtifact, EmulatedMachine
+from kept import device_code
 from nvidia import ARCHITECTURES
 
 import halocline_engine as he
@@ -21,7 +22,6 @@ from halocline_engine.backends.cuda.runtime.ghosts import GhostFiller, emit_ghos
 from halocline_engine.backends.cuda.text.dependent_launch import ANNOUNCE, WAIT
 from halocline_engine.backends.ghosts import Ends, Framed, Rule, Side
 from halocline_engine.cache import Cache
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts, ghosts_of
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.partition import Span
@@ -120,7 +120,7 @@ def test_code_compiles_for_every_device() -> None:
     assert kernel[kernel.index(") {\n") + 4 :].startswith("\n".join(ANNOUNCE))
     assert "griddepcontrol" not in emit_ghosts(ENDS, [DType.FLOAT64])
     for architecture in ARCHITECTURES:
-        assert compile_source(code, architecture)
+        assert device_code(code, architecture)
 
 
 #: A pair that is fed, a plane that is only read, and a field that is not always written.

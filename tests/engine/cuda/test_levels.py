@@ -19,6 +19,7 @@ from differential import (
     run,
 )
 from emulation.machine import EmulatedMachine
+from kept import device_code
 from numpy.lib.stride_tricks import as_strided
 
 from halocline_engine.analysis.extents import analyse
@@ -28,7 +29,6 @@ from halocline_engine.backends.cuda.kernels.levels.tile import levels_tile
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.types import Axis
@@ -231,7 +231,7 @@ def test_what_does_not_fit_is_not_shared_and_other_layouts_have_threads_along_i(
 def test_nvidias_compiler_takes_threads_along_k(architecture: str) -> None:
     schedule, variant = flux_of(1000, "float64")
     tiles = tiles_of(schedule, variant, (1000, 1000, 1001))
-    (used,) = resources(compile_source(emit(schedule, variant, tiles), architecture)).values()
+    (used,) = resources(device_code(emit(schedule, variant, tiles), architecture)).values()
     # Division of doubles is a call, which saves a register or two.
     assert used.stack <= 16
     assert used.registers <= 64

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cubin import resources
+from kept import device_code
 from plane_programs import PROGRAMS, program, star
 from programs import Box, drawn, reference, scheduled
 from tile_choices import changed
@@ -20,7 +21,6 @@ from halocline_engine.backends.cuda.kernels.points.windows import windows
 from halocline_engine.backends.cuda.model.entries import Stride, entries_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.ir.types import DType
 
 DOMAIN: Box = (37, 13, 9)
@@ -90,7 +90,7 @@ def test_nvidias_compiler_takes_them(name: str) -> None:
     choose = changed(block=(32, 8), width=2, rows=2, depth=32, planes=2)
     tiles = tiles_of(schedule, variant, (512, 512, 128), choose)
     assert any(tile.planes for tile in tiles.values())
-    for used in resources(compile_source(emit(schedule, variant, tiles), "sm_90")).values():
+    for used in resources(device_code(emit(schedule, variant, tiles), "sm_90")).values():
         assert used.stack == 0
 
 

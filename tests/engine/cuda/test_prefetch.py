@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kept import device_code
 from plane_programs import PROGRAMS
 from programs import Box, drawn, reference, scheduled
 from tile_choices import changed
@@ -15,7 +16,6 @@ from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import tiles_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.device.compile.compiler import compile_source
 
 DOMAIN: Box = (37, 13, 9)
 HALO: Box = (5, 4, 4)
@@ -47,7 +47,7 @@ def test_the_furthest_level_is_asked_for_where_blocks_run_in_strips() -> None:
     assert up.count("fetch(&") == 1
     down = source(SEVEN, Tile((8, 2), strip=2, backward=True))
     assert "fetch(&f0[o0 - s0k - (k > level ? s0k : 0)]);" in down
-    compile_source(up, "sm_90")
+    device_code(up, "sm_90")
 
 
 @pytest.mark.parametrize(

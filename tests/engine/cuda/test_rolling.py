@@ -12,6 +12,7 @@ from column_cases import lowered, stretched
 from cubin import resources
 from differential import Inputs, assert_same, judged, run
 from emulation.machine import EmulatedMachine
+from kept import device_code
 from numpy.lib.stride_tricks import as_strided
 from tile_choices import changed
 
@@ -22,7 +23,6 @@ from halocline_engine.backends.cuda.kernels.rolling.tile import ROLLING_SHARE, r
 from halocline_engine.backends.cuda.model.entries import Stride, entries_of
 from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.nodes import Program
 from halocline_engine.ir.types import Axis
@@ -113,6 +113,6 @@ def test_nvidias_compiler_takes_threads_that_climb(architecture: str) -> None:
     schedule = plan(made, analyse(made))
     usual = usual_variant(schedule)
     source = emit(schedule, usual, tiles_of(schedule, usual, (1000, 1000, 65)))
-    (used,) = resources(compile_source(source, architecture)).values()
+    (used,) = resources(device_code(source, architecture)).values()
     assert used.stack <= 16
     assert used.registers <= 128

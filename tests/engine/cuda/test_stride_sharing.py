@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cubin import resources
+from kept import device_code
 from programs import DIFFUSION, scheduled
 
 from halocline_engine.backends.cuda.emit import emit
@@ -15,7 +16,6 @@ from halocline_engine.backends.cuda.model.entries import (
     parameters,
 )
 from halocline_engine.backends.cuda.model.views import usual_variant
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.schedule.nodes import Schedule
 
 
@@ -27,7 +27,7 @@ def stride_parameters(schedule: Schedule, variant: Variant) -> int:
 def registers(schedule: Schedule, variant: Variant) -> int:
     """Return the registers of a thread with the tile that the target chooses."""
     tiles = tiles_of(schedule, variant, (1024, 1024, 80))
-    (used,) = resources(compile_source(emit(schedule, variant, tiles), "sm_90")).values()
+    (used,) = resources(device_code(emit(schedule, variant, tiles), "sm_90")).values()
     return used.registers
 
 

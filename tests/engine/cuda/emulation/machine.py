@@ -29,6 +29,7 @@ is not seen.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import re
 import shutil
@@ -40,6 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept import kept
 from numpy.typing import NDArray
 
 from halocline_engine.backends.cuda.build import CudaBackend
@@ -322,6 +324,18 @@ def _declared(declaration: str) -> list[str]:
 
 
 def _build(text: str) -> bytes:
+    """Return the shared library of a text, which includes the headers."""
+    headers = (header.read_text() for header in HEADERS)
+    return kept(lambda: _built(text), _version(), *OPTIONS, *headers, text)
+
+
+@functools.cache
+def _version() -> str:
+    command = [compiler() or "g++", "--version"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def _built(text: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.so"
         command = [compiler() or "g++", *OPTIONS, "-", "-o", str(path)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from cubin import resources
+from kept import device_code
 
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import InternalError
 from halocline_engine.kernels.indirect.cuda import Ends, blocks_for, variant_for
 from halocline_engine.kernels.indirect.emit import (
@@ -73,7 +73,7 @@ def test_every_kernel_compiles_without_spilling(architecture: str) -> None:
         *map(product_name, PRODUCTS),
         *(name for one in PASSES for name in passes_names(one)),
     ]
-    found = resources(compile_source("\n".join(parts), architecture))
+    found = resources(device_code("\n".join(parts), architecture))
     assert sorted(found) == sorted(names)
     assert all(one.stack == 0 for one in found.values())
     assert all(one.registers <= 128 for one in found.values())

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from cubin import resources
+from kept import device_code
 from matmul_kernels.cuda import ORDERS, Ends, Multipliers, room_bytes
 from matmul_kernels.cuts import VARIANTS, Variant, shares_of
 from numpy.typing import NDArray
 
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import InternalError
 
 #: Small enough to be run on the host, with every turn that the large ones take.
@@ -178,7 +178,7 @@ def test_what_is_not_a_number_stays_in_its_rows(multipliers: Made) -> None:
 def test_the_cuts_keep_their_sums_in_registers(variant: Variant, vector: bool) -> None:
     for chained in (True, False) if variant.slices == 1 else (False,):
         source = variant.source(vector=vector, chained=chained)
-        kernel = resources(compile_source(source, "sm_90"))["multiply"]
+        kernel = resources(device_code(source, "sm_90"))["multiply"]
         assert kernel.stack == 0
         assert kernel.registers * variant.threads * variant.resident <= 65536
         assert variant.shared(vector=vector) <= 227 << 10

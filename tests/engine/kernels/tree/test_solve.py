@@ -12,9 +12,9 @@ from cubin import resources
 from forests import random_parents, sparse_solution
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kept import device_code
 
 import halocline_engine.kernels.tree.cuda as module
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.errors import FieldError
 from halocline_engine.kernels.machine import source_of
 from halocline_engine.kernels.status import Status
@@ -300,5 +300,5 @@ def test_nvidias_compiler_takes_the_kernels() -> None:
         "convert.cu": {"WORD": "unsigned int", "WIDTH": 32, "TILE": 32, "THREADS": 128},
     }  # fmt: skip
     for file, constants in files.items():
-        found = resources(compile_source(source_of(folder / file, **constants), "sm_90"))
+        found = resources(device_code(source_of(folder / file, **constants), "sm_90"))
         assert all(needs.stack == 0 for needs in found.values()), file

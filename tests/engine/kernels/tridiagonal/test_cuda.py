@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from cubin import resources
 from emulation.machine import ABSENT, EmulatedMachine, compiler
+from kept import device_code
 
 import halocline_engine.kernels.tridiagonal.cuda as module
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.kernels.machine import Library, source_of
 from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
 from halocline_engine.kernels.tridiagonal.launching import (
@@ -30,7 +30,7 @@ SHARED = 227 * 1024
 
 
 def compiled(file: str, plan: Plan, architecture: str = "sm_90") -> Any:
-    code = compile_source(source_of(FOLDER / file, **dict(plan.constants)), architecture)
+    code = device_code(source_of(FOLDER / file, **dict(plan.constants)), architecture)
     return resources(code)
 
 

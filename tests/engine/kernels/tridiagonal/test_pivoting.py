@@ -12,10 +12,10 @@ import pytest
 from cubin import resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kept import device_code
 from numpy.typing import NDArray
 
 import halocline_engine.kernels.tridiagonal.cuda as module
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.device.probe import device_count
 from halocline_engine.kernels.machine import source_of
 from halocline_engine.kernels.status import Status
@@ -178,7 +178,7 @@ def test_nvidias_compiler_takes_the_kernels_and_spills_nothing() -> None:
     folder = Path(module.__file__).parent
     plan = plan_thomas(Layout(1, 80, 1 << 20, "float64"), 227 * 1024, kept=3)
     assert plan.on_chip
-    code = compile_source(source_of(folder / "pivoted.cu", **dict(plan.constants)), "sm_90")
+    code = device_code(source_of(folder / "pivoted.cu", **dict(plan.constants)), "sm_90")
     found = resources(code)
     assert found["pivoted"].stack == 0
     assert found["pivoted_band"].stack == 0

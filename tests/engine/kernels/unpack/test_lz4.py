@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from cubin import resources
 from emulation.machine import ABSENT, EmulatedMachine, compiler
+from kept import device_code
 from numpy.typing import NDArray
 
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.kernels.machine import Library, source_of
 from halocline_engine.kernels.unpack import cuda
 from halocline_engine.kernels.unpack.cuda import Checking
@@ -77,5 +77,5 @@ def test_streams_are_whole_where_the_host_decodes_them(emulation_folder: Path) -
 
 def test_it_compiles_for_a_device() -> None:
     source = source_of(Path(cuda.__file__).with_name("lz4.cu"))
-    found = resources(compile_source(source, "sm_90"))
+    found = resources(device_code(source, "sm_90"))
     assert found["check_lz4"].registers <= 64

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from cubin import resources
 from emulation.machine import ABSENT, EmulatedMachine, compiler
+from kept import device_code
 from numpy.typing import NDArray
 
-from halocline_engine.device.compile.compiler import compile_source
 from halocline_engine.kernels.machine import Library, source_of
 from halocline_engine.kernels.unpack import cuda
 from halocline_engine.kernels.unpack.cuda import Placing
@@ -80,5 +80,5 @@ def test_boxes_go_where_they_belong(emulation_folder: Path, dtype: str, shuffled
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_it_compiles_for_a_device(width: int) -> None:
-    found = resources(compile_source(source_of(SOURCE, WIDTH=width), "sm_90"))
+    found = resources(device_code(source_of(SOURCE, WIDTH=width), "sm_90"))
     assert found["place"].registers <= 64
