@@ -40,7 +40,7 @@ def is_own(path: str) -> bool:
 
 @dataclass(slots=True)
 class Removal:
-    """What a removal did, by paths under the folder: "." is the folder itself.
+    """Outcome of a removal, by paths under the folder: "." is the folder itself.
 
     `gone` counts files and folders. `kept` is what is not Halocline's; `left` is what is, and could
     not be deleted, or was written meanwhile.

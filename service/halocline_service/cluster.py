@@ -20,7 +20,7 @@ _LEAST_DISPATCHER = 2 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where the scheduler is, and by what its processes know each other."""
+    """Address of the scheduler, and the credentials by which its processes know each other."""
 
     scheduler: str
     identity: Identity

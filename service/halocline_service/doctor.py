@@ -26,7 +26,7 @@ __all__ = ["Finding", "examine"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, whether it is well, and what was seen."""
+    """Subject of a check, its verdict, and the details."""
 
     what: str
     well: bool

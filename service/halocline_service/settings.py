@@ -247,14 +247,14 @@ class Settings(BaseSettings):
 
     @property
     def limits(self) -> dict[str, float]:
-        """What is granted to each of the jobs at once, by the names of the engine's options."""
+        """Limits of each of the jobs at once, by the names of the engine's options."""
         given = {"memory": self.memory_bytes, "device_memory": self.device_memory_bytes}
         sizes = {name: size // self.concurrency for name, size in given.items() if size is not None}
         return {**sizes, "share": 1 / self.concurrency, "program_size": self.program_size}
 
     @property
     def identity_file(self) -> Path:
-        """Where the certificate and the key of the cluster are."""
+        """Path of the certificate and the key of the cluster."""
         return self.tls_identity or self.data_dir.resolve() / "tls" / "cluster.pem"
 
     @property

@@ -151,7 +151,7 @@ class ProgramError(HaloclineError):
 
     @property
     def place(self) -> str:
-        """Where it is, for a person: the caller's own file and line where known, or empty."""
+        """Place of the fault for a person: the caller's file and line where known, or empty."""
         if self.file:
             return f"{self.file}, line {self.file_line}, column {self.column}"
         return f"line {self.line}, column {self.column}" if self.line else ""

@@ -27,7 +27,7 @@ class Plan(dict[str, Any]):
 
     @property
     def target(self) -> str:
-        """What computes: 'cuda', 'cpu' or 'reference'."""
+        """Target that computes: 'cuda', 'cpu' or 'reference'."""
         return str(self.get("target", ""))
 
     @property
@@ -42,7 +42,7 @@ class Plan(dict[str, Any]):
 
     @property
     def halo(self) -> dict[str, tuple[int, int]]:
-        """How far one step reads below and above a point, by dimension."""
+        """Distance that one step reads below and above a point, by dimension."""
         found = cast("Mapping[str, tuple[int, int]]", self.get("halo") or {})
         return {dim: (below, above) for dim, (below, above) in found.items()}
 

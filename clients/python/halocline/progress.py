@@ -16,7 +16,7 @@ __all__ = ["Bar", "NotebookBar", "Shows", "View", "advance", "bar"]
 
 @dataclass(frozen=True)
 class View:
-    """What is known about a running job: the share done, and words for the rest."""
+    """State of a running job: the share done, and words for the rest."""
 
     share: float = 0.0
     target: str = ""

@@ -19,7 +19,7 @@ __all__ = ["OPEN", "Kind", "Side", "check_boundary", "sides_of", "unknown_dimens
 
 
 class Kind(StrEnum):
-    """What is beyond one end of an axis.
+    """Values beyond one end of an axis.
 
     PERIODIC cells are read from the other end of the data; WRAP is the same for a block that
     holds the whole axis and so finds them in its own memory.

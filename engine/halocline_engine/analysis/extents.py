@@ -59,7 +59,7 @@ _Route: TypeAlias = Callable[["Read"], tuple[_Map, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Where each name is needed in any statement, and where each statement runs.
+    """Places at which each name is needed in any statement, and at which each statement runs.
 
     `statements` are nested as computations, blocks and bodies are.
     """

@@ -48,7 +48,7 @@ class Operation(Enum):
 
 @dataclass(frozen=True)
 class Work:
-    """What a call must move, in bytes, and compute, in operations of each kind."""
+    """Work of a call: bytes that it moves, and operations of each kind."""
 
     bytes: int
     operations: Counter[Operation]

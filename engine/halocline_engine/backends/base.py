@@ -67,7 +67,7 @@ Launcher: TypeAlias = Callable[[Mapping[str, int]], Launch]
 
 
 class Memory(Protocol):
-    """Where a target's arrays live."""
+    """The memory in which a target's arrays live."""
 
     def empty(
         self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
@@ -94,7 +94,7 @@ class Executable(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """Where its arrays must live."""
+        """The memory in which its arrays must live."""
         ...
 
     def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:

@@ -25,7 +25,7 @@ _GAIN = 1.15
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """How much faster than one by one so many steps at once should be."""
+    """Expected speed of so many steps at once, relative to one by one."""
 
     by_steps: Mapping[int, float]
 
@@ -42,7 +42,7 @@ class Gains:
 
 @dataclass(frozen=True, slots=True)
 class AskedSteps:
-    """What fused steps were asked for.
+    """Parameters of a request for fused steps.
 
     With `alternate`, what is beyond sides that are not open is that of two arrays in turns, as
     where they change places after each step.
@@ -55,7 +55,7 @@ class AskedSteps:
 
 
 class MakesSteps(Protocol[_Made_co]):
-    """What a target knows of fused steps."""
+    """Rules of a target for fused steps."""
 
     def gains(self, step: Step, domain: _Domain) -> Gains:
         """Return what a model expects, in arrays as the target makes them."""

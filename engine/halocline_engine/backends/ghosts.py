@@ -19,7 +19,7 @@ __all__ = ["Ends", "Filling", "Framed", "Rule", "Side"]
 
 
 class Rule(StrEnum):
-    """How ghosts at one end follow from data: see `distribute.grid.boundary`."""
+    """Rule by which ghosts at one end follow from data: see `distribute.grid.boundary`."""
 
     EDGE = "edge"
     REFLECT = "reflect"

@@ -64,7 +64,7 @@ class Span:
 
 
 class _Ghost:
-    """What NumPy takes for an array; it keeps no memory alive."""
+    """Array interface for NumPy that keeps no memory alive."""
 
     def __init__(self, span: Span) -> None:
         self.__array_interface__ = {

@@ -45,7 +45,7 @@ class CudaMachine:
 
     @property
     def cache(self) -> int:
-        """How many bytes the cache that all processors share holds."""
+        """Size in bytes of the cache that all processors share."""
         return self.facts.cache
 
     @property
@@ -78,7 +78,7 @@ class CudaMachine:
 
     @property
     def compiler(self) -> str:
-        """What device code depends on besides its source."""
+        """Everything but the source that compiled code depends on: the compiler and its options."""
         return compiler_identity(self._architecture)
 
     def compile(self, source: str) -> bytes:

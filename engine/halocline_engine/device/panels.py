@@ -44,22 +44,22 @@ class Part(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         ...
 
     @property
     def width(self) -> int:
-        """How long each is."""
+        """Length of a row."""
         ...
 
     @property
     def offset(self) -> int:
-        """Where the first one begins."""
+        """Position of the first row."""
         ...
 
     @property
     def pitch(self) -> int:
-        """How far they begin apart."""
+        """Distance between the beginnings of rows."""
         ...
 
 
@@ -68,7 +68,7 @@ class ProductShape(Protocol):
 
     @property
     def batch(self) -> int:
-        """How many products."""
+        """Number of products."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class ProductShape(Protocol):
 
     @property
     def inner(self) -> int:
-        """What is summed over."""
+        """Length of the dimension that is summed."""
         ...
 
     @property

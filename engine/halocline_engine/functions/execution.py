@@ -28,7 +28,7 @@ JobOf = Callable[[Pool, str], Blockwise]
 
 
 class ExecutionArguments(TypedDict, total=False):
-    """Where a dataset is computed, by what, and whom it tells.
+    """Target, place and observers of a computation on a dataset.
 
     Parameters
     ----------
@@ -107,12 +107,12 @@ class Execution:
 
     @property
     def place(self) -> Path | None:
-        """Where the result is written."""
+        """Path of the result."""
         return place_of("output", self.output)
 
     @property
     def tell(self) -> OnEvent:
-        """What takes the events."""
+        """Receiver of the events."""
         return self.on_event or _discard
 
     def warn(self, warning: ProgramWarning) -> None:

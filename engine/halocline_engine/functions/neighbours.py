@@ -58,13 +58,13 @@ _EARTH = 6_371_229.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Matrices:
-    """What is multiplied with, by what follows the name of a variable in the result's."""
+    """Matrices, by the suffix that the name of a variable gets in the result."""
 
     by_suffix: Mapping[str, Multiplying]
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it holds."""
+        """Size in bytes."""
         return sum(one.matrix.nbytes for one in self.by_suffix.values())
 
 

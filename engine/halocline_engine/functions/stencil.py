@@ -35,7 +35,7 @@ _LONGEST = 3600.0
 
 
 class ReadingArguments(TypedDict, total=False):
-    """How a program's text is read.
+    """Options for reading the text of a program.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class Stencil:
 
     @property
     def warnings(self) -> tuple[ProgramWarning, ...]:
-        """What in the program is valid, but may not be meant."""
+        """Warnings of valid code in the program that may not be meant."""
         return self.compiled.warnings
 
     @property

@@ -65,7 +65,7 @@ class Kernels(Protocol):
 
 
 class Machine(Protocol):
-    """Where kernels run; `device.machine.CudaMachine` is one."""
+    """A machine that runs kernels."""
 
     def allocate(
         self,
@@ -96,7 +96,7 @@ class Machine(Protocol):
 
     @property
     def compiler(self) -> str:
-        """What compiled code depends on besides its source: the compiler and its options."""
+        """Everything but the source that compiled code depends on: the compiler and its options."""
         ...
 
     def compile(self, source: str) -> bytes:

@@ -9,7 +9,7 @@ __all__ = ["Status", "status_attributes"]
 
 
 class Status(IntFlag):
-    """What is wrong with a system; 0 where nothing is.
+    """Fault of a system; 0 where there is none.
 
     ZERO_DIAGONAL: some diagonal element is zero. NOT_DOMINANT: in some row the diagonal element is
     smaller than the others together, so that elimination without pivoting may lose accuracy.

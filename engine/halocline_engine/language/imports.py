@@ -1,4 +1,4 @@
-"""What the imports of a program's text mean; nothing is imported."""
+"""Meaning of the imports of a program's text; nothing is imported."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands in the text."""
+    """Position in the text."""
 
     line: int
     column: int

@@ -109,7 +109,7 @@ class Buffer:
 
 
 class Home(StrEnum):
-    """Where a block of points keeps its temporaries."""
+    """Storage of the temporaries of a block of points."""
 
     SHARED = "shared"
     """In shared memory, a plane of one level."""

@@ -18,7 +18,7 @@ Temporaries: TypeAlias = Literal["auto", "recompute", "shared", "block", "block-
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a schedule is made.
+    """Options of a schedule.
 
     `fuse`: statements share kernels. `recompute`: temporaries are computed again where they are
     read. `share`: equal subexpressions of a kernel are computed once. `sink`: kernels that hand

@@ -24,7 +24,7 @@ _FIELD = 10
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What the bodies of all loops have, and how many arrays each of them uses, added up.
+    """Sums over the bodies of all loops, and of the arrays that each of them uses.
 
     Terms are the nodes of expressions, and assignments.
     """

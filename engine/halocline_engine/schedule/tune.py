@@ -67,7 +67,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a candidate took: `seconds` of a call in so many `rounds`, or why there are none."""
+    """Measurement of a candidate: `seconds` of a call in `rounds`, or the reason for none."""
 
     label: str
     options: str
@@ -78,7 +78,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a measurement is good for; `layout` says how arrays lie, as far as code depends on it.
+    """Validity of a measurement; `layout` says how arrays lie, as far as code depends on it.
 
     `program` is the fingerprint of the program's IR, and `shape` a `shape_class`.
     """
@@ -92,7 +92,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was measured for a subject, and chosen.
+    """Measurements for a subject, and the choice.
 
     `default` and `chosen` are seconds of a call; `took` are those of compiling and measuring.
     """
@@ -108,7 +108,7 @@ class Tuning:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as the default the choice is; 1 where it is the default."""
+        """Speed of the choice relative to the default; 1 where it is the default."""
         return self.default / self.chosen
 
 

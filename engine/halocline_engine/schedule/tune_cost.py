@@ -38,7 +38,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a kernel asks of a device.
+    """Demands of a kernel on a device.
 
     There are `blocks` of `threads`, each with so many `registers`, and a block has `shared` bytes
     of shared memory. A thread waits for `under_way` bytes of memory at once, and makes `loaded`

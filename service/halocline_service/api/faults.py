@@ -49,7 +49,7 @@ _EXPECTED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is wrong with one input: at which place, a sentence, and the way out."""
+    """Fault of one input: its place, a sentence, and the way out."""
 
     place: _Path
     message: str
@@ -66,7 +66,7 @@ class _Fault:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """What is told first: values before names that are not known, and these before others."""
+        """Order of faults: values before unknown names, and these before others."""
         order = {"missing": 2, "extra_forbidden": 1}
         return -len(self.place), order.get(self.error["type"], 0)
 

@@ -105,7 +105,7 @@ class ProcessDescription(ProcessSummary):
 
 
 class OutputWish(BaseModel):
-    """How one output is wanted."""
+    """Wanted form of one output."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -161,7 +161,7 @@ def _exceeds(given: Any, most: int) -> bool:
 
 
 class Checked(BaseModel):
-    """What a look at a request to execute found, without reading data."""
+    """Findings of a check of a request, without reading data."""
 
     process: str
     valid: bool = Field(description="Whether execution would accept it, with its datasets.")
@@ -176,7 +176,7 @@ class Checked(BaseModel):
 
 
 class StatusInfo(BaseModel):
-    """How far a job is."""
+    """Status of a job."""
 
     jobID: str
     id: str
@@ -198,7 +198,7 @@ class StatusInfo(BaseModel):
 
 
 class JobInputs(BaseModel):
-    """What a job was asked to do."""
+    """Inputs of a job."""
 
     processID: str
     inputs: dict[str, Any] = Field(description="The inputs, as they were checked.")
@@ -215,7 +215,7 @@ class JobList(BaseModel):
 
 
 class OpenUpload(BaseModel):
-    """What is going to be sent."""
+    """Announcement of an upload."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -40,7 +40,7 @@ _Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """Which document is checked, for messages, and the largest chunk that may be in it."""
+    """Document under check, for messages, and the largest chunk allowed in it."""
 
     key: str
     largest: int

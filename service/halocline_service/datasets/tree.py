@@ -23,7 +23,7 @@ _LARGEST_METADATA = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """How many objects a store has, and their bytes."""
+    """Number of objects in a store, and their bytes."""
 
     keys: int
     bytes: int

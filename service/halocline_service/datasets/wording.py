@@ -21,7 +21,7 @@ _PATH = re.compile(r"(?<![\w./-])(?:file://)?(?:/[\w.@+~,=-]+){2,}/?")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How places of this machine are called; `asked` is what the user wrote."""
+    """Names of places of this machine in messages; `asked` is what the user wrote."""
 
     names: Mapping[str, str]
     asked: str = ""

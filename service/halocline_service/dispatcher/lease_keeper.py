@@ -66,7 +66,7 @@ class LeaseKeeper:
 
     @property
     def job_id(self) -> str:
-        """Which job it is."""
+        """Identifier of the job."""
         return self._lease.job_id
 
     def look(self) -> None:
@@ -83,7 +83,7 @@ class LeaseKeeper:
 
     @property
     def shortage(self) -> OutputError | None:
-        """Why the attempt should stop, where that is the disk."""
+        """Reason to stop the attempt, where that is the disk."""
         return self._shortage
 
     def wait(self, seconds: float) -> None:

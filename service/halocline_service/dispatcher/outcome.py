@@ -44,7 +44,7 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What computes went away, or a disk does not answer; the job itself did nothing."""
+    """Loss of the cluster or of a disk; the job itself did nothing wrong."""
 
     error: JsonObject
 

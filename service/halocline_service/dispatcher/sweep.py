@@ -29,7 +29,7 @@ REMAINS_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What is deleted without being asked for; any number of processes may do it at once."""
+    """Deletions that nobody asks for; any number of processes may do it at once."""
 
     store: Store
     layout: Layout

@@ -36,13 +36,13 @@ class Look(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen: how many workers, or None where the scheduler did not answer."""
+    """Number of workers seen, or None where the scheduler did not answer."""
 
     workers: int | None
 
     @property
     def lacks(self) -> str:
-        """Why no job can be computed; empty where one can."""
+        """Reason that no job can be computed; empty where one can."""
         if self.workers is None:
             return "the scheduler does not answer"
         return "" if self.workers else "none is connected"

@@ -77,7 +77,7 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSummary:
-    """What lists tell of a job: how far it is. Times are seconds since 1970, UTC."""
+    """Entry of a list of jobs. Times are seconds since 1970, UTC."""
 
     id: str
     process: str
@@ -176,7 +176,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ends: by SUCCEED with outputs, by FAIL with an error, or by GIVE_BACK."""
+    """End of an attempt: by SUCCEED with outputs, by FAIL with an error, or by GIVE_BACK."""
 
     event: Event
     message: str

@@ -25,7 +25,7 @@ _LOSSES_FOR_A_CRASH = 10
 
 
 class Cause(StrEnum):
-    """Why an attempt was cut off."""
+    """Cause of the end of an attempt."""
 
     STOPPED = "stopped"  # its dispatcher was asked to stop
     LOST = "lost"  # its dispatcher, the workers or a disk went away
@@ -34,7 +34,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """Why an attempt was cut off, and what its job is told.
+    """Interruption of an attempt: its cause, and the message for its job.
 
     `message` says why it waits, `error` why it ends where it is not tried again, and `pause` is the
     first wait in seconds, which doubles each time.
@@ -48,7 +48,7 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class Setback:
-    """What follows: another attempt after `wait` seconds (GIVE_BACK), or the end (FAIL)."""
+    """Consequence: another attempt after `wait` seconds (GIVE_BACK), or the end (FAIL)."""
 
     event: Event
     crashes: int

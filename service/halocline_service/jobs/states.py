@@ -25,7 +25,7 @@ __all__ = ["FINAL", "TRANSITIONS", "Event", "State", "after", "ogc_status", "sou
 
 
 class State(StrEnum):
-    """Where a job stands."""
+    """State of a job."""
 
     QUEUED = "queued"  # accepted and waiting for a dispatcher
     RUNNING = "running"  # held by one dispatcher under a lease
@@ -35,7 +35,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to a job."""
+    """Event in the life of a job."""
 
     CLAIM = "claim"
     SUCCEED = "succeed"

@@ -97,7 +97,7 @@ class DatasetInputs(ReadingInputs):
 
 
 class Control(StrEnum):
-    """How a process may be executed, in the words of OGC API - Processes."""
+    """Ways to execute a process, in the words of OGC API - Processes."""
 
     SYNC = "sync-execute"
     ASYNC = "async-execute"

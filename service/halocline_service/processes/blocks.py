@@ -39,7 +39,7 @@ Every: TypeAlias = Annotated[
 
 
 class StreamedInputs(DatasetInputs):
-    """How the blocks of a process that needs one pass are computed, as JSON."""
+    """Options for the blocks of a process that needs one pass, as JSON."""
 
     target: Target = "auto"
     mode: Annotated[

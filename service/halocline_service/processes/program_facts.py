@@ -1,4 +1,4 @@
-"""What a stencil program needs and does, as JSON, for who is still writing it."""
+"""Needs and effects of a stencil program, as JSON, for its author."""
 
 from __future__ import annotations
 

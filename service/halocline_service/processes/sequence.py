@@ -46,7 +46,7 @@ class _OneKind(Inputs):
 
     @property
     def kind(self) -> str:
-        """Which one it is."""
+        """Name of the kind."""
         (kind,) = self.model_fields_set
         return kind
 

@@ -17,7 +17,7 @@ __all__ = ["Connection", "Connections", "Stage", "Wait"]
 
 
 class Stage(IntEnum):
-    """What a server waits for; the first ones end first."""
+    """Stage at which a server waits; the first ones end first."""
 
     HEADER = 0  # of a request, or of the next one
     BODY = 1

@@ -112,7 +112,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Which part of a list that is ordered by identifiers, and so by age, newest first.
+    """Part of a list that is ordered by identifiers, and so by age, newest first.
 
     `before` leaves out that item and what is newer, `after` that item and what is older; with
     `after` alone, the items next to it are meant and not the newest ones.
@@ -131,7 +131,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """Which jobs to list; what is left out does not matter. Newest first.
+    """Filter of a list of jobs; fields left out match all. Newest first.
 
     Durations are seconds from start to finish, or to now for a running job; a job that has not
     started has none and is left out once a duration is asked for. `name` is a part of the job's
@@ -163,7 +163,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Which jobs a worker would take: of some processes, and `most` of one owner beside others."""
+    """Jobs that a worker would take: of some processes, and `most` of one owner beside others."""
 
     processes: frozenset[str] | None = None
     most: int | None = None
@@ -332,7 +332,7 @@ class UploadStore(Protocol):
 
 
 class RemovedStore(Protocol):
-    """What was removed from the stores, until its files are known to be gone."""
+    """Record of removals from the stores, until the files are known to be gone."""
 
     def list(self, *, before: float) -> Sequence[Removed]:
         """Give what was removed before a time, oldest first."""
@@ -364,7 +364,7 @@ class KeyStore(Protocol):
 
 
 class PresenceStore(Protocol):
-    """Which dispatchers are there."""
+    """Register of live dispatchers."""
 
     def beat(self, name: str, info: JsonObject) -> None:
         """Say that a dispatcher is alive."""
@@ -388,7 +388,7 @@ Listener = Callable[[Change | None], None]
 
 
 class Changes(Protocol):
-    """What happens to jobs, told as it happens, to wake those who wait."""
+    """Notifications of changes to jobs, to wake those who wait."""
 
     def listen(self, listener: Listener) -> AbstractContextManager[None]:
         """Call `listener` with what happens from now on; with None where something was missed."""

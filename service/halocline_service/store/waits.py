@@ -17,7 +17,7 @@ __all__ = ["Heard", "Waits"]
 
 
 class Waits:
-    """How long jobs have waited since they were first seen to, or since `begin`."""
+    """Waiting times of jobs since they were first seen to, or since `begin`."""
 
     def __init__(self, ticks: Clock) -> None:
         self._ticks = ticks

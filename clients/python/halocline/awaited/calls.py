@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 
 
 class Awaiting:
-    """What methods of `_wrapped` are called on, and the threads for it."""
+    """Calls methods of `_wrapped` in threads."""
 
     _wrapped: Any
     _threads: ThreadPoolExecutor

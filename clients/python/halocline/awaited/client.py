@@ -39,7 +39,7 @@ class AsyncUploads(Awaiting):
 
 @dataclass(frozen=True)
 class AsyncOutcome:
-    """How the job of one dataset has ended; see `Outcome`.
+    """Outcome of the job of one dataset; see `Outcome`.
 
     Attributes
     ----------

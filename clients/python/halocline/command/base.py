@@ -1,4 +1,4 @@
-"""What all commands share: the application, its words, and jobs by a part of their ids."""
+"""Common parts of all commands: the application, its words, and jobs by a part of their ids."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Given:
-    """What stands on the command line: inputs of a stencil, and how the job is called."""
+    """Arguments of the command line: inputs of a stencil, and the name of the job."""
 
     inputs: dict[str, Any] = field(default_factory=dict[str, Any])
     job_name: str | None = None

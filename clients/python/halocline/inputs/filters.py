@@ -1,4 +1,4 @@
-"""Which jobs a list is to have."""
+"""Filters of a list of jobs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ __all__ = ["Outcome", "run_all"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the job of one dataset has ended.
+    """Outcome of the job of one dataset.
 
     Attributes
     ----------

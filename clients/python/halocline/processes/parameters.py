@@ -34,7 +34,7 @@ Number: TypeAlias = bool | int | float | np.number[Any] | np.bool_
 
 
 class JobArguments(TypedDict, total=False):
-    """How a job is submitted.
+    """Options of a job.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class JobArguments(TypedDict, total=False):
 
 
 class ComputeArguments(TypedDict, total=False):
-    """How a dataset is computed.
+    """Options for the computation on a dataset.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ComputeArguments(TypedDict, total=False):
 
 
 class SubmissionArguments(ComputeArguments, JobArguments, total=False):
-    """How a dataset is computed, and the job submitted."""
+    """Options for the computation on a dataset, and for its job."""
 
 
 class StencilArguments(SubmissionArguments, total=False):

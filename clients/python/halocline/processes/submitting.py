@@ -26,7 +26,7 @@ def asked(method: Callable[..., Job], given: Mapping[str, Any]) -> tuple[dict[st
 
 
 class Submitting:
-    """What the methods of all processes need."""
+    """Common base of the methods of all processes."""
 
     _connection: Connection
 

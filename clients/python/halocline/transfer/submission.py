@@ -23,7 +23,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class How:
-    """How a job is submitted: whether it is planned only, its name and its labels.
+    """Options of a submission: plan only, name and labels.
 
     Raises ArgumentError where one is of another kind.
     """

@@ -68,7 +68,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one run knows: code, arrays, scalars, and over how many threads it is split."""
+    """Parameters of a run: code, arrays, scalars, and the number of threads."""
 
     entries: tuple[Entry, ...]
     places: Mapping[str, Place]

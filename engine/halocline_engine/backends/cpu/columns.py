@@ -42,7 +42,7 @@ _Seen: TypeAlias = Mapping[tuple[str, int], Sequence[tuple[int, int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """What a kernel reads again, in bytes for each point; 0 where nothing is read twice.
+    """Bytes that a kernel reads again for each point; 0 where nothing is read twice.
 
     `planes`: for each point of a plane, between one plane and the next; `beside` for each point of
     the rows beside those that are worked on. `rows`: for each point of a row, between one row and

@@ -150,7 +150,7 @@ def _temporary(dtype: np.dtype[Any], extent: Horizontal, domain: Point) -> _Stor
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What a run works on: where the values are."""
+    """State of a run: the storage of its values."""
 
     stores: Mapping[str, _Store]
     temporaries: frozenset[str]

@@ -27,7 +27,7 @@ _FILL = "_FillValue"
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """What the bytes of a chunk went through: its name, and its settings as numcodecs has them."""
+    """A codec of chunks: its name, and its settings as numcodecs has them."""
 
     name: str
     settings: Mapping[str, Any]

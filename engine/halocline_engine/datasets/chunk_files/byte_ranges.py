@@ -36,12 +36,12 @@ class ByteRanges:
 
     @property
     def files(self) -> int:
-        """How many chunks there are."""
+        """Number of chunks."""
         return math.prod(map(len, self.chunks))
 
     @property
     def count(self) -> int:
-        """How many ranges there are in all files."""
+        """Number of ranges in all files."""
         return self.files * math.prod(self._sides[: self.level])
 
     @property
@@ -90,7 +90,7 @@ class ByteRanges:
 
     @property
     def _sides(self) -> tuple[int, ...]:
-        """How many cells of a chunk there are along each dimension."""
+        """Number of cells of a chunk along each dimension."""
         return tuple(side.stop - side.start for side in self.here)
 
 

@@ -105,7 +105,7 @@ class _BoundedShards(SHARDING):
 
     @property
     def codec_pipeline(self) -> Any:
-        """What decodes a chunk."""
+        """Decoder of chunks."""
         return BoundedPipeline.from_codecs(self.codecs)
 
 

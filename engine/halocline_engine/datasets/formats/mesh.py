@@ -43,7 +43,7 @@ _MPAS = ("verticesOnCell", "nEdgesOnCell", "xCell", "yCell", "zCell", "xVertex")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """Where values lie: unit vectors [point, 3], who is a neighbour, and who is around."""
+    """Positions of values: unit vectors [point, 3], neighbours, and the points around each."""
 
     xyz: _Floats
     neighbours: Around
@@ -52,7 +52,7 @@ class Points:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it holds."""
+        """Size in bytes."""
         return self.xyz.nbytes + self.neighbours.nbytes + self.surroundings.nbytes
 
 

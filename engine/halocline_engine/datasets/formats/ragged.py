@@ -35,7 +35,7 @@ class Ragged:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each row begins, and at the end where the last one ends."""
+        """Position of the first element of each row, and at last the end of the last row."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes)])
 
 

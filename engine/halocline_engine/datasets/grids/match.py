@@ -25,7 +25,7 @@ _AXES = (Axis.I, Axis.J, Axis.K)
 
 
 class Role(StrEnum):
-    """How a field's values come and go.
+    """Direction in which a field's values move.
 
     INPUT: from the dataset, unchanged. FED: from the dataset, then from the output that feeds it.
     FEEDS: begins each step as the input that it feeds. IN_PLACE: from the dataset, changed, part

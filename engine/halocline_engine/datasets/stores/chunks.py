@@ -43,7 +43,7 @@ _RUNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How a variable is stored: sizes of its dimensions and chunks, bytes of an element."""
+    """Storage of a variable: sizes of its dimensions and chunks, bytes of an element."""
 
     name: str
     sizes: tuple[int, ...]
@@ -86,7 +86,7 @@ def chunks_in(stored: Stored, region: Region) -> Iterator[Chunk]:
 
 @dataclass(slots=True)
 class Tally:
-    """How many chunks were fetched from the store, and how many were at hand."""
+    """Numbers of chunks fetched from the store, and found in the cache."""
 
     fetches: int = 0
     hits: int = 0

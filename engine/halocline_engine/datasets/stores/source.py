@@ -168,7 +168,7 @@ class Opened:
 
     @property
     def place(self) -> Path | None:
-        """Where the files are, without links; xarray tells of those that it opened itself."""
+        """Path of the files, with links resolved; known where xarray opened them itself."""
         if self.path is not None:
             return self.path
         told: object = self.dataset.encoding.get("source")

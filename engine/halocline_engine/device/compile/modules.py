@@ -40,7 +40,7 @@ _CODES = {
 
 
 class _Driver(Protocol):
-    """What is used of the module `cupy.cuda.driver`."""
+    """The part in use of the module `cupy.cuda.driver`."""
 
     CUDADriverError: type[Exception]
 

@@ -46,7 +46,7 @@ class Table:
 
 
 class Codecs(Protocol):
-    """What decodes streams on a device."""
+    """Decoders of streams on a device."""
 
     def room(self, codec: str, count: int, largest: int, total: int) -> int:
         """Return how many bytes of the device decoding takes beside what it reads and makes.
@@ -61,7 +61,7 @@ class Codecs(Protocol):
 
 
 class _Options(Structure):
-    """What the library calls options: a backend, 0 for its own choice, and zeros."""
+    """Options in the library's sense: a backend, 0 for its own choice, and zeros."""
 
     _fields_ = (("backend", c_int), ("rest", c_char * 60))
 

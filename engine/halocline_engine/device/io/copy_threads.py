@@ -54,7 +54,7 @@ _Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
-    """What threads share: see `_SHARED`; copies of both ways; lock; two signals."""
+    """State that threads share: see `_SHARED`; copies of both ways; lock; two signals."""
 
     calls: _Numbers
     shared: _Numbers
@@ -105,7 +105,7 @@ class Batch:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Which copies found no file, or not all of one."""
+        """Copies that found no file, or not all of one."""
         return tuple(int(at) for at in np.flatnonzero(self.states == SHORT))
 
 

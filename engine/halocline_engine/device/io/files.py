@@ -20,7 +20,7 @@ class Span:
 
 
 class Files(Protocol):
-    """What copies between files and memory that a device computes in; any thread may use it."""
+    """Copies between files and memory that a device computes in; any thread may use it."""
 
     def read(self, spans: Sequence[Span]) -> bool:
         """Fill bytes of the device; False where a file is not there, or ends before.

@@ -111,7 +111,7 @@ def _each(times: int, took: float) -> int:
 
 
 class _Pace:
-    """How far the host may be before the device; between, somebody may look."""
+    """Limit of the distance between host and device, with a look at the outside at each stop."""
 
     def __init__(self, stream: Stream, look: Callable[[], None] | None) -> None:
         self._stream, self._look = stream, look

@@ -31,7 +31,7 @@ class LockError(Exception):
 
 
 class Locking(Protocol):
-    """What locks pages."""
+    """Locks pages of memory."""
 
     def lock(self, address: int, size: int, *, writes: bool) -> None:
         """Lock pages, none of which is locked; raises `LockError`.
@@ -91,7 +91,7 @@ class _Range:
 
 @dataclass(slots=True, eq=False)
 class Pages:
-    """What is locked, until the end; any thread may use it.
+    """Pages that stay locked until the end; any thread may use it.
 
     `refused` says why something was not, and then nothing else is tried.
     """

@@ -47,7 +47,7 @@ class SharedMemory:
 
     @property
     def address(self) -> int:
-        """Where it begins."""
+        """Address of its first byte."""
         return self.memory.ptr
 
 
@@ -72,7 +72,7 @@ class SharedWord:
 
     @property
     def address(self) -> int:
-        """Where it is."""
+        """Address of its first byte."""
         return self._memory.ptr
 
     def set(self, value: int) -> None:

@@ -45,7 +45,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What all blocks of one pass do.
+    """Work of all blocks of one pass.
 
     `sources` says for each loaded field where it is read and under which name; `saved` which
     fields are written to the sink, as (name there, field).

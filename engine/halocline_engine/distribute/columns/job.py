@@ -65,7 +65,7 @@ _EXPRESSION = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRequest:
-    """What a caller asks for, as `column` describes it.
+    """Request of a caller, as `column` describes it.
 
     Where `of` names a variable, the bands of the matrix that acts on it are made.
     """

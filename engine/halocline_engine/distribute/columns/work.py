@@ -55,7 +55,7 @@ class ColumnOutput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnWork:
-    """What a worker does with a block.
+    """Work of a worker on a block.
 
     `dims` are those of a block, of which `dim` is vertical and always whole; `widths` are fields
     that have one value a level; `domain` is the number of levels of the program. With `upright`,

@@ -54,7 +54,7 @@ class Communicator(Protocol):
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         ...
 
     def send(self, to: int, tag: Tag, values: NDArray[Any]) -> None:
@@ -76,7 +76,7 @@ class Communicator(Protocol):
 
 
 class RankWork(Protocol):
-    """What each rank of a job does; it can be pickled."""
+    """Work of each rank of a job; it can be pickled."""
 
     def run(self, communicator: Communicator, tell: Tell) -> Report:
         """Do the part of one rank, from its sources to its sinks.

@@ -62,7 +62,7 @@ class _DaskCommunicator:
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return len(self.addresses)
 
     def send(self, to: int, tag: Tag, values: NDArray[Any]) -> None:

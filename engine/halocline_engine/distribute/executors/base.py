@@ -31,12 +31,12 @@ class Pool(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many processes."""
+        """Number of processes."""
         ...
 
     @property
     def threads(self) -> int:
-        """How many blocks a process has at hand at once; it computes one of them at a time."""
+        """Number of blocks at hand in a process, which computes one of them at a time."""
         ...
 
     @property
@@ -51,7 +51,7 @@ class Pool(Protocol):
 
     @property
     def workers_per_host(self) -> int:
-        """How many of the processes share the cores of one machine, at most."""
+        """Largest number of processes that share the cores of one machine."""
         ...
 
     def device_memory(self, target: str) -> int | None:

@@ -83,17 +83,17 @@ class ClusterPool:
 
     @property
     def workers(self) -> int:
-        """How many processes there are now."""
+        """Number of processes at present."""
         return len(self._chosen.now())
 
     @property
     def threads(self) -> int:
-        """How many blocks a process has at hand at once."""
+        """Number of blocks at hand in a process."""
         return max(1, min(AT_HAND, *(int(w["nthreads"]) for w in self._chosen.now().values())))
 
     @property
     def workers_per_host(self) -> int:
-        """How many workers are on the machine that has most of them."""
+        """Number of workers on the machine that has most of them."""
         return max(Counter(worker["host"] for worker in self._chosen.now().values()).values())
 
     @property

@@ -35,12 +35,12 @@ class _Granted:
 
     @property
     def workers(self) -> int:
-        """How many processes."""
+        """Number of processes."""
         return self.pool.workers
 
     @property
     def threads(self) -> int:
-        """How many blocks a process has at hand at once."""
+        """Number of blocks at hand in a process."""
         return self.pool.threads
 
     @property
@@ -56,7 +56,7 @@ class _Granted:
 
     @property
     def workers_per_host(self) -> int:
-        """How many of the processes share the cores of one machine, at most."""
+        """Largest number of processes that share the cores of one machine."""
         return self.pool.workers_per_host
 
     def device_memory(self, target: str) -> int | None:

@@ -43,7 +43,7 @@ class Piece:
 
     @property
     def cells(self) -> int:
-        """How many cells."""
+        """Number of cells."""
         i, j, k = self.into
         return i.size * j.size * k.size
 

@@ -33,7 +33,7 @@ _POINT = Span(0, 1)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What all blocks of a job have in common.
+    """Common properties of all blocks of a job.
 
     `lines` are the axes as blocks see them (`boundary.local`); `reaches` belong to `uses`, one
     each: how far around a point the program reads that field. `named` says that the program names
@@ -48,7 +48,7 @@ class Layout:
 
     @property
     def reach(self) -> Reaches:
-        """How far around a point the program reads any field."""
+        """Distance around a point at which the program reads any field."""
         i, j, k = (
             (min(r[at][0] for r in self.reaches), max(r[at][1] for r in self.reaches))
             for at in range(3)

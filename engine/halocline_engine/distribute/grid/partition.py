@@ -29,7 +29,7 @@ class Span:
 
     @property
     def size(self) -> int:
-        """How many cells."""
+        """Number of cells."""
         return max(0, self.stop - self.start)
 
     def meet(self, other: Span) -> Span:

@@ -50,7 +50,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class BatchMemory:
-    """How many systems of `bytes_each` a block may have: `most` fit, and `usual` are enough.
+    """Limits of the systems, `bytes_each`, in a block: `most` fit, and `usual` are enough.
 
     `memory` are the bytes for a block, and what reading it takes.
     """

@@ -59,7 +59,7 @@ _SECONDS_A_BYTE = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTimes:
-    """How often checkpoints are written: after so many steps, or seconds; None for neither."""
+    """Interval of checkpoints in steps, or in seconds; None for neither."""
 
     steps: int | None
     seconds: float | None

@@ -30,7 +30,7 @@ def decoding_bytes(touched: int, chunk: int, at_once: int = IN_FLIGHT) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Chunked:
-    """How a variable is stored: dimensions, their sizes, chunks, and what is fetched of each.
+    """Storage of a variable: dimensions, sizes, chunks, and the parts of each to be fetched.
 
     `pieces` are the chunks within a shard, of which only those that are wanted are fetched; without
     shards they are the chunks. `at_once` of these are decoded at once, or all that are wanted where

@@ -25,7 +25,7 @@ _OF_STREAMS = ("cache", "pipeline_depth", "direct_io", "device_decoding", "threa
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a job runs and why; `resident` is its plan where blocks stay in memory."""
+    """Mode of a job and its reason; `resident` is its plan where blocks stay in memory."""
 
     reason: str
     resident: ResidentPlan | None = None

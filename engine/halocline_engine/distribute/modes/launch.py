@@ -70,7 +70,7 @@ _LEAST_SENT = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Bytes:
-    """How much there is of what: results, snapshots among them, fields between passes, inputs."""
+    """Sizes in bytes of results with snapshots, of fields between passes, and of inputs."""
 
     result: int
     snapshots: int
@@ -80,7 +80,7 @@ class _Bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where things go; None is the memory of this process."""
+    """Places of results and intermediate fields; None is the memory of this process."""
 
     workspace: Path | None
     output: Path | None

@@ -1,4 +1,4 @@
-"""What a plan tells of a job before anything is computed."""
+"""Events that describe the plan of a job before anything is computed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def end_runs(job: str, target: str) -> None:
 
 
 class _Place:
-    """What the pipelines of a job have in common in this process; made when it is needed."""
+    """Resources that the pipelines of a job share in this process; made when they are needed."""
 
     def __init__(self, target: str) -> None:
         self.lock = threading.Lock()

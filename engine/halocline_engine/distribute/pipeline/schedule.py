@@ -34,7 +34,7 @@ AT_ONCE = 3
 
 
 class Stage(IntEnum):
-    """What happens to an item, in this order."""
+    """Stages of an item, in their order."""
 
     READ = 0
     SEND = 1
@@ -90,17 +90,17 @@ class Queues(Protocol):
 
     @property
     def sending(self) -> Queue:
-        """What copies to the device."""
+        """Queue of copies to the device."""
         ...
 
     @property
     def computing(self) -> Queue:
-        """What computes there."""
+        """Queue of computations on the device."""
         ...
 
     @property
     def fetching(self) -> Queue:
-        """What copies from it."""
+        """Queue of copies from the device."""
         ...
 
     def synchronize(self) -> None:
@@ -109,7 +109,7 @@ class Queues(Protocol):
 
 
 class Stages(Protocol):
-    """What is done with an item in a slot."""
+    """Actions on an item in a slot."""
 
     def read(self, item: int, slot: int) -> None:
         """Fill the slot of the host."""

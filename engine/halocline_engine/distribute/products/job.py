@@ -146,7 +146,7 @@ def run_product(
 
 @dataclass(frozen=True, slots=True)
 class _Aside:
-    """What is on its way to and from tiles: pieces of so many bytes, and what decoding them takes.
+    """Bytes on their way to and from tiles: pieces, and what decoding them takes.
 
     `rings` says that rows are copied through buffers of their own.
     """

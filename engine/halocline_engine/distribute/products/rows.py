@@ -38,7 +38,7 @@ _SHORT = 2 << 10
 
 
 class Copied(Protocol):
-    """What a future and a batch of copies have."""
+    """Common interface of a future and a batch of copies."""
 
     def done(self) -> bool:
         """Whether nothing is under way any more."""
@@ -92,7 +92,7 @@ def rows_of_pieces(
 
 @dataclass(slots=True)
 class ResultFiles:
-    """Where pieces of a product belong; the folders of their files are made."""
+    """Files of the pieces of a product; their folders are made."""
 
     made: Made
     _folders: set[Path] = field(default_factory=set[Path])

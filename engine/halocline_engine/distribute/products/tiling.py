@@ -47,7 +47,7 @@ _TALL, _FEW = 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is multiplied: dimensions of both operands, of one or of the other, and the summed one.
+    """Shape of a product: dimensions of both operands, of one or of the other, and the summed one.
 
     `sizes` are those of all dimensions; `dims` are those of the result in its order.
     """
@@ -118,13 +118,13 @@ class Panel:
 
     @property
     def column(self) -> tuple[int, range]:
-        """What tells of which column of the right operand it is."""
+        """Key of the column of the right operand that it belongs to."""
         return self.batch, self.columns
 
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """How many tiles are at hand: a panel has `height` rows of `width` tiles of the product.
+    """Tiles at hand: a panel has `height` rows of `width` tiles of the product.
 
     The first panel of a column has `tall` rows: where the column has to be read meanwhile, there
     is more to multiply with each of its tiles. `resident` says that a column of the right operand
@@ -146,7 +146,7 @@ class Panels:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many panels there are along the batch, down and across."""
+        """Numbers of panels along the batch, down and across."""
         rows = self.cut.rows.total
         down = min(1, rows) + max(0, -(-(rows - self.tall) // self.height))
         return self.cut.batch.total, down, -(-self.cut.columns.total // self.width)

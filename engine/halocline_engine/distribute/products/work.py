@@ -80,7 +80,7 @@ def tile_threads(target: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProductWork:
-    """What a worker does with a block: some panels; its spans are those of their places.
+    """Work of a worker on a block: some panels; its spans are those of their places.
 
     `direct` says for left, right and the result whether files of chunks are used directly; `piece`
     are the bytes of the largest piece. `threads` read, and as many write. `copies_rows` says

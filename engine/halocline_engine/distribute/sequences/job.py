@@ -63,7 +63,7 @@ _WHERE = {True: "whose values stay in memory", False: "whose values go through s
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where values between two steps are kept; `fingerprint` names the job."""
+    """Place of values between two steps; `fingerprint` names the job."""
 
     workspace: Path
     attempt: int
@@ -72,7 +72,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SequenceRequest:
-    """What a caller asks for; `kinds` are those of the stages, in words.
+    """Request of a caller; `kinds` are those of the stages, in words.
 
     `results` names those of the variables that are made which are wanted, or is None for all.
     With `every`, results are kept after so many steps as well, and nothing for later runs.

@@ -1,4 +1,4 @@
-"""Where the values of variables are between two stages: in this process, or in stores."""
+"""Storage of variables between two stages: in this process, or in stores."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _RETURNING = 3
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a block takes, in bytes, and what it does.
+    """Bytes that a block needs, and the work that it does.
 
     `host` is memory of the process while the block is at hand, `target` memory where it is
     computed. `read` is what the block gets and `fetched` what the store's chunks hold that it

@@ -53,7 +53,7 @@ ORDERS: tuple[str, ...] = get_args(OrderName)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How blocks follow each other.
+    """Sequence of blocks.
 
     Rows of blocks follow each other along the axis `along` (0 for I, 1 for J); a column is `width`
     blocks wide.

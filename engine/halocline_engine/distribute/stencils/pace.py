@@ -32,7 +32,7 @@ _STORED_PASS_COST = 4e-2
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What the time of a job follows from: where it computes, what passes hand over, its fields."""
+    """Quantities that decide the time of a job: where it computes, its passes, its fields."""
 
     target: str
     in_memory: bool

@@ -58,7 +58,7 @@ __all__ = ["stream"]
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a run is, and what it keeps from pass to pass."""
+    """Progress of a run, and the state that it keeps from pass to pass."""
 
     passes: Passes
     run: str = field(default_factory=lambda: uuid.uuid4().hex)

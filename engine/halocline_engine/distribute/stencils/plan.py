@@ -53,7 +53,7 @@ _PATIENCE = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is to be done.
+    """The work to be done.
 
     `lines` are the axes of the whole data; `block` are the sizes that the caller wants, by
     dimension; `in_memory` says that passes hand over arrays and not stores. `order` is how blocks
@@ -77,7 +77,7 @@ class Demand:
 
     @property
     def longest(self) -> int:
-        """How many steps there are between two results, at most."""
+        """Largest number of steps between two results."""
         return self.steps if self.every is None else min(self.steps, self.every)
 
     def passes_of(self, steps: int) -> int:
@@ -88,7 +88,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What there is: processes, blocks at hand in each, bytes for them, bytes of a device.
+    """Resources: processes, blocks at hand in each, bytes for them, bytes of a device.
 
     `device` is None where the target computes in the memory of the process. `remote` says that the
     processes are others than this one. `direct_io` says that plain files shall go straight to the

@@ -38,7 +38,7 @@ __all__ = ["Checked", "Request", "check", "fingerprint_of", "temporaries_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Request:
-    """What a caller asks for, as `run` describes it."""
+    """Request of a caller, as `run` describes it."""
 
     fields: Mapping[str, str]
     scalars: Mapping[str, Any]

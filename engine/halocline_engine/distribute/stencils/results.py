@@ -50,7 +50,7 @@ __all__ = ["Begun", "Results", "begun"]
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What earlier runs of a job have left: steps, the kept fields after these, snapshots."""
+    """State left by earlier runs of a job: steps, the kept fields after these, snapshots."""
 
     steps_done: int = 0
     states: Mapping[str, Source] = field(default_factory=dict[str, Source])
@@ -85,7 +85,7 @@ def _passed(job: Job, path: Path) -> dict[str, Source]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where results are: in a store, or in arrays of this process."""
+    """Place of results: a store, or arrays of this process."""
 
     sink: Sink
     arrays: Mapping[str, NDArray[Any]] | None = None
@@ -109,7 +109,7 @@ class Results:
 
     @property
     def sink(self) -> Sink:
-        """Where they go."""
+        """Sink of the results."""
         return self._place.sink
 
     @cached_property

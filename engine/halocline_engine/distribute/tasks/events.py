@@ -34,7 +34,7 @@ _Json: TypeAlias = str | int | float | dict[str, int] | dict[str, list[int]] | N
 
 
 class _Event:
-    """What all events have: a kind and a form for JSON."""
+    """Common base of events: a kind and a form for JSON."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -46,13 +46,13 @@ class _Event:
 
     @property
     def progress(self) -> float:
-        """How much of the work is done, from 0 to 1; nothing yet, if an event says no more."""
+        """Share of the work that is done, from 0 to 1; 0 where an event says no more."""
         return 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Stepping(_Event):
-    """What is told when `steps_done` of `steps` steps are made."""
+    """Common base of events after `steps_done` of `steps` steps."""
 
     steps_done: int
     steps: int

@@ -25,7 +25,7 @@ COMPUTE = threading.Lock()
 
 
 class BlockWork(Protocol):
-    """What all blocks of a pass do; small, and it can be pickled."""
+    """Work of all blocks of a pass; small, and it can be pickled."""
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute a block from the source to the sink; running it again writes the same again.
@@ -67,7 +67,7 @@ class RunWork(BlockWork, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a block: `seconds` from the first read to the last write.
+    """Outcome of a block: `seconds` from the first read to the last write.
 
     `fetches` is how many chunks were fetched for it, where they are counted; `bytes_zero_copy` are
     those read and written that were not copied on the host, and `bytes_direct_io` those that went

@@ -97,17 +97,17 @@ class Tiles:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many tiles there are along each dimension."""
+        """Number of tiles along each dimension."""
         return tuple(-(-n // step) for n, step in zip(self.sizes, self.steps, strict=True))
 
     @property
     def total(self) -> int:
-        """How many tiles there are."""
+        """Number of tiles."""
         return math.prod(self.counts)
 
     @property
     def points(self) -> int:
-        """How many points the largest tile has."""
+        """Number of points of the largest tile."""
         return math.prod(self.steps)
 
     def spans(self, number: int) -> tuple[Span, ...]:
@@ -151,12 +151,12 @@ class Cut:
 
     @property
     def index_tiles(self) -> int:
-        """How many tiles the index has."""
+        """Number of tiles of the index."""
         return self.shared.total * self.indexed.total
 
     @property
     def named_tiles(self) -> int:
-        """How many tiles there are of what the indices name."""
+        """Number of tiles of the array that the indices address."""
         return self.shared.total * self.named.total
 
     @property

@@ -46,7 +46,7 @@ _SURE = Policy(OutOfRange.MASK, duplicates=Duplicates.LAST)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchanging:
-    """What all tasks of an exchange know."""
+    """Parameters that all tasks of an exchange share."""
 
     exchange: Exchange
     cut: Cut

@@ -60,7 +60,7 @@ _HELD = 3
 
 
 class Operation(Protocol):
-    """What is done with arrays indexed [batch, element, value]; it can be pickled."""
+    """Operation on arrays indexed [batch, element, value]; it can be pickled."""
 
     @property
     def nbytes(self) -> int:
@@ -119,7 +119,7 @@ class Multiplying:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """What becomes of a variable, or of several with the same dimensions.
+    """Change of a variable, or of several with the same dimensions.
 
     `own` are their dimensions in their own order; `batch`, `taken` and `values` the same in the
     order of the work. In the result, `made` stand for those taken, and `dims` is the order. The
@@ -158,7 +158,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ChangeWork:
-    """What a worker does with a block: its first span is the number of the change."""
+    """Work of a worker on a block: its first span is the number of the change."""
 
     changes: tuple[Change, ...]
     sizes: Mapping[str, int]

@@ -51,7 +51,7 @@ _PIECE = 8 << 20
 
 
 class Channel(Protocol):
-    """What transports need of a device: `pipeline.resources.PipelineResources`."""
+    """Resources of a device that transports need: `pipeline.resources.PipelineResources`."""
 
     readers: Executor
     writers: Executor
@@ -61,7 +61,7 @@ class Channel(Protocol):
 
     @property
     def queues(self) -> Copies:
-        """What copies to and from it."""
+        """Queues of copies to and from it."""
         ...
 
     def buffer(self, name: str, slot: int, size: int) -> NDArray[np.uint8]:

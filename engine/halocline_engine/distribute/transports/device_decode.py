@@ -114,7 +114,7 @@ class _Want:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Told:
-    """What the device tells of streams: the bytes that each made, and its status."""
+    """Results of decoding on the device: the bytes of each stream, and its status."""
 
     owners: Sequence[_Held]
     rooms: NDArray[np.int64]

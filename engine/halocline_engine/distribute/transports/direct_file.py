@@ -71,7 +71,7 @@ class _Placed:
 
 @dataclass(frozen=True, slots=True)
 class DirectFiles:
-    """How a field goes between files and buffers of the device: bytes, `buffer_bytes` for a box.
+    """Moves a field between files and buffers of the device: `buffer_bytes` for a box.
 
     Arrays of the device are indexed [i, j, k].
     """

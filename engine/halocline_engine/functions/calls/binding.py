@@ -36,7 +36,7 @@ Origin: TypeAlias = int | Sequence[int] | Mapping[str, int | Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What an executable is called with; see `backends.base.Executable`."""
+    """Arguments of a call of an executable; see `backends.base.Executable`."""
 
     fields: Mapping[str, Array]
     scalars: Mapping[str, Value]

@@ -206,7 +206,7 @@ class KnownCalls:
 
 
 class _Odd:
-    """What stands for a value that is not told by plain ones."""
+    """Stand-in for a value that no plain value describes."""
 
 
 _ODD = _Odd()

@@ -1,1 +1,1 @@
-"""What a function on datasets will do, and what one has done."""
+"""Plans and records of functions on datasets."""

@@ -1,4 +1,4 @@
-"""What a result tells of its making: attributes that NetCDF and Zarr can both keep."""
+"""Provenance of a result: attributes that NetCDF and Zarr can both keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program takes on this machine, beside what its bytes and operations allow.
+"""Time of a program on this machine, beside what its bytes and operations allow.
 
 The machine's rates are those of programs of the same target, measured in the same process: a copy
 of arrays, and long chains of the operations of each kind.
@@ -99,7 +99,7 @@ class Timing:
 
     @property
     def limiter(self) -> str:
-        """What a call waits for, in words."""
+        """Resource that a call waits for, in words."""
         memory, *computing = self.bounds.values()
         bound = max(self.bounds, key=self.bounds.__getitem__)
         name = "memory" if memory >= sum(computing) else bound

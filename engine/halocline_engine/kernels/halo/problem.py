@@ -40,7 +40,7 @@ class Box:
 
     @property
     def cells(self) -> int:
-        """How many cells."""
+        """Number of cells."""
         i, j, k = self.size
         return i * j * k
 

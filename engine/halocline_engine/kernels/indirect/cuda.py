@@ -40,7 +40,7 @@ _NARROW = 2**31 - 2**25
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Where a transfer reads and writes: addresses, sizes in elements, steps in bytes.
+    """Addresses of a transfer's source and destination, sizes in elements, strides in bytes.
 
     `take` and `put` are addresses of indices of `index_bits`, or 0: elements are read, or written,
     one after the other there. `masked` says that some are below zero, `near` that successive ones

@@ -55,7 +55,7 @@ class Grouped:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """What a device needs, in the order of the fields."""
+        """Arrays that a device needs, in the order of the fields."""
         return (self.take, self.starts, self.counts, self.origin, self.place, self.lists)
 
     def most(self, elements: int, count: int) -> int:
@@ -64,7 +64,7 @@ class Grouped:
 
     @property
     def room(self) -> int:
-        """How many elements lie between the passes."""
+        """Number of elements between the passes."""
         return self.take.size
 
 

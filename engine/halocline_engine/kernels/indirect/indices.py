@@ -39,7 +39,7 @@ LEFT_OUT = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """Which elements go to the same place.
+    """Groups of elements that go to the same place.
 
     `places` are the places in ascending order; to `places[n]` go the elements
     `order[starts[n]:starts[n + 1]]`, in the order of the indices.

@@ -71,7 +71,7 @@ Run = tuple[int, int, int]
 
 
 class Strategy(Enum):
-    """How the elements of a plan are moved; see the head of this module."""
+    """Method by which the elements of a plan are moved; see the head of this module."""
 
     SLICES = "slices"
     DIRECT = "direct"
@@ -82,7 +82,7 @@ class Strategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """What indices are like: `low` and `high` are the least and the largest (0 and -1: none).
+    """Properties of indices: `low` and `high` are the least and the largest (0 and -1: none).
 
     `left_out` elements are not moved. `runs` counts the longest ranges of successive indices,
     `distinct` the different ones; `near` is the mean distance between one and the next.
@@ -121,7 +121,7 @@ class IndexPlan:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it holds."""
+        """Size in bytes."""
         arrays: list[NDArray[Any]] = [self.index]
         if self.grouped is not None:
             arrays += self.grouped.arrays
@@ -246,11 +246,11 @@ def content_key(what: str, *parts: NDArray[Any] | str | float) -> str:
 
 
 class Kept(Protocol):
-    """What a cache keeps: it is never changed, and says how large it is."""
+    """Entry of a cache: it never changes, and knows its size."""
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it holds."""
+        """Size in bytes."""
         ...
 
 

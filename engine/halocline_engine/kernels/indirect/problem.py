@@ -45,14 +45,14 @@ Index: TypeAlias = NDArray[np.signedinteger[Any]]
 
 
 class Direction(Enum):
-    """Which side is named by indices."""
+    """Side that indices address."""
 
     GATHER = "gather"
     SCATTER = "scatter"
 
 
 class OutOfRange(Enum):
-    """What is done with an index that names no element.
+    """Treatment of an index that names no element.
 
     ERROR: the first one is named. CLIP: the nearest element is meant. WRAP: elements repeat
     periodically. MASK: nothing is moved.
@@ -65,14 +65,14 @@ class OutOfRange(Enum):
 
 
 class Negative(Enum):
-    """What a negative index is: out of range as any other, or counted from the end as in Python."""
+    """Meaning of a negative index: out of range, or counted from the end as in Python."""
 
     OUT_OF_RANGE = "out_of_range"
     FROM_END = "from_end"
 
 
 class Duplicates(Enum):
-    """What a scatter does where several elements go to one place.
+    """Result of a scatter where several elements go to one place.
 
     ERROR: the first index that was there before is named. LAST: the last in the order of the
     indices stays. SUM, MIN, MAX: they are combined in the order of the indices; a minimum or
@@ -88,7 +88,7 @@ class Duplicates(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is done with indices that cannot be taken as they are."""
+    """Treatment of indices that cannot be taken as they are."""
 
     out_of_range: OutOfRange = OutOfRange.ERROR
     negative: Negative = Negative.OUT_OF_RANGE
@@ -120,7 +120,7 @@ class Transfer:
 
     @property
     def pieces(self) -> int:
-        """How many pieces of `alignment` bytes an element has."""
+        """Number of pieces of `alignment` bytes in an element."""
         return self.element_bytes // self.alignment
 
 

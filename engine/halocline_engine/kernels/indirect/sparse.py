@@ -26,7 +26,7 @@ _MOST_PADDING = 4
 
 
 class Form(Enum):
-    """What a row is.
+    """Form of a row.
 
     PLAIN: the sum of weight times cell. RELATIVE: the sum of weight times (cell - own cell), which
     is exactly 0 for a constant; the matrix is square. DEPARTURE: own cell plus the relative sum,
@@ -39,7 +39,7 @@ class Form(Enum):
 
 
 class Missing(Enum):
-    """What missing cells (NaN) do.
+    """Effect of missing cells (NaN).
 
     PROPAGATE: rows that use one are NaN. RENORMALISE: the other cells of the row take their weight:
     a row in which cells are missing is the sum over the others, times `full / valid`, the sums of
@@ -64,7 +64,7 @@ class Sparse:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it holds."""
+        """Size in bytes."""
         return self.starts.nbytes + self.columns.nbytes + self.weights.nbytes
 
 

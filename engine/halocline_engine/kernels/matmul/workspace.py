@@ -46,7 +46,7 @@ class Shape:
 
 
 class RowCopies(Protocol):
-    """What copies between places and rows on the host without a piece between them."""
+    """Copies between places and rows on the host without a piece between them."""
 
     def send(self, place: Any, parts: Sequence[tuple[Rectangle, PinnedRows]]) -> Any:
         """Let rows be brought to parts of a place; see `device.io.copy_threads.Batch`."""
@@ -78,7 +78,7 @@ class Workspace(Protocol):
 
     @property
     def row_copies(self) -> RowCopies | None:
-        """What sends and fetches rows on the host where they lie, if they may be."""
+        """Copies of rows on the host where they lie, if they are allowed."""
         ...
 
     def multiply(self, left: Any, right: Any, total: Any, shape: Shape, *, new: bool) -> None:

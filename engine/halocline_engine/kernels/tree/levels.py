@@ -49,7 +49,7 @@ class Levels:
 
     @property
     def branches(self) -> int:
-        """How many branches."""
+        """Number of branches."""
         return len(self.lengths)
 
     def pack(self, values: Values, padding: float = 0) -> Values:

@@ -47,17 +47,17 @@ class Flat:
 
     @property
     def count(self) -> int:
-        """How many vectors."""
+        """Number of vectors."""
         return len(self.offsets) - 1
 
     @property
     def sizes(self) -> Index:
-        """How long each vector is."""
+        """Length of each vector."""
         return np.diff(self.offsets)
 
     @property
     def total(self) -> int:
-        """How many elements."""
+        """Number of elements."""
         return int(self.offsets[-1])
 
     def index(self, i: int, m: int) -> int:
@@ -90,7 +90,7 @@ class Interleaved:
 
     @property
     def total(self) -> int:
-        """How many elements, padding included."""
+        """Number of elements, padding included."""
         return int(self.width * self.lengths.sum())
 
     def index(self, i: int, m: int) -> int:

@@ -45,7 +45,7 @@ class Placing:
 
 
 class Checking:
-    """What looks through compressed streams before they are decoded."""
+    """Check of compressed streams before they are decoded."""
 
     def __init__(self, library: Library) -> None:
         self._library = library

@@ -41,7 +41,7 @@ class Piece:
 
     @property
     def cells(self) -> int:
-        """How many cells the box has."""
+        """Number of cells."""
         return int(np.prod(self.size, dtype=np.int64))
 
 

@@ -28,7 +28,7 @@ _NEAR = 16
 
 
 class Form(StrEnum):
-    """How the threads of a column share values."""
+    """Method by which the threads of a column share values."""
 
     NODES = "nodes"
     """Each shared value has a place of its own, filled leaves first."""
@@ -81,7 +81,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class LevelPlan:
-    """What the threads of a column do.
+    """Work of the threads of a column.
 
     `nodes` are in the order of their rounds, `rows` follow after the last round; `slots` are bytes
     of an element in each place. `window` is how many levels a block needs around its own, and
@@ -98,7 +98,7 @@ class LevelPlan:
 
     @property
     def rounds(self) -> int:
-        """How many times threads fill places, with a barrier after each."""
+        """Number of times that threads fill places, with a barrier after each."""
         return max((node.round + 1 for node in self.nodes), default=0)
 
     def node_of(self, ref: Ref) -> Node | None:

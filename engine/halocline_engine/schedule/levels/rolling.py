@@ -34,7 +34,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Rings:
-    """What a thread keeps while it climbs, by the numbers of terms.
+    """Values that a thread keeps while it climbs, by the numbers of terms.
 
     `nodes` are made in the order of the plan's, `streams` are loaded. Steps begin `start` levels
     below a block's own. On the levels of `steady` every step does the same, with the results of the

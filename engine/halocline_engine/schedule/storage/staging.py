@@ -73,7 +73,7 @@ def _is_parallel(step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """What one kernel reads, with offsets, and writes; registers are left out."""
+    """Reads, with offsets, and writes of one kernel; registers are left out."""
 
     extent: Horizontal
     reads: tuple[tuple[str, Offset], ...]

@@ -29,7 +29,7 @@ _MOST_STAGES = 100
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a program cannot make several steps at once, as a clause after 'since'."""
+    """Reason that a program cannot make several steps at once, as a clause after 'since'."""
 
     reason: str
 

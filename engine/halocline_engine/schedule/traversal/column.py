@@ -34,7 +34,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrder:
-    """Which cell is done at which step; both count from 0.
+    """Order of cells by steps; both count from 0.
 
     >>> ColumnOrder(rows=2, length=5, width=3).order().tolist()
     [0, 1, 2, 5, 6, 7, 3, 4, 8, 9]
@@ -57,7 +57,7 @@ class ColumnOrder:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return self.rows * self.length
 
     def place(self, step: Numbers | int) -> tuple[Numbers, Numbers]:

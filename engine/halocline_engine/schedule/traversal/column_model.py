@@ -46,18 +46,18 @@ class Reads:
 
     @property
     def height(self) -> int:
-        """How many rows are read."""
+        """Number of rows that are read."""
         return 1 + sum(self.rows)
 
     @property
     def width(self) -> int:
-        """How many cells of a row are read."""
+        """Number of cells of a row that are read."""
         return 1 + sum(self.cells)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is done: bytes of a cell, what each reads, and how many are worked on at a time."""
+    """Work of a cell: its bytes, those that it reads, and the number of cells at a time."""
 
     unit: int
     reads: Reads

@@ -17,14 +17,14 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Use(Generic[_Key]):
-    """What became of a use: whether the key was held, and which others are forgotten for it."""
+    """Outcome of a use: whether the key was held, and the keys that are forgotten for it."""
 
     hit: bool
     forgotten: tuple[_Key, ...] = ()
 
 
 class LRU(Generic[_Key]):
-    """Which keys are held, of sizes that add up to at most `limit`, which may change between uses.
+    """Keys held, of sizes that add up to at most `limit`, which may change between uses.
 
     What is larger than the limit is never held.
 

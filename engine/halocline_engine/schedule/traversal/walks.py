@@ -14,7 +14,7 @@ WalkOrder: TypeAlias = Literal["row", "column", "zigzag"]
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How a target with caches walks; it changes no bit of a result.
+    """Order of loops for a target with caches; it changes no bit of a result.
 
     `cache` is how many bytes a column may take; then it may be as narrow as a point. None is for a
     share of what the machine has on which the code runs, and no columns that are not worth it.

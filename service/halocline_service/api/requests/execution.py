@@ -41,7 +41,7 @@ class ExecutionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """What the `Prefer` header asks for (RFC 7240)."""
+    """Content of the `Prefer` header (RFC 7240)."""
 
     run_async: bool
 

@@ -56,11 +56,11 @@ ROOM = "Remove jobs and uploads that are no longer needed, or ask the operator f
 
 
 class EngineEvent(Protocol):
-    """What a run tells: its progress from 0 to 1, and itself as JSON with a `kind`."""
+    """Event of a run: its progress from 0 to 1, and itself as JSON with a `kind`."""
 
     @property
     def progress(self) -> float:
-        """How much is done."""
+        """Share of the work that is done."""
         ...
 
     def to_json(self) -> JsonObject:
@@ -101,7 +101,7 @@ class EngineFunctions:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What an attempt uses: `runner` runs stencils, `engine` gives what runs other processes.
+    """Tools of an attempt: `runner` runs stencils, `engine` gives what runs other processes.
 
     `cluster` is the address of a scheduler, or its client, or None for this process. `limits` are
     options of the engine by their names: bytes that an operator grants.

@@ -88,7 +88,7 @@ class _AttemptRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """Where the datasets of one job lie, as the dispatcher found out."""
+    """Places of the datasets of one job, as the dispatcher found them."""
 
     places: Mapping[str, str]
     datasets: Mapping[str, Mapping[str, str]]

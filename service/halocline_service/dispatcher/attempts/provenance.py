@@ -1,4 +1,4 @@
-"""What a result tells of its making, in the attributes of its store."""
+"""Provenance of a result, in the attributes of its store."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ LONGEST_LINE = 16 * 2**20
 
 
 class ClusterLost(ConnectionError):
-    """What computes went away under a process, as its library told it."""
+    """Loss of the cluster during a run, as its library reported it."""
 
 
 @dataclass(frozen=True, slots=True)

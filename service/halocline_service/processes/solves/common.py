@@ -28,7 +28,7 @@ RightHandSide: TypeAlias = Annotated[
 
 
 class SolutionInputs(StreamedInputs):
-    """What a process that gives a solution is told of it, as JSON."""
+    """Inputs of a process about its solution, as JSON."""
 
     name: Annotated[
         Name, Field(title="Name", description="What the variable with the solution is called.")

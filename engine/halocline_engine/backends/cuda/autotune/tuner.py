@@ -41,7 +41,7 @@ _COMPILING = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What tuning needs of a device: its name, its size, and the seconds of a call on it."""
+    """Properties of a device that tuning needs: name, size, and the seconds of a call."""
 
     name: str
     chip: Chip

@@ -47,7 +47,7 @@ H200_CACHE = 60 << 20
 
 
 class Stride(StrEnum):
-    """What is known of a stride when code is generated."""
+    """Knowledge of a stride at the time when code is generated."""
 
     NONE = "none"
     """It is 0: the array is the same all along the axis."""
@@ -63,7 +63,7 @@ Kind: TypeAlias = tuple[Stride, Stride, Stride]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How the arrays of a call lie in memory, as far as the generated code depends on it.
+    """Layout of the arrays of a call in memory, as far as the generated code depends on it.
 
     `arrays` gives the number of the stride kind for each of `arrays_of(schedule)`; `wide` says
     that an offset needs more than 32 bits; `disjoint` that no array that is written shares memory

@@ -98,19 +98,19 @@ class StorageInfo:
 
     @property
     def length(self) -> int:
-        """How many elements lie from the first to the last one; padding behind it is left out."""
+        """Number of elements from the first to the last one, without padding behind it."""
         if 0 in self.dims:
             return 0
         return self.index([size - 1 for size in self.dims]) + 1
 
     @property
     def offset(self) -> int:
-        """Where the first non-halo point stands."""
+        """Position of the first point that is no halo."""
         return self.index(self.halo) if self.halo else 0
 
     @property
     def allocation(self) -> int:
-        """How many elements to allocate so that the base can be moved to any alignment."""
+        """Number of elements to allocate so that the base can be moved to any alignment."""
         return self.length + self.alignment
 
     def shift(self, address: int, itemsize: int, byte_alignment: int) -> int:

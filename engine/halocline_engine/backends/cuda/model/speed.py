@@ -1,4 +1,4 @@
-"""How fast a device is, as its driver tells."""
+"""Speed of a device, as its driver reports it."""
 
 from __future__ import annotations
 

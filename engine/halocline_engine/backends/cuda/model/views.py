@@ -53,7 +53,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class RelativeView:
-    """How arrays of a shape lie around a domain, wherever they begin.
+    """Layout of arrays of a shape around a domain, wherever they begin.
 
     The domain's first point is `start` bytes behind the element of index zero, the array's first
     byte is `first` behind it and the one past its last `last`. `strides` and `reach` are those of

@@ -42,7 +42,7 @@ def layout_like(fields: Iterable[tuple[View, int]]) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class BufferPlaces:
-    """Where the domain's first point is in each buffer, in bytes behind the start of `size`."""
+    """Offset of the domain's first point in each buffer, in bytes from the start of `size`."""
 
     size: int
     starts: Mapping[str, int]

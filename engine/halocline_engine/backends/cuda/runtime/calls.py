@@ -43,7 +43,7 @@ _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class CallKind:
-    """What calls have in common: how arrays lie, their strides, and the size of the domain.
+    """Common properties of calls: layout of arrays, strides, size of the domain.
 
     `layout` is the order of axes of buffers; `backward` where the blocks of kernels may run from
     the last to the first.

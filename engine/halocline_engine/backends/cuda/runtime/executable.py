@@ -93,7 +93,7 @@ class _Loaded:
 
 
 class _Look(NamedTuple):
-    """How the array of a field lies in a call, but for its address."""
+    """Layout of the array of a field in a call, without its address."""
 
     name: str
     shape: tuple[int, int, int]
@@ -143,7 +143,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
 
     @property
     def memory(self) -> Memory:
-        """Where its arrays must live."""
+        """The memory in which its arrays must live."""
         return self._memory
 
     def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:

@@ -103,12 +103,12 @@ class FusedExecutable:
 
     @property
     def memory(self) -> Memory:
-        """Where its arrays must live."""
+        """The memory in which its arrays must live."""
         return self._memory
 
     @property
     def steps(self) -> int:
-        """How many steps it makes."""
+        """Number of steps of a call."""
         return self.levels.steps
 
     def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:

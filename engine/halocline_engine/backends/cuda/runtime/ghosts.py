@@ -198,7 +198,7 @@ def _kernel(ends: Ends, dtypes: Sequence[DType], *, follows: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """How many blocks of threads the three pieces of an array's ghosts need."""
+    """Numbers of thread blocks for the three pieces of an array's ghosts."""
 
     along_k: int
     along_j: int
@@ -222,7 +222,7 @@ class _Ready:
 
 
 class GhostFiller:
-    """What fills ghosts on a machine; code is compiled when it is needed first, and kept."""
+    """Fills ghosts on a machine; code is compiled when it is first needed, and kept."""
 
     def __init__(self, machine: Machine, cache: Cache) -> None:
         self._machine = machine

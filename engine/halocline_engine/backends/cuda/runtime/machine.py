@@ -15,7 +15,7 @@ class Machine(machine.Machine, Protocol):
 
     @property
     def cache(self) -> int:
-        """How many bytes the cache that all processors share holds."""
+        """Size in bytes of the cache that all processors share."""
         ...
 
     @property

@@ -18,7 +18,7 @@ HERE: Offset = (0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the names of a kernel mean in its code.
+    """Meaning of the names of a kernel in its code.
 
     `arrays`, `scalars` and `registers` map the program's names to those of the code; `kinds` gives
     each array the number of its stride kind and that kind; the fields in `guarded` are written only

@@ -12,7 +12,7 @@ __all__ = ["Location", "Operator", "check_components", "location_of"]
 
 
 class Operator(Enum):
-    """What is done with the values around each point."""
+    """Operation on the values around each point."""
 
     SUM = "sum"
     MEAN = "mean"
@@ -25,7 +25,7 @@ class Operator(Enum):
 
 
 class Location(Enum):
-    """Where on a mesh values lie."""
+    """Location of values on a mesh."""
 
     FACE = "face"
     NODE = "node"

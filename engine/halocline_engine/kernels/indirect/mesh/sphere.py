@@ -39,12 +39,12 @@ class Around:
 
     @property
     def points(self) -> int:
-        """How many points there are."""
+        """Number of points."""
         return self.starts.size - 1
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it holds."""
+        """Size in bytes."""
         return self.starts.nbytes + self.others.nbytes
 
 
