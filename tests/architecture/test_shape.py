@@ -15,33 +15,33 @@ PACKAGES = (
     "clients/python/halocline",
 )
 MODULE_LINES = 500
-FUNCTION_LINES = 60
+FUNCTION_LINES = 58
 CLASS_LINES = 150
 FOLDER_MODULES = 12
 #: Classes that have more, and how many lines at most: a number may fall, and none may be added.
 LARGE_CLASSES = {
-    "halocline_engine/backends/cpu/text/emit.py:_Writer": 193,
+    "halocline_engine/backends/cpu/text/emit.py:_Writer": 185,
     "halocline_engine/backends/cuda/kernels/columns/sweep.py:ColumnSweep": 295,
-    "halocline_engine/backends/cuda/kernels/levels/text.py:_Code": 257,
-    "halocline_engine/backends/cuda/kernels/points/section.py:TileBody": 208,
-    "halocline_engine/backends/cuda/kernels/rolling/text.py:_RollingLoop": 250,
+    "halocline_engine/backends/cuda/kernels/levels/text.py:_Code": 256,
+    "halocline_engine/backends/cuda/kernels/points/section.py:TileBody": 182,
+    "halocline_engine/backends/cuda/kernels/rolling/text.py:_RollingLoop": 247,
     "halocline_engine/backends/cuda/kernels/staged/text.py:_Code": 151,
-    "halocline_engine/backends/cuda/runtime/executable.py:CudaExecutable": 301,
+    "halocline_engine/backends/cuda/runtime/executable.py:CudaExecutable": 261,
     "halocline_engine/device/panels.py:DeviceWorkspace": 159,
     "halocline_engine/distribute/pipeline/stages.py:PipelineStages": 167,
     "halocline_engine/distribute/products/work.py:_Run": 286,
     "halocline_engine/distribute/transports/device_decode.py:DeviceDecoding": 271,
     "halocline_engine/ir/columns/check.py:_Checker": 230,
     "halocline_engine/ir/columns/lower.py:Lowering": 189,
-    "halocline_engine/ir/lower/inline.py:Inliner": 311,
+    "halocline_engine/ir/lower/inline.py:Inliner": 305,
     "halocline_engine/ir/lower/terms.py:Terms": 222,
     "halocline_engine/kernels/tree/cuda.py:CudaTree": 208,
-    "halocline_engine/kernels/tridiagonal/cuda.py:CudaTridiagonal": 228,
-    "halocline_engine/language/terms.py:Reader": 174,
-    "halocline_service/dispatcher/loop.py:Dispatcher": 174,
+    "halocline_engine/kernels/tridiagonal/cuda.py:CudaTridiagonal": 200,
+    "halocline_engine/language/terms.py:Reader": 163,
+    "halocline_service/dispatcher/loop.py:Dispatcher": 161,
     "halocline_service/settings.py:Settings": 205,
-    "halocline_service/store/memory/jobs.py:MemoryJobs": 311,
-    "halocline_service/store/sql/jobs.py:SqlJobs": 292,
+    "halocline_service/store/memory/jobs.py:MemoryJobs": 299,
+    "halocline_service/store/sql/jobs.py:SqlJobs": 272,
 }
 
 
@@ -118,12 +118,12 @@ def test_no_module_is_longer_than_500_lines() -> None:
     assert long_modules(modules()) == []
 
 
-def test_no_function_is_longer_than_60_lines() -> None:
+def test_no_function_is_longer_than_58_lines() -> None:
     assert long_functions(modules()) == []
 
 
 def test_typical_sizes_stay_small() -> None:
-    """Half of the modules within 150 lines, nine of ten functions within 30."""
+    """Half of the modules within 140 lines, nine of ten functions within 20."""
     module_sizes = [
         len(path.read_text().splitlines()) for path in modules() if path.name != "__init__.py"
     ]
@@ -136,8 +136,8 @@ def test_typical_sizes_stay_small() -> None:
         f"{median(function_sizes):.0f}, 90th percentile {large_function:.0f}, longest "
         f"{max(function_sizes)}"
     )
-    assert typical_module <= 150
-    assert large_function <= 30
+    assert typical_module <= 140
+    assert large_function <= 20
 
 
 def test_a_long_function_and_a_long_module_are_found(tmp_path: Path) -> None:

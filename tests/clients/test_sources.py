@@ -19,9 +19,9 @@ from lowered import lower
 
 from halocline.errors import NameRuleError, SourceError
 from halocline.gtscript import IJ, PARALLEL, Field, K, computation, function, interval
-from halocline.inputs.program import program_source, with_place
+from halocline.inputs.program import program_source
 from halocline_engine.language.gtscript import parse
-from halocline_engine.language.python.sources import parameters
+from halocline_engine.language.python.sources import parameters, with_place
 
 F = Field[np.float64]
 F2 = Field[IJ, np.float32]

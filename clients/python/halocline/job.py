@@ -25,11 +25,11 @@ from halocline.errors import (
 from halocline.events import ENDED, Event, Status, follow
 from halocline.inputs.arguments import flag, place, seconds, text
 from halocline.inputs.changes import DATASETS, changed
-from halocline.inputs.program import program_source, with_place
+from halocline.inputs.program import program_source
 from halocline.plan import Plan
 from halocline.transfer.submission import How, execute
 from halocline.transfer.uploads import reference
-from halocline_engine.language.python.sources import Source
+from halocline_engine.language.python.sources import Source, with_place
 from halocline_engine.signatures import documents
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """Gather and scatter on datasets, by arrays of indices."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Unpack
@@ -14,7 +13,7 @@ from halocline_engine.datasets.names import result_name
 from halocline_engine.datasets.stores.source import native, open_source
 from halocline_engine.datasets.variables import named_variable
 from halocline_engine.distribute.jobs.reading import chunked
-from halocline_engine.distribute.transfers.buckets_plan import Exchange
+from halocline_engine.distribute.transfers.buckets_plan import Exchange, ExchangeLayout
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.functions.documentation import documented
 from halocline_engine.functions.execution import Execution, ExecutionArguments
@@ -34,19 +33,6 @@ from halocline_engine.kernels.indirect.problem import (
 from halocline_engine.signatures import Default, complete, described
 
 __all__ = ["IndexArguments", "gather", "scatter"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The dimensions of a transfer and their sizes; see `Exchange`."""
-
-    dims: tuple[str, ...]
-    batch: tuple[str, ...]
-    values: tuple[str, ...]
-    shared: tuple[str, ...]
-    indexed: tuple[str, ...]
-    sizes: Mapping[str, int]
-    size: int
 
 
 class IndexArguments(ExecutionArguments, total=False):
@@ -195,7 +181,7 @@ def _exchanged(
     dataset: xr.Dataset | str | Path,
     variables: tuple[str, str, str],
     dim: str,
-    layout_of: Callable[[xr.DataArray, xr.DataArray, str], _Layout],
+    layout_of: Callable[[xr.DataArray, xr.DataArray, str], ExchangeLayout],
     *,
     duplicates: str = "error",
     out_of_range: str,
@@ -214,7 +200,6 @@ def _exchanged(
     _check_names(source, index, dim)
     opened = open_source(dataset)
     found, where = named_variable(opened.dataset, source), named_variable(opened.dataset, index)
-    layout = layout_of(found, where, dim)
     exchange = Exchange(
         direction=direction,
         source=chunked(opened, source),
@@ -222,13 +207,7 @@ def _exchanged(
         names=(source, index, result_name(name)),
         dim=dim,
         own=_dims(found),
-        dims=layout.dims,
-        batch=layout.batch,
-        values=layout.values,
-        shared=layout.shared,
-        indexed=layout.indexed,
-        sizes=layout.sizes,
-        size=layout.size,
+        layout=layout_of(found, where, dim),
         dtype=native(found.dtype).str,
         policy=policy,
         fill=_filling(native(found.dtype), fill),
@@ -239,7 +218,7 @@ def _exchanged(
     return run_index_job(job, execution)
 
 
-def _gathered(found: xr.DataArray, where: xr.DataArray, dim: str) -> _Layout:
+def _gathered(found: xr.DataArray, where: xr.DataArray, dim: str) -> ExchangeLayout:
     """Return the layout of a gather along `dim`, which the dimensions of the index replace."""
     dims, named = _dims(found), _dims(where)
     if dim not in dims:
@@ -247,7 +226,7 @@ def _gathered(found: xr.DataArray, where: xr.DataArray, dim: str) -> _Layout:
     shared = tuple(d for d in dims if d in named and d != dim)
     new = tuple(d for d in named if d not in shared)
     batch, _, values = _around(dims, (*shared, dim))
-    return _Layout(
+    return ExchangeLayout(
         dims=_replaced([d for d in dims if d != dim], dims.index(dim), new),
         batch=batch,
         values=values,
@@ -258,7 +237,7 @@ def _gathered(found: xr.DataArray, where: xr.DataArray, dim: str) -> _Layout:
     )
 
 
-def _scattered(found: xr.DataArray, where: xr.DataArray, dim: str, *, size: int) -> _Layout:
+def _scattered(found: xr.DataArray, where: xr.DataArray, dim: str, *, size: int) -> ExchangeLayout:
     """Return the layout of a scatter into `dim`, which replaces the dimensions of the index."""
     dims, named = _dims(found), _dims(where)
     for d in named:
@@ -266,7 +245,7 @@ def _scattered(found: xr.DataArray, where: xr.DataArray, dim: str, *, size: int)
             raise _no_dimension(d, found.name, dims)
     batch, elements, values = _around(dims, tuple(d for d in dims if d in named))
     place = min((dims.index(d) for d in named), default=0)
-    return _Layout(
+    return ExchangeLayout(
         dims=_replaced([d for d in dims if d not in named], place, (dim,)),
         batch=batch,
         values=values,

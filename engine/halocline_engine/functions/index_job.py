@@ -81,7 +81,7 @@ def run_index_job(job: IndexJob, execution: Execution) -> xr.Dataset:
     source, index, name = exchange.names
     _check_movable(source, job.found.dtype)
     check_combinable(exchange.policy.duplicates, native(job.found.dtype))
-    _each_once(exchange.dims, name)
+    _each_once(exchange.layout.dims, name)
     check_whole(job.where.dtype, index)
     check_storable(exchange.dtype, source, job.output)
     moved = names_moved(exchange, job.chunks)
@@ -106,15 +106,16 @@ def run_index_job(job: IndexJob, execution: Execution) -> xr.Dataset:
 def _whole(job: IndexJob, what: str) -> Request:
     """Return the exchange as one change, with all indices resolved and analysed."""
     exchange, found = job.exchange, job.found
-    sizes, (source, _, name) = exchange.sizes, exchange.names
+    layout = exchange.layout
+    sizes, (source, _, name) = layout.sizes, exchange.names
     places = _places(job)
-    taken = (*exchange.shared, exchange.dim) if exchange.gather else exchange.indexed
-    made = (*exchange.shared, *exchange.indexed) if exchange.gather else (exchange.dim,)
-    index, size, policy = places, exchange.size, exchange.policy
+    taken = (*layout.shared, exchange.dim) if exchange.gather else layout.indexed
+    made = (*layout.shared, *layout.indexed) if exchange.gather else (exchange.dim,)
+    index, size, policy = places, layout.size, exchange.policy
     plain = None
     if exchange.gather:
         index = plain = resolve(places, size, policy, name=exchange.names[1])
-        outer = math.prod(sizes[d] for d in exchange.shared)
+        outer = math.prod(sizes[d] for d in layout.shared)
         index, size, policy = _offset(plain, outer, size), outer * size, _SURE
     coordinates = _coordinates(job, plain)
     plan = _planned(job, index, size, policy)
@@ -123,18 +124,18 @@ def _whole(job: IndexJob, what: str) -> Request:
         result=name,
         dtype=exchange.dtype,
         own=exchange.own,
-        batch=exchange.batch,
+        batch=layout.batch,
         taken=taken,
-        values=exchange.values,
+        values=layout.values,
         made=made,
-        dims=exchange.dims,
+        dims=layout.dims,
         operation=Moving(plan, exchange.fill),
         attributes=found.attrs,
     )
     return Request(
         opened=job.opened,
         changes=(change,),
-        sizes=dict(sizes) if exchange.gather else {**sizes, exchange.dim: exchange.size},
+        sizes=dict(sizes) if exchange.gather else {**sizes, exchange.dim: layout.size},
         frame=with_history(xr.Dataset(coords=coordinates), job.opened.dataset, what),
         chunks=job.chunks,
         output=job.output,
@@ -145,8 +146,9 @@ def _whole(job: IndexJob, what: str) -> Request:
 def _planned(job: IndexJob, index: NDArray[Any], size: int, policy: Policy) -> IndexPlan:
     """Return the plan of these indices, from the cache where there is one."""
     exchange = job.exchange
-    element = math.prod(exchange.sizes[d] for d in exchange.values) * job.found.dtype.itemsize
-    element, uses = max(1, element), math.prod(exchange.sizes[d] for d in exchange.batch)
+    layout = exchange.layout
+    element = math.prod(layout.sizes[d] for d in layout.values) * job.found.dtype.itemsize
+    element, uses = max(1, element), math.prod(layout.sizes[d] for d in layout.batch)
 
     def make() -> IndexPlan:
         return plan_transfer(
@@ -165,14 +167,15 @@ def _coordinates(job: IndexJob, plain: Index | None) -> dict[str, xr.DataArray]:
     Where they are not given, they are read if there is something to take by them and they fit.
     """
     exchange, found = job.exchange, job.found
+    layout = exchange.layout
     if not exchange.gather:
-        return coordinates_within(found, [d for d in exchange.dims if d != exchange.dim])
+        return coordinates_within(found, [d for d in layout.dims if d != exchange.dim])
     dim, size = exchange.dim, int(job.where.size)
     along = any(dim in item.dims for item in coordinates_of(found).values())
     room = _BYTES_AN_INDEX * size <= LocalPool().memory
-    if plain is None and along and not exchange.shared and room:
-        plain = resolve(_places(job), exchange.size, exchange.policy, name=exchange.names[1])
-    return _gathered(found, job.where, dim, plain, exchange.shared)
+    if plain is None and along and not layout.shared and room:
+        plain = resolve(_places(job), layout.size, exchange.policy, name=exchange.names[1])
+    return _gathered(found, job.where, dim, plain, layout.shared)
 
 
 def _check_movable(name: str, dtype: np.dtype[Any]) -> None:
@@ -196,9 +199,10 @@ def _each_once(dims: Sequence[str], name: str) -> None:
 def _places(job: IndexJob) -> NDArray[Any]:
     """Return all indices in the order of the work."""
     exchange = job.exchange
-    taken = (*exchange.shared, *exchange.indexed)
+    layout = exchange.layout
+    taken = (*layout.shared, *layout.indexed)
     what = f"indices '{exchange.names[1]}'"
-    check_memory(what, _BYTES_AN_INDEX * int(job.where.size) + exchange.size)
+    check_memory(what, _BYTES_AN_INDEX * int(job.where.size) + layout.size)
     whole = cast("Any", job.where).transpose(*taken).values
     return np.ascontiguousarray(whole, native(whole.dtype)).reshape(-1)
 

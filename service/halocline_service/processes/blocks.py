@@ -8,7 +8,7 @@ from pydantic import Field
 
 from halocline_service.processes.base import WHOLE, DatasetInputs
 
-__all__ = ["Chunks", "Every", "Name", "Sizes", "StreamedInputs", "Target"]
+__all__ = ["Chunks", "Every", "Feedback", "Name", "Sizes", "Steps", "StreamedInputs", "Target"]
 
 #: The name of a variable, a dimension or a symbol.
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
@@ -24,6 +24,19 @@ Target: TypeAlias = Annotated[
 Chunks: TypeAlias = Annotated[
     Sizes | None,
     Field(title="Chunks", description="Sizes of the blocks, by dimension.", max_length=16),
+]
+
+Steps: TypeAlias = Annotated[
+    int, Field(title="Steps", description="How many steps are made.", ge=1, le=10_000_000), WHOLE
+]
+
+Feedback: TypeAlias = Annotated[
+    dict[Name, Name] | None,
+    Field(
+        title="Feedback",
+        description="Which result is which variable of the next step.",
+        max_length=64,
+    ),
 ]
 
 Every: TypeAlias = Annotated[

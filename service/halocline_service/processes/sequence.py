@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import Field, create_model, model_validator
 
 from halocline_engine.errors import HaloclineError
-from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process
-from halocline_service.processes.blocks import Every, Name, StreamedInputs
+from halocline_service.processes.base import DatasetInputs, Inputs, Process
+from halocline_service.processes.blocks import Every, Feedback, Name, Steps, StreamedInputs
 from halocline_service.processes.column import COLUMN
 from halocline_service.processes.solves.pentadiagonal import PENTADIAGONAL
 from halocline_service.processes.solves.solve import SOLVE
@@ -91,19 +91,8 @@ class SequenceInputs(StreamedInputs):
             max_length=64,
         ),
     ]
-    steps: Annotated[
-        int,
-        Field(title="Steps", description="How often all stages are run.", ge=1, le=10_000_000),
-        WHOLE,
-    ] = 1
-    feedback: Annotated[
-        dict[Name, Name] | None,
-        Field(
-            title="Feedback",
-            description="Which result is which variable of the next step.",
-            max_length=64,
-        ),
-    ] = None
+    steps: Steps = 1
+    feedback: Feedback = None
     every: Every = None
     results: Annotated[
         list[Name] | None,

@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from halocline_engine.errors import ArgumentError
 from halocline_service.processes.base import WHOLE, DatasetInputs, Inputs, Process, ProgramText
-from halocline_service.processes.blocks import Chunks, Every, Name, Target
+from halocline_service.processes.blocks import Chunks, Every, Feedback, Name, Steps, Target
 
 if TYPE_CHECKING:
     from halocline_engine.ir.nodes import Program
@@ -137,19 +137,8 @@ class StencilInputs(DatasetInputs):
             max_length=16,
         ),
     ] = None
-    steps: Annotated[
-        int,
-        Field(title="Steps", description="How often it is applied.", ge=1, le=10_000_000),
-        WHOLE,
-    ] = 1
-    feedback: Annotated[
-        dict[Name, Name] | None,
-        Field(
-            title="Feedback",
-            description="Which output is which input of the next step.",
-            max_length=64,
-        ),
-    ] = None
+    steps: Steps = 1
+    feedback: Feedback = None
     until: Annotated[
         Until | None,
         Field(title="Until", description="When it may end before all steps are made."),

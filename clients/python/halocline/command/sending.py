@@ -26,9 +26,9 @@ from halocline.command.jobfile import is_job_file, read_job_file
 from halocline.command.options import Given, with_stencil_options
 from halocline.errors import ProgramError
 from halocline.inputs.changes import changed
-from halocline.inputs.program import with_place
 from halocline.job import Job
 from halocline.transfer.uploads import opened
+from halocline_engine.language.python.sources import with_place
 
 __all__ = ()
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from halocline.errors import ArgumentError, HaloclineError, ProgramError, from_problem
 from halocline.inputs.arguments import plain, text
 from halocline.inputs.changes import DATASETS
-from halocline.inputs.program import program_source, with_place
+from halocline.inputs.program import program_source
 from halocline.inputs.stages import each_input, with_texts
-from halocline_engine.language.python.sources import Source
+from halocline_engine.language.python.sources import Source, with_place
 
 if TYPE_CHECKING:
     import xarray as xr

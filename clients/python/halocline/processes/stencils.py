@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from halocline.errors import ProgramError
 from halocline.inputs.arguments import by_name, plain, text
-from halocline.inputs.program import program_source, with_place
+from halocline.inputs.program import program_source
 from halocline.inputs.stages import with_texts
 from halocline.job import Job
 from halocline.processes.documentation import documented
@@ -16,7 +16,7 @@ from halocline.processes.parameters import ColumnArguments, SequenceArguments, S
 from halocline.processes.submitting import Submitting, asked
 from halocline.transfer.submission import execute
 from halocline.transfer.uploads import DatasetLike, reference
-from halocline_engine.language.python.sources import ProgramLike, parameters
+from halocline_engine.language.python.sources import ProgramLike, parameters, with_place
 
 __all__ = ["Stencils"]
 

@@ -93,7 +93,7 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
             if end < job.steps and not is_snapshot(end, job.every):
                 states = _pass_between(job, progress, states, end)
                 continue
-            _pass(job, progress, states, results.at(end), end, last=True)
+            _pass(job, progress, _work(job, progress, states, results.at(end), end, last=True))
             if end < job.steps:
                 states = _snapshot(job, results, end, on_event)
         result = results.finish(job.steps, {})
@@ -137,7 +137,7 @@ def _pass_between(
     """Make a pass after which nothing is a result; return where its fields are."""
     if job.workspace is None:
         arrays = create_arrays({use.name: use for use in job.kept}, job.grid, progress.spare)
-        _pass(job, progress, states, ArraySink(arrays), end, last=False)
+        _pass(job, progress, _work(job, progress, states, ArraySink(arrays), end, last=False))
         # The next pass writes where this one read: pages that are there, and perhaps locked.
         for name, source in states.items():
             if isinstance(source, Arrays):
@@ -146,24 +146,15 @@ def _pass_between(
     path = begin_pass(job.workspace, job.attempt, end)
     chunks = {use.name: chunks_for(job.plan, use, PASS_CHUNK) for use in job.kept}
     create_store(path, job.kept, job.grid, chunks, MARK)
-    _pass(job, progress, states, ZarrSink(str(path)), end, last=False)
+    _pass(job, progress, _work(job, progress, states, ZarrSink(str(path)), end, last=False))
     finish_pass(path, job.fingerprint, end)
     prune(job.workspace, job.fingerprint)
     return {use.name: ArrayStore(str(path)) for use in job.kept}
 
 
-def _pass(
-    job: Job,
-    progress: _Progress,
-    states: Mapping[str, Source],
-    sink: Sink,
-    end: int,
-    *,
-    last: bool,
-) -> None:
+def _pass(job: Job, progress: _Progress, work: Work) -> None:
     """Run all blocks of one pass; afterwards the chunks that were kept are dropped."""
     pool = progress.passes.pool
-    work = _work(job, progress, states, sink, end, last=last)
     try:
         progress.passes.run(
             _overlapped(job, pool, work, progress), job.plan.blocks, steps=work.steps

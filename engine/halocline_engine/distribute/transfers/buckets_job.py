@@ -85,24 +85,25 @@ def names_moved(exchange: Exchange, chunks: Mapping[str, int]) -> bool:
             )
         if size < 1:
             raise ArgumentError(f"Argument 'chunks' must be at least 1 along '{name}', got {size}.")
-    return not {*chunks} <= {*exchange.batch}
+    return not {*chunks} <= {*exchange.layout.batch}
 
 
 def fits_whole(exchange: Exchange, pool: Pool, target: str, memory: int) -> bool:
     """Whether all indices fit into `memory` here, and all that they name into a worker."""
-    sizes, item = exchange.sizes, np.dtype(exchange.dtype).itemsize
+    layout = exchange.layout
+    sizes, item = layout.sizes, np.dtype(exchange.dtype).itemsize
     shared, indexed, values = (
         math.prod(sizes[dim] for dim in part)
-        for part in (exchange.shared, exchange.indexed, exchange.values)
+        for part in (layout.shared, layout.indexed, layout.values)
     )
-    sides = shared * (indexed + exchange.size)
+    sides = shared * (indexed + layout.size)
     if _BYTES_AN_INDEX * shared * indexed + sides > memory:
         return False
     plan, member = 8 * shared * indexed, sides * values * item
     device = pool.device_memory(target)
     if device is not None and plan + member > device:
         return False
-    member_of = dict.fromkeys(exchange.batch, 1)
+    member_of = dict.fromkeys(layout.batch, 1)
     taken = _HELD * member + exchange.source.bytes(member_of)
     return plan + taken <= pool.memory // pool.threads
 
@@ -166,13 +167,14 @@ def _fitting(request: ExchangeRequest, pool: Pool, target: str) -> tuple[Cut, in
 def _final(request: ExchangeRequest, cut: Cut, target: str, projected: int) -> Blockwise:
     """Return the pass that makes the result, without what its tasks do."""
     exchange = request.exchange
+    layout = exchange.layout
     tiles = cut.indexed if exchange.gather else cut.named
     parts = (cut.stay, cut.shared, tiles)
     steps = {d: n for part in parts for d, n in zip(part.dims, part.steps, strict=True)}
     sizes = {d: n for part in parts for d, n in zip(part.dims, part.sizes, strict=True)}
-    sizes = {dim: sizes[dim] for dim in exchange.dims}
+    sizes = {dim: sizes[dim] for dim in layout.dims}
     item = np.dtype(exchange.dtype).itemsize
-    chunks = chunks_within(exchange.dims, steps, sizes, item)
+    chunks = chunks_within(layout.dims, steps, sizes, item)
     written = cut.index_tiles if exchange.gather else cut.named_tiles
 
     def nothing(_source: Source, _sink: Sink) -> BlockWork:
@@ -184,7 +186,11 @@ def _final(request: ExchangeRequest, cut: Cut, target: str, projected: int) -> B
         reads=(),
         outputs=(
             Output(
-                exchange.names[2], exchange.dims, exchange.dtype, chunks, dict(exchange.attributes)
+                exchange.names[2],
+                layout.dims,
+                exchange.dtype,
+                chunks,
+                dict(exchange.attributes),
             ),
         ),
         blocks=_pairs(cut.stay.total, written),
@@ -211,7 +217,7 @@ def _sort(job: Exchanging, passes: Passes, result: int) -> None:
         if facts["outside"] is not None:
             outside = _earlier(outside, Outside(*facts["outside"]))
     if outside is not None:
-        raise outside_error(outside, exchange.size, exchange.names[1])
+        raise outside_error(outside, exchange.layout.size, exchange.names[1])
     if _checked(exchange):
         _check_duplicates(job, passes)
     element = math.prod(cut.stay.sizes) * np.dtype(exchange.dtype).itemsize

@@ -27,7 +27,7 @@ from halocline_engine.distribute.grid.partition import Span
 from halocline_engine.distribute.jobs.reading import Chunked
 from halocline_engine.kernels.indirect.problem import Direction, Policy
 
-__all__ = ["LARGE", "Cut", "Exchange", "Tiles", "choose_cut", "task_bytes"]
+__all__ = ["LARGE", "Cut", "Exchange", "ExchangeLayout", "Tiles", "choose_cut", "task_bytes"]
 
 #: Bytes of tiles that a task has at once, if the caller asks for no others.
 LARGE = 256 << 20
@@ -42,21 +42,15 @@ _WIDE = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Exchange:
-    """A gather or a scatter of a variable.
+class ExchangeLayout:
+    """Dimensions of a gather or a scatter, and their sizes.
 
-    `own` are the dimensions of the source and `dims` those of the result, in their own order.
-    `batch` and `values` stay as they are, `shared` are in source and index, `indexed` are the other
-    dimensions of the index, for a scatter in the order of the source. `sizes` are those of all of
-    these, and `size` is that of `dim`, which may have the name of a dimension of the index.
+    `dims` are those of the result, in their own order. `batch` and `values` stay as they are,
+    `shared` are in source and index, `indexed` are the other dimensions of the index, for a scatter
+    in the order of the source. `sizes` are those of all of these, and `size` is that of the
+    dimension along which elements are moved, which may have the name of a dimension of the index.
     """
 
-    direction: Direction
-    source: Chunked
-    index: Chunked
-    names: tuple[str, str, str]
-    dim: str
-    own: tuple[str, ...]
     dims: tuple[str, ...]
     batch: tuple[str, ...]
     values: tuple[str, ...]
@@ -64,6 +58,19 @@ class Exchange:
     indexed: tuple[str, ...]
     sizes: Mapping[str, int]
     size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exchange:
+    """A gather or a scatter of a variable along `dim`; `own` are the dimensions of the source."""
+
+    direction: Direction
+    source: Chunked
+    index: Chunked
+    names: tuple[str, str, str]
+    dim: str
+    own: tuple[str, ...]
+    layout: ExchangeLayout
     dtype: str
     policy: Policy
     fill: Any
@@ -77,9 +84,9 @@ class Exchange:
     @property
     def cuttable(self) -> tuple[str, ...]:
         """The names along which tiles may be cut."""
-        return tuple(
-            dict.fromkeys((*self.batch, *self.shared, self.dim, *self.indexed, *self.values))
-        )
+        layout = self.layout
+        names = (*layout.batch, *layout.shared, self.dim, *layout.indexed, *layout.values)
+        return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +191,20 @@ def choose_cut(exchange: Exchange, chunks: Mapping[str, int], memory: int) -> Cu
 
     Tiles take no more than `memory` bytes, if that can be; `task_bytes` says what they take.
     """
-    sizes = exchange.sizes
+    layout = exchange.layout
+    sizes = layout.sizes
 
     def tiles(dims: Sequence[str]) -> Tiles:
         lengths = tuple(sizes[dim] for dim in dims)
         steps = (max(1, min(chunks.get(dim, n), n)) for dim, n in zip(dims, lengths, strict=True))
         return Tiles(tuple(dims), lengths, tuple(steps))
 
-    size = exchange.size
+    size = layout.size
     step = max(1, min(chunks.get(exchange.dim, size), size))
     cut = Cut(
-        tiles((*exchange.batch, *exchange.values)),
-        tiles(exchange.shared),
-        tiles(exchange.indexed),
+        tiles((*layout.batch, *layout.values)),
+        tiles(layout.shared),
+        tiles(layout.indexed),
         Tiles((exchange.dim,), (size,), (step,)),
     )
     cut = _rows(exchange, cut)
@@ -256,7 +264,7 @@ def _element(exchange: Exchange, cut: Cut) -> int:
 
 def _smaller(exchange: Exchange, cut: Cut, chunks: Mapping[str, int]) -> Iterator[Cut]:
     """Yield cuts with smaller tiles, the best first."""
-    batch, stay = len(exchange.batch), len(cut.stay.dims)
+    batch, stay = len(exchange.layout.batch), len(cut.stay.dims)
 
     def along(name: str, places: Sequence[int]) -> Iterator[Cut]:
         tiles: Tiles = getattr(cut, name)

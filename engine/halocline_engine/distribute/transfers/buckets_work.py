@@ -65,23 +65,24 @@ class Sorting:
         """Read, resolve, sort and store."""
         task, job, tile = Task(block, cancelled), self.job, block.extra[0].start
         exchange, spill = job.exchange, job.spill
+        layout = exchange.layout
         spans = job.cut.of_index(tile)
         dims, name = exchange.index.dims, exchange.names[1]
         read = task.read(job.source, name, region_of(dims, spans))
         task.check()
-        wanted = (*exchange.shared, *exchange.indexed)
+        wanted = (*layout.shared, *layout.indexed)
         given = np.ascontiguousarray(read.transpose([dims.index(dim) for dim in wanted]))
         policy, flat = exchange.policy, given.reshape(-1)
         outside = None
         if policy.out_of_range is OutOfRange.ERROR:
-            outside = outside_of(flat, exchange.size, policy)
+            outside = outside_of(flat, layout.size, policy)
             policy = replace(policy, out_of_range=OutOfRange.MASK)
-        plain = resolve(flat, exchange.size, policy, name=name)
+        plain = resolve(flat, layout.size, policy, name=name)
         with COMPUTE:
             found = self._sorted(plain, spans)
         facts: dict[str, Any] = {"named": int(found.starts[-1]), "outside": None}
         if outside is not None:
-            place = _in_whole(exchange.sizes, wanted, spans, outside.place)
+            place = _in_whole(layout.sizes, wanted, spans, outside.place)
             facts["outside"] = [outside.count, place, outside.given]
         task.bytes_written += spill.keep_sorted(tile, found, facts)
         return task.report()
@@ -91,8 +92,8 @@ class Sorting:
         step, buckets = cut.named.steps[0], cut.named.total
         if not exchange.gather:
             return _sorted_targets(plain, exchange.policy.duplicates, step, buckets)
-        outer = math.prod(spans[dim].size for dim in exchange.shared)
-        return _sorted_sources(plain, outer, step, exchange.size, buckets)
+        outer = math.prod(spans[dim].size for dim in exchange.layout.shared)
+        return _sorted_sources(plain, outer, step, exchange.layout.size, buckets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +105,7 @@ class Checking:
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Read the places of a tile in the order of the indices, and store the first duplicate."""
         task, tile = Task(block, cancelled), block.extra[0].start
-        exchange, cut, spill = self.job.exchange, self.job.cut, self.job.spill
+        layout, cut, spill = self.job.exchange.layout, self.job.cut, self.job.spill
         span = cut.named.spans(tile)[0]
         first = np.full(span.size, -1, np.int64)
         found: list[int] | None = None
@@ -118,7 +119,7 @@ class Checking:
             places = spill.places(other, buckets, begin, past)
             order = spill.order(other, buckets, named, begin, past).astype(np.int64)
             task.bytes_read += 2 * places.nbytes
-            at = order + _in_whole(exchange.sizes, exchange.indexed, cut.of_index(other), 0)
+            at = order + _in_whole(layout.sizes, layout.indexed, cut.of_index(other), 0)
             repeated = _repeated(places, at, first)
             if repeated is not None:
                 place, before = repeated
@@ -139,6 +140,7 @@ class Sending:
         task = Task(block, cancelled)
         stay, tile = (span.start for span in block.extra)
         job, exchange, cut = self.job, self.job.exchange, self.job.cut
+        layout = exchange.layout
         if exchange.gather:
             starts, groups = self._wanted_of(tile)
             spans = cut.of_named(tile)
@@ -152,8 +154,8 @@ class Sending:
         spans |= dict(zip(cut.stay.dims, cut.stay.spans(stay), strict=True))
         read = task.read(job.source, exchange.names[0], region_of(exchange.own, spans))
         task.check()
-        taken = (*exchange.shared, *((exchange.dim,) if exchange.gather else exchange.indexed))
-        values = _in_order(read, exchange.own, (exchange.batch, taken, exchange.values))
+        taken = (*layout.shared, *((exchange.dim,) if exchange.gather else layout.indexed))
+        values = _in_order(read, exchange.own, (layout.batch, taken, layout.values))
         pieces = self._pieces(task, values, starts, groups)
         task.bytes_written += job.spill.keep_moved(stay, tile, starts, pieces)
         return task.report()
@@ -204,20 +206,21 @@ class Joining:
         task = Task(block, cancelled)
         stay, tile = (span.start for span in block.extra)
         exchange, cut = self.job.exchange, self.job.cut
+        layout = exchange.layout
         spans = cut.of_index(tile) if exchange.gather else cut.of_named(tile)
         spans |= dict(zip(cut.stay.dims, cut.stay.spans(stay), strict=True))
-        made = (*exchange.shared, *(exchange.indexed if exchange.gather else (exchange.dim,)))
+        made = (*layout.shared, *(layout.indexed if exchange.gather else (exchange.dim,)))
         sizes = [
             math.prod(spans[dim].size for dim in part)
-            for part in (exchange.batch, made, exchange.values)
+            for part in (layout.batch, made, layout.values)
         ]
         join = self._gathered if exchange.gather else self._scattered
         found = join(task, stay, tile, (sizes[0], sizes[1], sizes[2]))
-        order = (*exchange.batch, *made, *exchange.values)
+        order = (*layout.batch, *made, *layout.values)
         whole = found.reshape([spans[dim].size for dim in order])
-        result = whole.transpose([order.index(dim) for dim in exchange.dims])
+        result = whole.transpose([order.index(dim) for dim in layout.dims])
         task.check()
-        task.write(self.sink, exchange.names[2], region_of(exchange.dims, spans), result)
+        task.write(self.sink, exchange.names[2], region_of(layout.dims, spans), result)
         return task.report()
 
     def _gathered(self, task: Task, stay: int, tile: int, shape: tuple[int, int, int]) -> _Array:

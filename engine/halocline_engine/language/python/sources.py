@@ -16,15 +16,23 @@ def f(a: Field[float]):
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from halocline_engine.errors import ProgramError, SourceError
+from halocline_engine.errors import SourceError
 from halocline_engine.language.python.collect import Piece, collect
 
-__all__ = ["ProgramLike", "Source", "Span", "parameters", "program_source", "with_place"]
+__all__ = [
+    "Placed",
+    "ProgramLike",
+    "Source",
+    "Span",
+    "parameters",
+    "program_source",
+    "with_place",
+]
 
 ProgramLike: TypeAlias = str | Path | Callable[..., Any]
 
@@ -89,7 +97,27 @@ def parameters(source: Source, name: str | None = None) -> tuple[str, ...]:
     return tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
 
 
-def with_place(error: ProgramError, source: Source) -> ProgramError:
+class Placed(Protocol):
+    """An error at a line of a text, in the engine or in a client."""
+
+    file: str
+    file_line: int
+
+    @property
+    def line(self) -> int:
+        """Number of the line in the text, from 1."""
+        ...
+
+    @property
+    def others(self) -> Sequence[Placed]:
+        """Further errors of the same text."""
+        ...
+
+
+_Error = TypeVar("_Error", bound=Placed)
+
+
+def with_place(error: _Error, source: Source) -> _Error:
     """Set the file and the line where an error's place is in the caller's own file, if known."""
     for each in (error, *error.others):
         found = source.origin(each.line)

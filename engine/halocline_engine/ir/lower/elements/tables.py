@@ -14,6 +14,7 @@ from typing import assert_never
 import numpy as np
 
 from halocline_engine.errors import ProgramError, SyntaxRuleError, TypeRuleError
+from halocline_engine.ir.lower.elements.operands import with_operands
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.nodes import (
     Binary,
@@ -152,14 +153,8 @@ def at_slot(term: syntax.Term, slot: int, symbols: Symbols) -> syntax.Term:
             return syntax.Subscript(term, (syntax.Literal(slot, place),), place)
         case syntax.Literal() | syntax.Text() | syntax.Name() | syntax.Pack() | syntax.Inside():
             return term
-        case syntax.Prefix():
-            return replace(term, operand=inner(term.operand))
-        case syntax.Infix():
-            return replace(term, left=inner(term.left), right=inner(term.right))
-        case syntax.Choice(condition, then, otherwise, place):
-            return syntax.Choice(inner(condition), inner(then), inner(otherwise), place)
-        case syntax.Apply():
-            return replace(term, arguments=tuple(inner(one) for one in term.arguments))
+        case syntax.Prefix() | syntax.Infix() | syntax.Choice() | syntax.Apply():
+            return with_operands(term, inner)
         case syntax.At():
             data = tuple(inner(one) for one in term.data)
             return replace(term, level=inner(term.level), data=data)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from halocline_engine.errors import SyntaxRuleError
+from halocline_engine.ir.lower.elements.operands import with_operands
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.nodes import Components
 from halocline_engine.language import syntax
@@ -123,14 +123,8 @@ def _at(term: syntax.Term, index: _Index, symbols: Symbols) -> syntax.Term:
             for product in products[1:]:
                 total = syntax.Infix("+", total, product, place)
             return total
-        case syntax.Prefix():
-            return replace(term, operand=inner(term.operand))
-        case syntax.Infix():
-            return replace(term, left=inner(term.left), right=inner(term.right))
-        case syntax.Choice(condition, then, otherwise, place):
-            return syntax.Choice(inner(condition), inner(then), inner(otherwise), place)
-        case syntax.Apply():
-            return replace(term, arguments=tuple(inner(one) for one in term.arguments))
+        case syntax.Prefix() | syntax.Infix() | syntax.Choice() | syntax.Apply():
+            return with_operands(term, inner)
         case _:
             return term
 
