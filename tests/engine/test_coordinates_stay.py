@@ -104,5 +104,5 @@ def test_a_coordinate_that_cannot_be_read(stored: bool, tmp_path: Path) -> None:
     with pytest.raises(he.DatasetError) as caught:
         CALLS["run"](path, target="reference", **place)
     assert str(caught.value).startswith("The coordinates of the result cannot be read: ")
-    assert str(caught.value).endswith(". Mend the input, or leave them out with drop_vars.")
+    assert str(caught.value).endswith(". Correct the input, or leave them out with drop_vars.")
     assert [one.name for one in tmp_path.iterdir()] == ["in.zarr"]

@@ -440,8 +440,8 @@ def test_other_failures_of_a_disk_are_not_called_full(
         run(MEAN, data(), target="reference", output=tmp_path / "out.zarr")
     assert str(caught.value).startswith(f"Writing to '{tmp_path}/.out.zarr.")
     assert str(caught.value).endswith(
-        " failed: OSError: [Errno 5] Input/output error. Mend the place, or choose another one with"
-        " output=."
+        " failed: OSError: [Errno 5] Input/output error. Repair the disk or the folder, or choose"
+        " another one with output=."
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -27,5 +27,5 @@ def full_disk(path: str | Path) -> Generator[None]:
             ) from error
         raise OutputError(
             f"Writing to '{path}' failed: {type(error).__name__}: {str(error).rstrip('. ')}.",
-            hint="Mend the place, or choose another one with output=.",
+            hint="Repair the disk or the folder, or choose another one with output=.",
         ) from error

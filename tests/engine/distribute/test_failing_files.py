@@ -97,7 +97,7 @@ def test_what_xarray_opened(call: str, store: Path, two_workers: Any) -> None:
     assert kind is he.DatasetError
     assert message == (
         "Variable 'inp' of the dataset cannot be read: RuntimeError: Zstd decompression error:"
-        " invalid input data. Mend what it is read or computed from."
+        " invalid input data. Correct what it is read or computed from."
     )
     kind, message = said(CALLS[call], lazy, cluster=two_workers)
     assert kind is he.DatasetError
@@ -115,8 +115,8 @@ def test_what_dask_computes(two_workers: Any) -> None:
     data = xr.Dataset({"inp": (("y", "x"), values)})
     expected = (
         he.DatasetError,
-        "Variable 'inp' of the dataset cannot be read: RuntimeError: no such thing. Mend what it is"
-        " read or computed from.",
+        "Variable 'inp' of the dataset cannot be read: RuntimeError: no such thing. Correct what it"
+        " is read or computed from.",
     )
     assert said(CALLS["run"], data) == expected
     assert said(CALLS["run"], data, cluster=two_workers) == expected
@@ -145,7 +145,7 @@ def test_a_place_that_is_lost_meanwhile(
     assert kind is he.OutputError
     assert message.startswith(f"Writing to '{place}/.out.zarr.")
     assert ".part' failed: " in message
-    assert message.endswith(" Mend the place, or choose another one with output=.")
+    assert message.endswith(" Repair the disk or the folder, or choose another one with output=.")
     assert list(place.iterdir()) == []
 
 

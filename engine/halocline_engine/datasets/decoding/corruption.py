@@ -58,7 +58,7 @@ def unreadable(what: str, error: Exception) -> DatasetError:
     """Return the error for variables that cannot be read, `what` in quotes."""
     return DatasetError(
         f"Variable {what} cannot be read: {_said(error)}.",
-        hint="Mend what it is read or computed from.",
+        hint="Correct what it is read or computed from.",
     )
 
 

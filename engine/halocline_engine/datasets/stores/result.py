@@ -173,7 +173,7 @@ def _read(frame: xr.Dataset) -> xr.Dataset:
         raise DatasetError(
             f"The coordinates of the result cannot be read: {type(error).__name__}:"
             f" {str(error).rstrip('. ')}.",
-            hint="Mend the input, or leave them out with drop_vars.",
+            hint="Correct the input, or leave them out with drop_vars.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Transfers and sparse products with NumPy: the judge of the other targets."""
+"""Transfers and sparse products with NumPy: the reference for the other targets."""
 
 from __future__ import annotations
 

@@ -32,8 +32,9 @@ class CutSizes:
     unit: int
 
 
-#: The judge works in wider numbers, slowly, so its tiles are small. Threads of a processor share a
-#: tile; tiles of a device are large enough for all of it, and for copies to hide behind products.
+#: The reference works in wider numbers, slowly, so its tiles are small. Threads of a processor
+#: share a tile; tiles of a device are large enough for all of it, and for copies to hide behind
+#: products.
 CUTS: Mapping[str, CutSizes] = MappingProxyType(
     {
         "reference": CutSizes(outer=256, inner=256, unit=1),

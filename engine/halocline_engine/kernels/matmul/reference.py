@@ -1,4 +1,4 @@
-"""The judge: products of tiles in wider numbers, rounded once at the end."""
+"""The reference: products of tiles in wider numbers, rounded once at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tree systems solved node by node in plain Python and NumPy: the judge of the other targets.
+"""Tree systems solved node by node in plain Python and NumPy: the reference for the other targets.
 
 Cells with the same tree are eliminated together.
 """

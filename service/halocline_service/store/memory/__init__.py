@@ -1,1 +1,1 @@
-"""The store in one process: for tests, and the judge of what SQL must mean."""
+"""The store in one process: for tests, and the reference for what SQL must mean."""

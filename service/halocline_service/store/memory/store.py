@@ -1,4 +1,4 @@
-"""A store in one process: for tests and for trying things, and the judge of what SQL must mean."""
+"""A store in one process: for tests and for trying things, and the reference for the SQL store."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _OTHERS = 40
 _MOST_REGISTERS = 168
 #: A thread waits for loads of so many levels, whatever it asks for early.
 _COUNTERS = 8
-#: Other homes of temporaries, from the one that is most often good.
+#: Other storage of temporaries, from the one that is most often good.
 _HOMES: tuple[Temporaries, ...] = ("recompute", "shared", "field", "block")
 
 
@@ -170,7 +170,7 @@ def _columns(usual: Tile, own: int) -> Iterator[Tile]:
 
 
 def _elsewhere(case: _Case, total: float) -> Iterator[Candidate]:
-    """Yield other homes of temporaries, if the schedule at hand is the one that is usual."""
+    """Yield other storage of temporaries, if the schedule at hand is the usual one."""
     program, facts = case.schedule.program, case.schedule.facts
     if not program.temporaries or plan(program, facts) != case.schedule:
         return

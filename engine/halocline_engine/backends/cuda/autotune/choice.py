@@ -49,7 +49,7 @@ def choice_from(text: str) -> Choice:
     record = _object(json.loads(text))
     home = record.get("temporaries")
     if set(record) != {"temporaries", "tiles"} or home not in get_args(Temporaries):
-        raise ValueError("it has no tiles, or no homes of temporaries")
+        raise ValueError("it has no tiles, or no storage of temporaries")
     tiles = _object(record["tiles"]).items()
     return Choice(
         tuple((name, _tile(_object(values))) for name, values in tiles), cast("Temporaries", home)
