@@ -42,7 +42,7 @@ def shift(extent: Horizontal, i: int, j: int) -> Horizontal:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What analysis found out about a program.
+    """Results of the analysis of a program.
 
     `fields` gives the extent of every field (what a caller must provide around the domain),
     `temporaries` the horizontal extent on which each temporary is computed, and `statements` the

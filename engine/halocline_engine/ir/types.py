@@ -16,7 +16,7 @@ class Axis(StrEnum):
 
 
 class Order(StrEnum):
-    """How a computation visits the levels."""
+    """Order in which a computation visits the levels."""
 
     PARALLEL = "PARALLEL"
     FORWARD = "FORWARD"

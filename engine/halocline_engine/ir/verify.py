@@ -137,7 +137,7 @@ def _positions(program: Program) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checker:
-    """What is declared, against which every node is held."""
+    """Declarations against which every node is checked."""
 
     arrays: Mapping[str, Field | Temporary]
     scalars: Mapping[str, DType]

@@ -91,7 +91,7 @@ class Halos:
 
     @property
     def transport(self) -> str:
-        """How halos go from rank to rank."""
+        """Transport of halos between ranks."""
         if self.alone:
             return "none"
         return "messages" if self._peers is None else "peer memory"

@@ -26,7 +26,7 @@ __all__ = ["Checkpoints", "RankJob"]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Where and how often the fields are written while steps go on.
+    """Folder and interval of checkpoints.
 
     `chunks` are the chunk sizes of each kept field. A checkpoint is made every `steps` steps, and
     when `seconds` have passed since the last one; None for neither.
@@ -42,7 +42,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankJob:
-    """What all ranks of a job know.
+    """Parameters that all ranks of a job share.
 
     `blocks` are those of each rank, which exchange halos every `bundle` steps, or, where several
     steps are made at once, after up to `deepest`. `done` of `steps`

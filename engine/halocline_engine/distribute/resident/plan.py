@@ -1,4 +1,4 @@
-"""How blocks are cut for ranks that keep them, and after how many steps they exchange halos.
+"""Cuts of a dataset for ranks that keep their blocks, and the interval of halo exchanges.
 
 A cost model weighs what deep halos compute twice against the exchanges that they save.
 """

@@ -25,7 +25,7 @@ class Stretch:
 
 
 class Schedule(Protocol):
-    """How often checkpoints are wanted: after so many steps, or seconds; None for neither."""
+    """Interval of checkpoints in steps, or in seconds; None for neither."""
 
     @property
     def steps(self) -> int | None:
@@ -39,7 +39,7 @@ class Schedule(Protocol):
 
 
 class CheckpointStore(Protocol):
-    """What makes the places of checkpoints."""
+    """Maker of the places of checkpoints."""
 
     @property
     def busy(self) -> bool:
@@ -52,7 +52,7 @@ class CheckpointStore(Protocol):
 
 
 class Stretches:
-    """How far a job is, and what comes next.
+    """Progress of a job, and its next stretch of steps.
 
     Every rank counts the steps; only rank 0 decides. Stretches grow until they take `_LASTING`
     seconds, are whole bundles where they can be, and end where a checkpoint or snapshot is due, and

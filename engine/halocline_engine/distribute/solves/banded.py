@@ -52,7 +52,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class BandedWork:
-    """What a worker does with a block: all rows of some systems.
+    """Work of a worker on a block: all rows of some systems.
 
     `bands` are those of the matrix from the lowest to the highest, and rhs; `dims` the dimensions
     of rhs and of the result, of which `dim` is that of the rows. `status` and `residual` name

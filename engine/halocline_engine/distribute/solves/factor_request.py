@@ -60,7 +60,7 @@ _ABOUT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactorRequest:
-    """What a caller asks for; `variables` are lower, upper and diagonal."""
+    """Request of a caller; `variables` are lower, upper and diagonal."""
 
     variables: tuple[str, str, str]
     dim: str
@@ -71,7 +71,7 @@ class FactorRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveRequest:
-    """What a caller asks for: a solution for each of some right-hand sides, by its name."""
+    """Request of a caller: a solution, by name, for each of some right-hand sides."""
 
     names: Mapping[str, str]
     chunks: Mapping[str, int]

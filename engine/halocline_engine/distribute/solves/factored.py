@@ -40,7 +40,7 @@ def _batch(dims: tuple[str, ...], dim: str, spans: Mapping[str, Span]) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class FactorWork:
-    """What a worker does with a block: all rows of some matrices.
+    """Work of a worker on a block: all rows of some matrices.
 
     `bands` are lower, upper and diagonal; `dims` are the dimensions of the last one.
     """
@@ -90,7 +90,7 @@ def _named(factored: Factored) -> dict[str, _Array]:
 
 @dataclass(frozen=True, slots=True)
 class FactoredWork:
-    """What a worker does with a block of right-hand sides: all rows of some systems.
+    """Work of a worker on a block of right-hand sides: all rows of some systems.
 
     `factors` is read with the names of `FactorWork`; its variables have the dimensions `along`,
     those of each row that of the rows as well. `dims` are the dimensions of `rhs`.

@@ -68,7 +68,7 @@ _NODES_A_BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandedRequest:
-    """What a caller asks for.
+    """Request of a caller.
 
     `variables` are the bands of tridiagonal or pentadiagonal systems from the lowest to the
     highest, and rhs.
@@ -86,7 +86,7 @@ class BandedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRequest:
-    """What a caller asks for; `variables` are diagonal, upper and rhs."""
+    """Request of a caller; `variables` are diagonal, upper and rhs."""
 
     variables: tuple[str, str, str]
     parent: str
@@ -108,7 +108,7 @@ class CheckedBanded:
 
     @property
     def kind(self) -> str:
-        """What the systems are called."""
+        """Name of the systems."""
         return "tridiagonal" if len(self.bands) == _TRIDIAGONAL else "pentadiagonal"
 
 

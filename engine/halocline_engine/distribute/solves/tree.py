@@ -37,7 +37,7 @@ __all__ = ["Piece", "TreeWork", "pieces_of"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a block does: `own` cells, of `cells` that it solves; nodes it reads and writes."""
+    """Part of a block: `own` cells, of `cells` that it solves; nodes it reads and writes."""
 
     own: Span
     cells: Span
@@ -66,7 +66,7 @@ def pieces_of(offsets: NDArray[np.int64], cells: int, chunk: int) -> tuple[Piece
 
 @dataclass(frozen=True, slots=True)
 class TreeWork:
-    """What a worker does with a block.
+    """Work of a worker on a block.
 
     `bands` are diagonal, upper and rhs; `dims` the dimensions of rhs, `samples` the one of nodes.
     A block's spans are those of `rows`, the cells, and of the dimensions of rhs but `samples`.

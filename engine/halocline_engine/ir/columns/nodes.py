@@ -50,7 +50,7 @@ class _Flat:
 
     @property
     def at(self) -> At:
-        """Where it is: it has no level."""
+        """Position along the column: none, as it has no level."""
         return At.FLAT
 
 

@@ -35,12 +35,12 @@ class Shape:
 
     @property
     def size(self) -> int:
-        """How many half levels there are between the ends."""
+        """Number of half levels between the ends."""
         return 2 * self.levels
 
     @property
     def domain(self) -> int:
-        """How many levels the program has."""
+        """Number of levels of the program."""
         return self.levels if self.periodic else self.levels + 1
 
     def count(self, at: At) -> int:

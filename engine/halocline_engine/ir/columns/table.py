@@ -14,7 +14,7 @@ __all__ = ["CONDITIONS", "OPERATORS", "At", "Operator"]
 
 
 class At(StrEnum):
-    """Where values live along the column; FLAT ones have no level."""
+    """Position of values along the column; FLAT ones have no level."""
 
     CENTRE = "centres"
     FACE = "faces"

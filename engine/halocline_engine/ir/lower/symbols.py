@@ -36,7 +36,7 @@ __all__ = ["LOOPS", "Symbols", "check_arrays", "make_symbols"]
 
 @dataclass(slots=True)
 class Symbols:
-    """What a stencil's names are; all but fields and scalars grow as its text is lowered.
+    """Meaning of a stencil's names; all but fields and scalars grow as its text is lowered.
 
     `gathers` are fields that are made of others by a table, with where they are first read;
     `positions` are fields over an axis that hold indices along it, `scratch` temporaries over I and

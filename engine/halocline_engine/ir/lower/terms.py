@@ -76,7 +76,7 @@ _COST = 8
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a term reads or assigns: an offset, and along K instead of it a level of the run."""
+    """Place of a read or an assignment: an offset, and along K instead of it a level of the run."""
 
     offset: Offset
     level: Expr | None = None

@@ -15,7 +15,7 @@ __all__ = ["Cluster", "cluster_main"]
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is known of the cluster now; `oldest` is how many seconds a job has waited, at most."""
+    """State of the cluster; `oldest` is the longest wait of a job, in seconds."""
 
     checks: Mapping[str, str]
     counts: Mapping[str, int]

@@ -23,7 +23,7 @@ _STATES = {ogc_status(each): each for each in State}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What of the jobs is asked for; empty texts ask for all."""
+    """Filter of the list of jobs; empty texts match all."""
 
     status: str = ""
     process: str = ""

@@ -1,4 +1,4 @@
-"""What all pages have: head, navigation, and a place for what a page shows.
+"""Common parts of all pages: head, navigation, and a place for the content.
 
 Links are relative, since only the browser knows under which address it reaches the API.
 """

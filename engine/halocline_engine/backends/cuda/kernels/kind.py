@@ -17,7 +17,7 @@ __all__ = ["KernelKind"]
 
 @dataclass(frozen=True, slots=True)
 class KernelKind:
-    """What the compiler and the runtime ask of a kind of kernel.
+    """Operations that the compiler and the runtime need of a kind of kernel.
 
     Attributes
     ----------

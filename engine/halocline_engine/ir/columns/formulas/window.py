@@ -53,17 +53,17 @@ class Window:
 
     @property
     def low(self) -> int:
-        """How many half levels there are below; many in a periodic column."""
+        """Number of half levels below; many in a periodic column."""
         return self.size if self.periodic else self.h
 
     @property
     def high(self) -> int:
-        """How many half levels there are above."""
+        """Number of half levels above."""
         return self.size if self.periodic else self.size - self.h
 
     @property
     def near(self) -> int:
-        """How many half levels away the nearer end is."""
+        """Distance to the nearer end, in half levels."""
         return min(self.low, self.high)
 
     @property

@@ -1,4 +1,4 @@
-"""What constants are that are no numbers: axes, places on them, and what has attributes."""
+"""Constants that are no numbers: axes, places on them, and objects with attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is assigned to: a name, where, and the component; and whether it may be."""
+"""Targets of assignments: a name, a place and a component, and whether they are allowed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = ["Placement", "column_bytes", "placement_of", "served", "without_memor
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What becomes of the buffers that the columns of a kernel use each for itself.
+    """Storage of the buffers that each column of a kernel uses for itself.
 
     Those in `variables` are never looked up: each value is read on the level that makes it or on
     the next one. Those in `shared` have all their levels in shared memory, in this order. The rest

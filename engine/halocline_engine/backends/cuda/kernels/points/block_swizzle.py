@@ -36,7 +36,7 @@ _REVERSING, _REVERSING_FLAT = (1.0, 4.0), (1.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """What blocks read again of the levels below: how many `levels`, and how far along J.
+    """Levels that blocks read again: `levels` of them, and a distance along J.
 
     `columns` is how far along I. `shared` are the bytes of a point in arrays that are read at
     several levels, `beside` in those read in several rows, `all` in all.

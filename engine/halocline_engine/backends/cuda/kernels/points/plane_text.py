@@ -110,7 +110,7 @@ def _copies(body: TileBody, extent: Horizontal) -> Iterator[_Copy]:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """How the threads of a block bring one array into shared memory, from byte `start` on."""
+    """Copy of one array, from byte `start` on, into shared memory by the threads of a block."""
 
     plane: Plane
     array: str

@@ -33,7 +33,7 @@ _LINES = (128, 64, 32, _COPY)
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """How a block keeps levels of one array; columns and rows count from the block's first point.
+    """Levels of one array kept by a block; columns and rows count from the block's first point.
 
     `columns` and `rows` are what it copies, `read` the offsets along I and `across` those along J
     that points read, `levels` those along K at which threads load; a range has its end behind it.

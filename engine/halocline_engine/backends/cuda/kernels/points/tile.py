@@ -117,7 +117,7 @@ def _in_order(tile: Tile, reuse: Reuse, variant: Variant, domain: Domain) -> Til
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What of the reads of a kernel decides its tile.
+    """Properties of a kernel's reads that decide its tile.
 
     `rows` is how many rows along J the points of one row read, `levels` how many levels are handed
     on, and `fields` how many arrays are read beside indices and masks of regions.

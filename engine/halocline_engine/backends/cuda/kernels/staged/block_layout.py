@@ -20,7 +20,7 @@ __all__ = ["BlockLayout"]
 
 @dataclass(frozen=True, slots=True)
 class BlockLayout:
-    """Where the points of each block stand; all numbers are in elements.
+    """Positions of the points of each block; all numbers are in elements.
 
     `block` is the points of a block along I and J, `halo` the extent that holds those of all
     temporaries, `alignment` what the place of a block's first point is a multiple of.
@@ -39,7 +39,7 @@ class BlockLayout:
 
     @property
     def lead(self) -> int:
-        """What is left free before the first block, so that its first point is aligned."""
+        """Elements left free before the first block, so that its first point is aligned."""
         return self.halo[0][0] % self.alignment
 
     @property

@@ -1,4 +1,4 @@
-"""How the elements of other threads get to a thread: by shuffles, and through shared memory.
+"""Access to the elements of other threads: by shuffles, and through shared memory.
 
 Columns of other lanes come by shuffles. Each warp puts the rows that others read into shared
 memory, where they find them at the next position, so that one barrier a position is enough.
@@ -27,7 +27,7 @@ def shared_of(form: Form) -> int:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a value's registers have of other threads."""
+    """Registers of other threads that a value needs."""
 
     registers: Registers
 

@@ -1,4 +1,4 @@
-"""What the code of fused steps is made for: its values, arrays and tile, and its parameters.
+"""Subject of the code of fused steps: its values, arrays and tile, and its parameters.
 
 Where the stream is along J, a warp has a strip of columns, and planes are independent. Where it is
 along K, the warps of a block lie above one another, each with some rows, and go from plane to
@@ -53,7 +53,7 @@ SIZE_NAMES = (*_SIZES, *_LIMITS, *_GROWN, *_INNER)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Which elements of a value a thread has, by the age of its row.
+    """Elements of a value that a thread has, by the age of their row.
 
     `ages` is how many rows there are. `left` and `right` give for each number of columns beyond the
     thread's own the ages at which they are there: the first one fetches them from other lanes.
@@ -105,18 +105,18 @@ class Form:
 
     @property
     def lanes(self) -> tuple[int, int]:
-        """How many lanes at both ends of a warp have no column of its own."""
+        """Number of lanes at both ends of a warp that have no column of their own."""
         left, right = self.levels.low[0], self.levels.high[0]
         return -(-left // self.width), -(-right // self.width)
 
     @property
     def columns(self) -> int:
-        """How many columns of results a warp has."""
+        """Number of columns of results of a warp."""
         return (LANES - sum(self.lanes)) * self.width
 
     @property
     def lines(self) -> int:
-        """How many rows of results a block has across the stream."""
+        """Number of rows of results of a block across the stream."""
         tall = self.tile.block[1] * self.rows
         return tall - self.levels.low[1] - self.levels.high[1]
 
@@ -137,7 +137,7 @@ class Form:
 
     @cached_property
     def kept(self) -> tuple[Kept, ...]:
-        """What a thread has of each value."""
+        """Elements of each value that a thread has."""
         return tuple(kept_of(self.levels, n) for n in range(len(self.levels.nodes)))
 
     def dtype(self, name: str) -> DType:

@@ -37,7 +37,7 @@ class FusedTile:
 
     @property
     def threads(self) -> int:
-        """How many threads a block has."""
+        """Number of threads of a block."""
         return 32 * self.warps
 
     @property

@@ -1,4 +1,4 @@
-"""What a thread has of the values of fused steps: registers, by the age of a row.
+"""Values of fused steps in the registers of a thread, by the age of their row.
 
 A value n has an array `v{n}_{age}` for each age that is read. At the end of a position all become
 one older.
@@ -32,7 +32,7 @@ class Registers:
 
     @property
     def kept(self) -> Kept:
-        """Which elements a thread has."""
+        """Elements that a thread has."""
         return self.form.kept[self.number]
 
     @property
