@@ -24,8 +24,9 @@ SITE = $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . buil
 # Dozens of processes import the same modules, so what is made of them is kept, whatever else is usual.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Test processes; the kernels' own threads are kept at one a process, so that they do not compete.
-WORKERS ?= 2
+# Test processes: three on two cores, as tests wait a third of their time. The kernels' own threads are
+# kept at one a process, so that they do not compete.
+WORKERS ?= 3
 
 .PHONY: demo test quick check docs bench clean
 .DELETE_ON_ERROR:
@@ -35,10 +36,10 @@ demo: $(VENV)/.stamp-demo
 
 test: $(VENV)/.stamp-dev
 	NUMBA_NUM_THREADS=$(if $(filter 0,$(WORKERS)),2,1) MPLBACKEND=Agg \
-		$(BIN)/pytest --quiet -n $(WORKERS) --benchmark-disable $(TEST_ARGS)
+		$(BIN)/pytest --quiet -n $(WORKERS) --dist worksteal --benchmark-disable $(TEST_ARGS)
 
 quick: $(VENV)/.stamp-dev
-	NUMBA_NUM_THREADS=1 $(BIN)/pytest --quiet -n $(WORKERS) --benchmark-disable \
+	NUMBA_NUM_THREADS=1 $(BIN)/pytest --quiet -n $(WORKERS) --dist worksteal --benchmark-disable \
 		tests/architecture/test_shape.py tests/engine/language tests/engine/ir tests/engine/passes \
 		tests/engine/analysis tests/engine/datasets tests/golden tests/service/jobs $(TEST_ARGS)
 

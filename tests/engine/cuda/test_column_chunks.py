@@ -170,6 +170,8 @@ def test_drawn_columns_mean_what_the_program_means(
 
 
 def has_columns(case: CorpusCase) -> bool:
+    if not re.search("FORWARD|BACKWARD", case.text("float64")):
+        return False  # all are asked while tests are collected
     made = CorpusCall(case, "float64", "IJK", case.domain).compiled
     every = entries_of(plan(made.program, made.facts))
     return any(entry.kernel.order is not Order.PARALLEL for entry in every)
