@@ -70,6 +70,15 @@ def walk(expr: nodes.Expr) -> Iterator[nodes.Expr]:
             pending.extend(below[::-1])
 
 
+def depth(expr: nodes.Expr) -> int:
+    """Return how many levels of operands an expression has, itself included."""
+    levels, count = [expr], 0
+    while levels:
+        levels = [child for node in levels for child in children(node)]
+        count += 1
+    return count
+
+
 def reads_of(expr: nodes.Expr) -> Iterator[nodes.Read]:
     """Yield every read inside an expression, from left to right, repeated as in the text."""
     return (node for node in walk(expr) if isinstance(node, nodes.Read))

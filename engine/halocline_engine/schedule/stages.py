@@ -42,10 +42,13 @@ class Stage:
     statement: Statement
     reads: tuple[Access, ...] = field(init=False, compare=False, repr=False)
     targets: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    names: frozenset[str] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reads", accesses_of((self.statement,)))
         object.__setattr__(self, "targets", targets_of((self.statement,)))
+        names = frozenset((*self.targets, *(name for name, _ in self.reads)))
+        object.__setattr__(self, "names", names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,15 @@ it, the columns are entangled and go level by level.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from halocline_engine.ir.nodes import ANY_LEVEL
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import assignments
+from halocline_engine.schedule.passes.knots import knots
 from halocline_engine.schedule.stages import Part, Stage
 
 __all__ = ["distribute"]
@@ -28,93 +31,108 @@ def distribute(part: Part, flat: frozenset[str]) -> list[tuple[tuple[Stage, ...]
     `flat` are the names that are the same on every level.
     """
     stages = part.stages
-    edges, across = _dependences(part, flat)
-    everything = range(len(stages))
-    if not _is_tangled(everything, stages, across):
+    across = _across(part)
+    if not _is_tangled(range(len(stages)), stages, across):
         return [(stages, False)]
     groups: list[tuple[list[int], bool]] = []
-    for knot in _knots(len(stages), edges):
+    members: set[int] = set()
+    for knot in knots(len(stages), _edges(part, flat)):
         tangled = _is_tangled(knot, stages, across)
         last = groups[-1] if groups else None
-        if last and not (tangled or last[1] or _is_tangled([*last[0], *knot], stages, across)):
+        if last and not (tangled or last[1]) and _may_join(knot, last[0], members, part, across):
             last[0].extend(knot)
+            members.update(knot)
         else:
             groups.append((list(knot), tangled))
+            members = set(knot)
     return [(tuple(stages[n] for n in sorted(group)), tangled) for group, tangled in groups]
 
 
-def _is_tangled(group: Sequence[int], stages: Sequence[Stage], across: _Pairs) -> bool:
+def _is_tangled(
+    group: Sequence[int], stages: Sequence[Stage], across: Sequence[frozenset[int]]
+) -> bool:
     members = set(group)
     if len({stages[n].extent for n in group}) > 1:
         return True
-    return any(a in members and b in members for a, b in across)
+    return any(not members.isdisjoint(across[n]) for n in group)
 
 
-def _dependences(part: Part, flat: frozenset[str]) -> tuple[_Pairs, _Pairs]:
-    """Return the pairs (earlier, later), and the pairs that cannot share a column kernel."""
-    edges: _Pairs = set()
-    across: _Pairs = set()
+def _may_join(
+    knot: Sequence[int],
+    group: Sequence[int],
+    members: set[int],
+    part: Part,
+    across: Sequence[frozenset[int]],
+) -> bool:
+    """Whether the columns of two groups, neither of which is entangled, are not so together."""
+    same = part.stages[knot[0]].extent == part.stages[group[0]].extent
+    return same and all(members.isdisjoint(across[n]) for n in knot)
+
+
+def _across(part: Part) -> list[frozenset[int]]:
+    """Return, for each stage, those that cannot share a column kernel with it."""
+    writers = _writers(part)
+    found: list[set[int]] = [set() for _ in part.stages]
+    for reader, stage in enumerate(part.stages):
+        for name, (i, j, _) in stage.reads:
+            if (i, j) != (0, 0):
+                found[reader].update(writers.get(name, ()))
+                for writer in writers.get(name, ()):
+                    found[writer].add(reader)
+    return [frozenset(others) for others in found]
+
+
+def _writers(part: Part) -> dict[str, list[int]]:
     writers: dict[str, list[int]] = {}
     for number, stage in enumerate(part.stages):
         for name in stage.targets:
             writers.setdefault(name, []).append(number)
+    return writers
+
+
+def _edges(part: Part, flat: frozenset[str]) -> _Pairs:
+    """Return pairs (earlier, later) that, one after the other, order all that depends."""
+    edges: _Pairs = set()
+    writers = _writers(part)
     anywhere = flat | {
         one.target
         for one in assignments(stage.statement for stage in part.stages)
         if one.level is not None
     }
     sign = 1 if part.order is Order.FORWARD else -1
-    for name, numbers in writers.items():
-        everywhere = name in anywhere
-        for a in numbers:
-            for b in numbers:
-                same = part.stages[a].interval == part.stages[b].interval
-                if everywhere or (a < b and same):
-                    edges.add((a, b))
+    chains = {name: _chains(numbers, part) for name, numbers in writers.items()}
+    for name, own in chains.items():
+        for chain in own:
+            edges.update(pairwise(chain))
+        if name in anywhere:
+            numbers = writers[name]
+            edges.update(pairwise(numbers))
+            edges.add((numbers[-1], numbers[0]))
     for reader, stage in enumerate(part.stages):
-        for name, (i, j, k) in stage.reads:
-            for writer in writers.get(name, ()):
-                if (i, j) != (0, 0):
-                    across.add((writer, reader))
-                same = stage.interval == part.stages[writer].interval
+        for name, (_, _, k) in stage.reads:
+            for chain in chains.get(name, ()):
                 if name in anywhere or k == ANY_LEVEL:
-                    edges |= {(writer, reader), (reader, writer)}
-                else:
-                    edges.update(_order(writer, reader, k * sign, same=same))
-    return edges, across
+                    edges |= {(reader, chain[0]), (chain[-1], reader)}
+                elif k:
+                    edges.add((chain[-1], reader) if k * sign < 0 else (reader, chain[0]))
+                elif stage.interval == part.stages[chain[0]].interval:
+                    edges.update(_between(chain, reader))
+    return edges
 
 
-def _order(writer: int, reader: int, ahead: int, *, same: bool) -> Iterator[tuple[int, int]]:
-    """Yield the order of a write and a read `ahead` levels further in the order of visits."""
-    if ahead < 0:
-        yield writer, reader
-    elif ahead > 0:
-        yield reader, writer
-    elif same:
-        yield min(writer, reader), max(writer, reader)
+def _chains(numbers: Sequence[int], part: Part) -> list[list[int]]:
+    """Return the stages that write a name, those of one interval together."""
+    found: dict[object, list[int]] = {}
+    for number in numbers:
+        found.setdefault(part.stages[number].interval, []).append(number)
+    return list(found.values())
 
 
-def _knots(size: int, edges: _Pairs) -> list[list[int]]:
-    """Return the strongly connected groups, each before those that depend on it."""
-    reach = [{n} for n in range(size)]
-    changed = True
-    while changed:
-        changed = False
-        for a, b in sorted(edges, reverse=True):
-            if not reach[b] <= reach[a]:
-                reach[a] |= reach[b]
-                changed = True
-    waiting: list[list[int]] = []
-    for n in range(size):
-        if not any(n in knot for knot in waiting):
-            waiting.append([m for m in range(size) if m in reach[n] and n in reach[m]])
-    ordered: list[list[int]] = []
-    while waiting:
-        ready = next(
-            knot
-            for knot in waiting
-            if not any(knot[0] in reach[other[0]] for other in waiting if other is not knot)
-        )
-        waiting.remove(ready)
-        ordered.append(ready)
-    return ordered
+def _between(chain: Sequence[int], reader: int) -> Iterator[tuple[int, int]]:
+    """Yield the order of a read and the writes before and after it in the text."""
+    at = bisect_left(chain, reader)
+    if at:
+        yield chain[at - 1], reader
+    after = bisect_right(chain, reader)
+    if after < len(chain):
+        yield reader, chain[after]

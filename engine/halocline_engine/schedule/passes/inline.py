@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from halocline_engine.ir.nodes import ANY_LEVEL, Assign, Expr, Offset, Read, Statement
 from halocline_engine.ir.types import Axis, Order
-from halocline_engine.ir.walk import expressions, rewrite, rewrite_statement, walk
+from halocline_engine.ir.walk import depth, expressions, rewrite, rewrite_statement, walk
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.passes.cost import operations
 from halocline_engine.schedule.passes.fusion import fuse
@@ -75,7 +75,11 @@ def _inline(
 ) -> None:
     """Put a value where a temporary is read, and nothing in the place of its part, if that pays."""
     old = [parts[n] for n in definition.readers]
-    if _largest(old, definition) > options.statement_limit:
+    largest = _largest(old, definition)
+    if largest > options.statement_limit:
+        return
+    # An expression has no more levels than nodes.
+    if largest > options.nesting_limit and _deepest(old, definition) > options.nesting_limit:
         return
     axes = {f.name: frozenset(f.axes) for f in draft.program.fields}
     new = [_substituted(part, definition, axes) for part in old]
@@ -154,6 +158,11 @@ def _largest(readers: Sequence[Part], definition: _Definition) -> int:
         ),
         default=0,
     )
+
+
+def _deepest(readers: Sequence[Part], definition: _Definition) -> int:
+    """Return a bound of how deep substitution would nest the values of readers."""
+    return depth(definition.value) + max(depth(value) for value in _values(readers))
 
 
 def _is_read(node: Expr, name: str) -> bool:

@@ -25,15 +25,19 @@ def sink(schedule: Schedule) -> Schedule:
     """
     buffers = frozenset(buffer.name for buffer in schedule.buffers)
     steps: list[Step] = []
+    uses: list[_Use | None] = []
     for step in schedule.steps:
         steps.append(step)
+        uses.append(_Use.of(step) if isinstance(step, Kernel) else None)
         while len(steps) > 1:
             first, second = steps[-2:]
-            if not (isinstance(first, Kernel) and isinstance(second, Kernel)):
+            a, b = uses[-2:]
+            if not (isinstance(first, Kernel) and isinstance(second, Kernel) and a and b):
                 break
-            if not (_may_share(first, second) and _gain(first, second, buffers)):
+            may_share = first.extent == second.extent and a.is_apart_from(b)
+            if not (may_share and _gain(first, second, a.names & b.names, buffers)):
                 break
-            steps[-2:] = [_united(first, second)]
+            steps[-2:], uses[-2:] = [_united(first, second)], [a.united(b)]
     return replace(schedule, steps=tuple(steps))
 
 
@@ -78,22 +82,24 @@ class _Use:
             irregular=kernel.irregular,
         )
 
+    def united(self, other: _Use) -> _Use:
+        """Return the names of two kernels that become one; neither has registers of the other."""
+        return _Use(
+            self.names | other.names,
+            self.written | other.written,
+            self.across | other.across,
+            self.irregular | other.irregular,
+        )
 
-def _may_share(first: Kernel, second: Kernel) -> bool:
-    """Return whether no column of either kernel needs or spoils what another column has."""
-    a, b = _Use.of(first), _Use.of(second)
-    return (
-        first.extent == second.extent
-        and a.written.isdisjoint(b.across)
-        and b.written.isdisjoint(a.across)
-    )
+    def is_apart_from(self, other: _Use) -> bool:
+        """Return whether no column of either kernel needs or spoils what another column has."""
+        return self.written.isdisjoint(other.across) and other.written.isdisjoint(self.across)
 
 
-def _gain(first: Kernel, second: Kernel, buffers: frozenset[str]) -> bool:
+def _gain(first: Kernel, second: Kernel, shared: frozenset[str], buffers: frozenset[str]) -> bool:
     orders = (first.order, second.order)
     if orders == (Order.PARALLEL, Order.PARALLEL):
         return False
-    shared = _Use.of(first).names & _Use.of(second).names
     return bool(shared & buffers if Order.PARALLEL in orders else shared)
 
 
@@ -115,5 +121,7 @@ def _last_order(kernel: Kernel) -> Order:
 
 
 def _ordered(kernel: Kernel, order: Order) -> tuple[Section, ...]:
+    if kernel.sections[-1].order is not None:  # those of a united kernel all have one
+        return kernel.sections
     own = order if kernel.order is Order.PARALLEL else kernel.order
     return tuple(replace(section, order=section.order or own) for section in kernel.sections)

@@ -29,9 +29,10 @@ def is_defined(parts: Sequence[Part], name: str, levels: int, *, begun: bool = F
     """
     done: list[_Region] = []
     for number, part in enumerate(parts):
-        whole = [_region(s) for s in part.stages if assigns((s.statement,), name)]
+        stages = [stage for stage in part.stages if name in stage.names]
+        whole = [_region(s) for s in stages if assigns((s.statement,), name)]
         current = list(done)
-        for stage in part.stages:
+        for stage in stages:
             for offset in () if begun and number == 0 else _exposed(stage, name):
                 ahead = _ahead(part.order, offset)
                 known = current if ahead == 0 else done + whole if ahead < 0 else done
