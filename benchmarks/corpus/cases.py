@@ -29,7 +29,7 @@ class CorpusCase:
     summary: str
     domain: Size
     ranges: Mapping[str, tuple[float, float]]
-    scalars: Mapping[str, float]
+    scalars: Mapping[str, float | int]
     source: str
 
     def text(self, dtype: str) -> str:
@@ -59,9 +59,13 @@ def read_case(path: Path) -> CorpusCase:
         summary=comments[0].removeprefix("# "),
         domain=(i, j, k),
         ranges=dict(_range(pair) for pair in head.get("inputs", "").split()),
-        scalars={name: float(value) for name, value in words},
+        scalars={name: _number(value) for name, value in words},
         source="\n".join(line for line in lines if line not in comments) + "\n",
     )
+
+
+def _number(text: str) -> float | int:
+    return float(text) if "." in text else int(text)
 
 
 def _range(pair: str) -> tuple[str, tuple[float, float]]:

@@ -103,6 +103,7 @@ def _is_able(program: Program) -> bool:
     return (
         all(computation.order is Order.PARALLEL for computation in program.computations)
         and not (program.made or program.tables or program.lookups or program.regions)
+        and not program.components
         and not any(isinstance(one, While) for one in every)
         and not any(irregular(body) for body in program_bodies(program))
     )
@@ -123,7 +124,7 @@ class _Writer:
         yield from (f"f_{field.name} = arrays[{field.name!r}]" for field in fields)
         some = next(field.name for field in fields if len(field.axes) == 3)
         for temporary in self.program.temporaries:
-            yield f"f_{temporary.name} = library.zeros_like(f_{some})"
+            yield f"{_variable(temporary.name)} = library.zeros_like(f_{some})"
         extents = self.facts.statements
         for computation, blocks in zip(self.program.computations, extents, strict=True):
             for block, bodies in zip(computation.blocks, blocks, strict=True):
@@ -168,7 +169,7 @@ class _Writer:
             axis: f"{low + halo + step}:{high + halo + step}" if axis in axes else ":"
             for axis, (low, high), halo, step in zip(Axis, box, self.call.halo, offset, strict=True)
         }
-        return f"f_{name}[{', '.join(parts[Axis(axis)] for axis in self.call.layout)}]"
+        return f"{_variable(name)}[{', '.join(parts[Axis(axis)] for axis in self.call.layout)}]"
 
     def _value(self, expr: Expr, box: _Box) -> str:
         def inner(node: Expr) -> str:
@@ -195,6 +196,11 @@ class _Writer:
                 return _call(function, [inner(one) for one in arguments])
             case _:
                 assert_never(expr)
+
+
+def _variable(name: str) -> str:
+    """Return the variable of a name, in which a second life of a temporary has a point."""
+    return f"f_{name.replace('.', '_')}"
 
 
 def _call(function: str, values: list[str]) -> str:

@@ -26,8 +26,8 @@ __all__ = ["Peer", "built", "gt4py_call", "gt4py_stencil"]
 
 _HEAD = """\
 from gt4py.cartesian.gtscript import (
-    BACKWARD, FORWARD, PARALLEL, Field, I, IJ, J, K, computation, float32, float64, function,
-    horizontal, interval, region, abs, ceil, exp, floor, log, max, min, sqrt)
+    BACKWARD, FORWARD, PARALLEL, Field, GlobalTable, I, IJ, J, K, computation, float32, float64,
+    function, horizontal, int64, interval, region, abs, ceil, exp, floor, log, max, min, sqrt)
 """
 _FOLDER = Path(
     os.environ.setdefault("GT_CACHE_ROOT", str(Path(tempfile.gettempdir()) / "halocline-gt4py"))
@@ -81,7 +81,12 @@ def gt4py_stencil(case: CorpusCase, dtype: str, backend: str) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     _adapt(backend)
-    options = {"device_sync": False} if backend in _DEVICE else {}
+    numpy: Any = importlib.import_module("numpy")
+    real = getattr(numpy, dtype)
+    plane = gtscript.Field[gtscript.IJ, real]  # of temporaries, which it knows by a name alone
+    options: dict[str, Any] = {"dtypes": {"real": real, "plane": plane}}
+    if backend in _DEVICE:
+        options["device_sync"] = False
     definition = getattr(module, case.name)
     return gtscript.stencil(backend=backend, definition=definition, name=name, **options)
 
@@ -103,23 +108,30 @@ def gt4py_call(call: CorpusCall, library: Any, backend: str) -> Peer:
     """Return a call of a program by GT4Py, on storages of its own with the values of a call."""
     storage: Any = importlib.import_module("gt4py.storage")
     made, arrays = gt4py_stencil(call.case, call.dtype, backend), call.arrays(library)
-    axes = {field.name: field.axes for field in call.compiled.program.fields}
     halo = dict(zip("IJK", call.halo, strict=True))
     own: dict[str, Any] = {}
     origins: dict[str, tuple[int, ...]] = {}
     for name, array in arrays.items():
-        dimensions = [axis.value for axis in axes[name]]
-        origins[name] = tuple(halo[axis] for axis in dimensions)
+        dimensions = [axis.value for axis in call.axes[name]]
+        data = array.shape[len(dimensions) :]
+        inside = tuple(halo[axis] for axis in dimensions)
+        origins[name] = (*inside, *(0 for _ in data))
+        if not dimensions:
+            own[name] = array
+            continue
         own[name] = storage.empty(
-            array.shape,
-            call.dtype,
+            array.shape[: len(dimensions)],
+            (call.dtype, data) if data else call.dtype,
             backend=backend,
-            aligned_index=origins[name],
+            aligned_index=inside,
             dimensions=dimensions,
         )
         own[name][...] = array
     real = getattr(importlib.import_module("numpy"), call.dtype)
-    scalars = {name: real(value) for name, value in call.case.scalars.items()}
+    scalars = {
+        name: value if isinstance(value, int) else real(value)
+        for name, value in call.case.scalars.items()
+    }
     frozen = made.freeze(origin=origins, domain=call.domain)
     return Peer(lambda: frozen(**own, **scalars), own)
 

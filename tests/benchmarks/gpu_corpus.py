@@ -128,7 +128,7 @@ def first_call(device: Any, call: CorpusCall) -> tuple[float, str]:
         program, arrays = used.stencil("cuda"), used.arrays(device)
         keep = tuple(n + 2 * h for n, h in zip((_COLUMNS, _COLUMNS), used.halo, strict=False))
         columns = (slice(None),) * 2 if small else tuple(slice(n) for n in keep)
-        axes = {f.name: f.axes for f in used.compiled.program.fields}
+        axes = used.axes
 
         def host() -> dict[str, Any]:
             return {

@@ -1,15 +1,16 @@
 """Compulsory bytes and floating-point operations of a program, counted from its IR.
 
 Bytes: each level of a field that is read before the program surely assigned it comes in once, and
-each level that is assigned goes out once; halos do not count. Operations: each expression once for
+each level that is assigned goes out once; halos do not count, and where an index of the run chooses
+a component of an array, one of them does. Operations: each expression once for
 each point of the domain, of the two sides of a branch the longer one, of a loop one turn.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 from typing import assert_never
@@ -25,12 +26,21 @@ from halocline_engine.ir.nodes import (
     Field,
     If,
     Program,
+    Read,
     Select,
     Statement,
     While,
 )
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.ir.walk import assignments, bodies_of, children, head, reads
+from halocline_engine.ir.walk import (
+    assignments,
+    bodies_of,
+    children,
+    head,
+    reads,
+    rewrite_statement,
+    targets_of,
+)
 
 __all__ = ["Operation", "Work", "work_of"]
 
@@ -62,7 +72,8 @@ def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
     sure: dict[str, set[int]] = {}
     counted: Counter[Operation] = Counter()
     flat = {field.name for field in program.fields if Axis.K not in field.axes}
-    for statement, level in _runs(program, levels):
+    for whole, level in _runs(program, levels):
+        statement = _chosen(whole)
         for read in reads((statement,)):
             # What is read at a level of the run is counted as one level for each.
             away = read.offset[2] if read.level is None else 0
@@ -73,7 +84,7 @@ def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
             stored.setdefault(name, set()).add(0 if name in flat else level)
         for name in _surely((statement,)):
             sure.setdefault(name, set()).add(0 if name in flat else level)
-        for kind, number in _operations((statement,)).items():
+        for kind, number in _operations((whole,)).items():
             counted[kind] += number * domain[0] * domain[1]
     fields = [field for field in program.fields if field.name not in program.made]
     moved = sum(
@@ -83,6 +94,39 @@ def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
         for field in fields
     )
     return Work(moved, counted)
+
+
+def _chosen(statement: Statement) -> Statement:
+    """Return a statement that touches one component of an array where one is chosen."""
+    match statement:
+        case If(_, then, otherwise) if _array({*targets_of(then), *targets_of(otherwise)}):
+            return replace(statement, then=tuple(map(_chosen, then)), otherwise=())
+        case If(_, then, otherwise):
+            return replace(
+                statement, then=tuple(map(_chosen, then)), otherwise=tuple(map(_chosen, otherwise))
+            )
+        case While(_, body):
+            return replace(statement, body=tuple(map(_chosen, body)))
+        case _:
+            return rewrite_statement(statement, _one)
+
+
+def _one(expr: Expr) -> Expr:
+    """Return the first of two components of an array that a condition chooses between."""
+    match expr:
+        case Select(_, Read(name=one) as then, Read(name=two)) if _array({one, two}):
+            return then
+        case _:
+            return expr
+
+
+def _array(names: Set[str]) -> bool:
+    """Whether names are components of one array."""
+    return (
+        len(names) > 1
+        and all("." in name for name in names)
+        and len({name.partition(".")[0] for name in names}) == 1
+    )
 
 
 def _inside(field: Field, loaded: dict[str, set[int]], levels: int) -> set[int]:

@@ -192,32 +192,44 @@ def drawn_arrays(
 ) -> dict[str, Any]:
     """Return arrays of NumPy or CuPy: inputs drawn, floating-point outputs NaN.
 
-    `ranges` are those of fields; others are drawn from 0.5 to 1.5, whole numbers are 0 or 1.
+    `ranges` are those of fields; others are drawn from 0.5 to 1.5, whole numbers are 0 or 1. What a
+    field has at each point lies in planes, one component after the other.
     """
     made: dict[str, Any] = {}
     lookups = {lookup.name: lookup.shape for lookup in program.lookups}
+    components = {one.name: one.shape for one in program.components}
     for field in (field for field in program.fields if field.name not in program.made):
         shape = {
             axis: size + 2 * around
             for axis, size, around in zip(Axis, domain, halo, strict=True)
             if axis in field.axes
         }
+        name = field.name.partition(".")[0]
+        if name in made:
+            continue
         order = [axis for axis in map(Axis, layout) if axis in shape]
-        low, high = ranges.get(field.name, (0.5, 1.5))
-        generator = library.random.default_rng(zlib.crc32(field.name.encode()))
-        dtype, sizes = field.dtype.value, [shape[axis] for axis in order]
+        data = components.get(name, ())
+        low, high = ranges.get(name, (0.5, 1.5))
+        generator = library.random.default_rng(zlib.crc32(name.encode()))
+        dtype, sizes = field.dtype.value, [*data, *(shape[axis] for axis in order)]
         if field.dtype in (DType.FLOAT32, DType.FLOAT64):
             values = generator.random(sizes, dtype=dtype)
             values *= high - low
             values += low
-            if not field.read:
+            if not _is_read(program, name):
                 values[...] = np.nan
         else:
             values = (generator.random(sizes) < 0.5).astype(dtype)
-        made[field.name] = values.transpose([order.index(axis) for axis in shape])
-        if field.name in lookups:
-            made[field.name] = generator.random(lookups[field.name]).astype(dtype)
+        places = [len(data) + order.index(axis) for axis in shape]
+        made[name] = values.transpose([*places, *range(len(data))])
+        if name in lookups:
+            made[name] = generator.random(lookups[name]).astype(dtype)
     return made
+
+
+def _is_read(program: Program, name: str) -> bool:
+    """Return whether a field is read, or a component of it."""
+    return any(one.read for one in program.fields if one.name.partition(".")[0] == name)
 
 
 def measured_rates(target: str, dtype: str, layout: str, kinds: tuple[Operation, ...]) -> Rates:
