@@ -2,11 +2,13 @@
 
     python tests/benchmarks/drawn_programs.py gt4py 1000 --first 0
     python tests/benchmarks/drawn_programs.py cpu 10000 --general
+    python tests/benchmarks/drawn_programs.py device 100000 --general --seconds 500
 
 `gt4py` calls its backend `numpy`, or for what that has not `debug`, plain loops in Python.
 `cpu` runs the loops of the CPU target as Python does, in three ways, beside the reference; `cuda`
-runs kernels in emulation, and `fused` several steps of a feedback in one kernel. The last line
-counts what was compared; differences are printed.
+runs kernels in emulation, and `fused` several steps of a feedback in one kernel. `device` runs the
+loops as `cpu` does, and kernels on a CUDA device. The last line counts what was compared;
+differences are printed.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 from random import Random
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -38,10 +41,13 @@ from interpreted import patch  # noqa: E402
 
 import halocline_engine as he  # noqa: E402
 from halocline_engine.analysis.named import used_fields  # noqa: E402
+from halocline_engine.backends.cuda.build import CudaBackend  # noqa: E402
 from halocline_engine.backends.cuda.kernels.temporal.choose import usual_form  # noqa: E402
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile  # noqa: E402
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable  # noqa: E402
+from halocline_engine.backends.made_fields import with_made_fields  # noqa: E402
 from halocline_engine.cache import Cache  # noqa: E402
+from halocline_engine.device.cupy_types import cupy  # noqa: E402
 from halocline_engine.errors import ProgramError  # noqa: E402
 from halocline_engine.ir.nodes import Program  # noqa: E402
 from halocline_engine.ir.types import Axis  # noqa: E402
@@ -150,10 +156,32 @@ def beside_reference(meaning: Program, facts: Any, seed: int, kind: str, folder:
     if kind == "cpu":
         agree(meaning, facts, domain, layout, seed % 10, *OPTIONS)
         return "the same"
+    if kind == "device":
+        agree(meaning, facts, domain, layout, seed % 10, *OPTIONS[:1])
+        return beside_device(meaning, facts, seed, layout)
     own = given_arrays(meaning, facts, domain, layout, seed % 10)
     expected = judged(meaning, facts, own, domain)
     artifact = EmulatedArtifact(plan(meaning, facts), folder)
     assert_same(ran(artifact, meaning, facts, own, domain).arrays, expected.arrays)
+    return "the same"
+
+
+def beside_device(meaning: Program, facts: Any, seed: int, layout: str) -> str:
+    """Return "the same"; raises AssertionError where a CUDA device gives other bits."""
+    random = Random(seed + 1)
+    domain = (random.randint(1, 70), random.randint(1, 20), random.randint(facts.min_levels, 12))
+    own = given_arrays(meaning, facts, domain, layout, seed % 10)
+    expected = judged(meaning, facts, own, domain)
+    library: Any = cupy()
+    moved: dict[str, Any] = {}
+    for name, array in own.arrays.items():
+        # An array on the device keeps strides of 0 if it is a view of one point.
+        points = tuple(slice(None) if step else slice(0, 1) for step in array.strides)
+        one = library.array(array[points], order="K")
+        moved[name] = one if one.shape == array.shape else library.broadcast_to(one, array.shape)
+    artifact = CudaBackend().build(plan(meaning, facts))
+    with_made_fields(artifact, meaning, facts).load()(moved, SCALARS, own.origins, domain)
+    assert_same({n: library.asnumpy(array) for n, array in moved.items()}, expected.arrays)
     return "the same"
 
 
@@ -204,12 +232,14 @@ def _beside(kind: str, number: int, folder: Path, *, general: bool) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("kind", choices=["gt4py", "cpu", "cuda", "fused"])
+    parser.add_argument("kind", choices=["gt4py", "cpu", "cuda", "fused", "device"])
     parser.add_argument("count", type=int)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--general", action="store_true", help="with loops, levels, components")
     given = parser.parse_args()
-    if given.kind == "cpu":
+    until = perf_counter() + given.seconds
+    if given.kind in ("cpu", "device"):
         patch(pytest.MonkeyPatch())
     found: Counter[str] = Counter()
     number = given.first
@@ -219,7 +249,7 @@ def main() -> None:
         if given.kind == "gt4py":
             config: Any = importlib.import_module("gt4py.cartesian.config")
             config.cache_settings["root_path"] = name
-        while found.total() < given.count:
+        while found.total() < given.count and perf_counter() < until:
             number += 1
             try:
                 found[_beside(given.kind, number, folder, general=given.general)] += 1
