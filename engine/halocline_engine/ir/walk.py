@@ -14,6 +14,7 @@ __all__ = [
     "assignments",
     "bodies_of",
     "children",
+    "depth",
     "expressions",
     "head",
     "irregular",
