@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -12,14 +12,16 @@ from differential import Domain, front
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from halocline_engine.analysis.boundaries import UNMADE, Kind, MadeSides
 from halocline_engine.backends.base import OpenSides, Value
 from halocline_engine.backends.reference.build import ReferenceBackend
+from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.nodes import Field
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.temporal.step import Refused, Step, step_of
 
-__all__ = ["CLOSED", "OPEN", "SCALARS", "Fed", "Grid", "fed_program", "grid_of"]
+__all__ = ["CLOSED", "OPEN", "SCALARS", "Fed", "Grid", "fed_program", "grid_of", "made_sides"]
 
 Array = NDArray[Any]
 CLOSED: OpenSides = ((False, False), (False, False), (False, False))
@@ -137,6 +139,7 @@ class Grid:
     arrays: Mapping[str, Array]
     origins: Mapping[str, Domain]
     scalars: Mapping[str, Value]
+    ends: MadeSides = UNMADE
 
     def grown(self, left: int) -> tuple[tuple[int, int], ...]:
         """Return how much more than the domain a step computes that is followed by `left`."""
@@ -168,7 +171,29 @@ class Grid:
             reference(now, self.scalars, origins, sizes)  # pyright: ignore[reportArgumentType] # three of each
             if step + 1 < self.steps:
                 now |= {old: now[new] for new, old in self.fed.feedback.items()}
+                for old in self.fed.feedback.values():
+                    self._make_ghosts(now[old], facts.fields[old], self.origins[old], grown)
         return {one.name: self.inside(now, one.name) for one in program.fields if one.written}
+
+    def _make_ghosts(
+        self, array: Array, extent: Extent, origin: Domain, grown: tuple[tuple[int, int], ...]
+    ) -> None:
+        """Fill what a step reads beyond sides where ghosts are made, along I, then J, then K."""
+        for axis, (first, size, (low, high), more, kinds) in enumerate(
+            zip(origin, self.domain, extent, grown, self.ends, strict=True)
+        ):
+            cells = np.moveaxis(array, axis, 0)
+            ends = ((first - more[0], 1, -low), (first + size - 1 + more[1], -1, high))
+            for kind, (last, inwards, depth) in zip(kinds, ends, strict=True):
+                for distance in range(1, depth + 1):
+                    ghost = cells[last - inwards * distance]
+                    if kind is Kind.EDGE:
+                        ghost[...] = cells[last]
+                    elif kind is Kind.REFLECT:
+                        ghost[...] = cells[last + inwards * distance]
+                    elif kind is Kind.EXTRAPOLATE:
+                        slope = cells[last] - cells[last + inwards]
+                        ghost[...] = cells[last] + distance * slope
 
     def inside(self, arrays: Mapping[str, Array], name: str) -> Array:
         """Return the part of an array that is the domain."""
@@ -176,10 +201,26 @@ class Grid:
         return arrays[name][i, j, k]
 
 
+def made_sides(drawn: Sequence[Kind | None]) -> tuple[OpenSides, MadeSides]:
+    """Return which sides are open, and the kinds of the others, of six where None is an open one.
+
+    K is never open.
+    """
+    ends = [(drawn[2 * axis] or Kind.NONE, drawn[2 * axis + 1] or Kind.NONE) for axis in range(3)]
+    opened = [(drawn[2 * axis] is None, drawn[2 * axis + 1] is None) for axis in range(2)]
+    return (opened[0], opened[1], (False, False)), (ends[0], ends[1], ends[2])
+
+
 def grid_of(
-    fed: Fed, steps: int, domain: Domain, sides: OpenSides, seed: int = 0, order: str = "F"
+    fed: Fed,
+    steps: int,
+    domain: Domain,
+    sides: OpenSides,
+    seed: int = 0,
+    order: str = "F",
+    ends: MadeSides = UNMADE,
 ) -> Grid:
-    """Return random arrays for steps of a program."""
+    """Return random arrays for steps of a program, what lies beyond its sides included."""
     program, facts = front(fed.text)
     random = np.random.default_rng(seed)
     step = fed.step()
@@ -207,7 +248,7 @@ def grid_of(
         arrays[one.name] = as_strided(array, strides=strides)
         origins[one.name] = (origin[0], origin[1], origin[2])
     scalars = {one.name: SCALARS[one.name] for one in step.program.scalars}
-    return Grid(fed, steps, sides, domain, arrays, origins, scalars)
+    return Grid(fed, steps, sides, domain, arrays, origins, scalars, ends)
 
 
 def _filled(

@@ -8,14 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from halocline_engine.analysis.named import near
 from halocline_engine.errors import BoundaryError
 
-__all__ = ["OPEN", "Kind", "Side", "check_boundary", "sides_of", "unknown_dimension"]
+__all__ = [
+    "OPEN",
+    "UNMADE",
+    "Kind",
+    "MadeSides",
+    "Side",
+    "cells_of",
+    "check_boundary",
+    "sides_of",
+    "unknown_dimension",
+]
 
 
 class Kind(StrEnum):
@@ -45,8 +55,34 @@ class Side:
 #: An end beyond which there is nothing.
 OPEN = Side()
 
+#: For I, J and K, the kinds of both ends whose ghosts are made of cells near them; NONE elsewhere.
+MadeSides: TypeAlias = tuple[tuple[Kind, Kind], tuple[Kind, Kind], tuple[Kind, Kind]]
+#: No ghosts are made.
+UNMADE: MadeSides = ((Kind.NONE, Kind.NONE), (Kind.NONE, Kind.NONE), (Kind.NONE, Kind.NONE))
+
 _WORDS = (Kind.PERIODIC, Kind.EDGE, Kind.REFLECT, Kind.EXTRAPOLATE, Kind.NONE)
 _EXAMPLE = "For example boundary={'x': 'periodic', 'y': {'low': 'edge', 'high': {'constant': 0}}}."
+
+
+def cells_of(kind: Kind, distance: int) -> tuple[int, ...]:
+    """Return which cells a ghost is made of that is `distance` cells beyond an end of an axis.
+
+    They are counted inwards, from 0 for the last cell of the data. A ghost is a copy of one cell;
+    of two, `a` and `b`, it is on the straight line through them, `a + distance * (a - b)`. A kind
+    of which ghosts are no function of cells near the end has none.
+
+    >>> [cells_of(kind, 2) for kind in (Kind.EDGE, Kind.REFLECT, Kind.EXTRAPOLATE)]
+    [(0,), (2,), (0, 1)]
+    """
+    match kind:
+        case Kind.EDGE:
+            return (0,)
+        case Kind.REFLECT:
+            return (distance,)
+        case Kind.EXTRAPOLATE:
+            return 0, 1
+        case Kind.NONE | Kind.CONSTANT | Kind.PERIODIC | Kind.WRAP:
+            return ()
 
 
 def check_boundary(boundary: Mapping[str, Any], dims: Iterable[str] | None) -> None:

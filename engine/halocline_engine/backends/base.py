@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.analysis.boundaries import UNMADE, MadeSides
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.tune import Tuning
 
@@ -181,7 +182,11 @@ class Fusing(Protocol):
     """
 
     def fused(
-        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
+        self,
+        steps: int,
+        feedback: Mapping[str, str],
+        open_sides: OpenSides,
+        ends: MadeSides = UNMADE,
     ) -> Executable | None:
         """Return an executable whose calls make so many steps, or None where it has none.
 
@@ -191,13 +196,21 @@ class Fusing(Protocol):
         On an open side, earlier steps compute as much more as later ones read: inputs must be
         there for (steps - 1) times the reach of the feedback, the largest extent of an input that
         is fed, and for what a step reads beyond that. On another side all steps compute the same
-        points; beyond them, each step reads what the arrays of the inputs hold. K is never open.
+        points. Beyond them, the first step reads what the arrays of the inputs hold, and so does
+        each one where `ends` has no kind of ghosts. Where it has one, later steps read ghosts that
+        are made of the points, along I, then J, then K. K is never open.
 
         The bits are those of as many calls of one step.
         """
         ...
 
-    def fusing_reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
+    def fusing_reason(
+        self,
+        steps: int,
+        feedback: Mapping[str, str],
+        open_sides: OpenSides,
+        ends: MadeSides = UNMADE,
+    ) -> str:
         """Return why `fused` returns None, as a clause, or an empty text where it does not."""
         ...
 
@@ -206,6 +219,7 @@ class Fusing(Protocol):
         feedback: Mapping[str, str],
         domain: Point,
         fields: Fields | None = None,
+        ends: MadeSides = UNMADE,
     ) -> int:
         """Return how many steps at once a model takes for the fastest, 1 where fusing gains little.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from halocline_engine.analysis.boundaries import UNMADE, MadeSides
 from halocline_engine.backends.base import Array, Executable, OpenSides
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.temporal.step import Refused, Step, step_of
@@ -44,20 +45,21 @@ class Gains:
 class AskedSteps:
     """Parameters of a request for fused steps.
 
-    With `alternate`, what is beyond sides that are not open is that of two arrays in turns, as
-    where they change places after each step.
+    `ends` says how ghosts beyond sides follow from cells. With `alternate`, what is beyond sides
+    that are not open is that of two arrays in turns, as where they change places after each step.
     """
 
     steps: int
     feedback: tuple[tuple[str, str], ...]
     sides: OpenSides
+    ends: MadeSides
     alternate: bool
 
 
 class MakesSteps(Protocol[_Made_co]):
     """Rules of a target for fused steps."""
 
-    def gains(self, step: Step, domain: _Domain) -> Gains:
+    def gains(self, step: Step, domain: _Domain, ends: MadeSides) -> Gains:
         """Return what a model expects, in arrays as the target makes them."""
         ...
 
@@ -79,7 +81,7 @@ class StepFuser(Generic[_Fused]):
         self._lock = threading.Lock()
         self._steps: dict[tuple[tuple[str, str], ...], Step | Refused] = {}
         self._known: dict[AskedSteps, _Fused | Refused] = {}
-        self._known_gains: dict[tuple[tuple[tuple[str, str], ...], _Domain], Gains] = {}
+        self._known_gains: dict[tuple[tuple[tuple[str, str], ...], _Domain, MadeSides], Gains] = {}
 
     def fused(self, asked: AskedSteps) -> _Fused | Refused:
         """Return what makes such steps at once, or why nothing does."""
@@ -94,15 +96,17 @@ class StepFuser(Generic[_Fused]):
         feedback: Mapping[str, str],
         domain: _Domain,
         fields: Mapping[str, Array] | None = None,
+        ends: MadeSides = UNMADE,
     ) -> Gains:
         """Return what making steps at once should gain, on arrays that lie as `fields` do."""
         pairs = tuple(feedback.items())
         step = self._step(pairs)
         if isinstance(step, Refused) or 0 in domain:
             return Gains({})
-        found = self._known_gains.get((pairs, domain))
+        found = self._known_gains.get((pairs, domain, ends))
         if found is None:
-            found = self._known_gains[pairs, domain] = self._maker.gains(step, domain)
+            found = self._maker.gains(step, domain, ends)
+            self._known_gains[pairs, domain, ends] = found
         if not found.by_steps or fields is None or self._maker.may_fuse(step, fields):
             return found
         return Gains({})
@@ -133,15 +137,25 @@ class FusingExecutable(Generic[_Fused]):
         self._fuser = fuser
 
     def fused(
-        self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides
+        self,
+        steps: int,
+        feedback: Mapping[str, str],
+        open_sides: OpenSides,
+        ends: MadeSides = UNMADE,
     ) -> _Fused | None:
         """Return what makes so many steps at once, or None."""
-        found = self._fuser.fused(_asked(steps, feedback, open_sides))
+        found = self._fuser.fused(_asked(steps, feedback, open_sides, ends))
         return None if isinstance(found, Refused) else found
 
-    def fusing_reason(self, steps: int, feedback: Mapping[str, str], open_sides: OpenSides) -> str:
+    def fusing_reason(
+        self,
+        steps: int,
+        feedback: Mapping[str, str],
+        open_sides: OpenSides,
+        ends: MadeSides = UNMADE,
+    ) -> str:
         """Return why `fused` returns None, or an empty text."""
-        found = self._fuser.fused(_asked(steps, feedback, open_sides))
+        found = self._fuser.fused(_asked(steps, feedback, open_sides, ends))
         return found.reason if isinstance(found, Refused) else ""
 
     def fused_steps(
@@ -149,9 +163,10 @@ class FusingExecutable(Generic[_Fused]):
         feedback: Mapping[str, str],
         domain: _Domain,
         fields: Mapping[str, Array] | None = None,
+        ends: MadeSides = UNMADE,
     ) -> int:
         """Return how many steps at once should be the fastest."""
-        gains = self._fuser.gains(feedback, domain, fields)
+        gains = self._fuser.gains(feedback, domain, fields, ends)
         return gains.best(range(1, 1 + gains.most))
 
     def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> _Fused | None:
@@ -174,6 +189,11 @@ class FusingExecutable(Generic[_Fused]):
 
 
 def _asked(
-    steps: int, feedback: Mapping[str, str], sides: OpenSides, *, alternate: bool = False
+    steps: int,
+    feedback: Mapping[str, str],
+    sides: OpenSides,
+    ends: MadeSides = UNMADE,
+    *,
+    alternate: bool = False,
 ) -> AskedSteps:
-    return AskedSteps(steps, tuple(feedback.items()), sides, alternate)
+    return AskedSteps(steps, tuple(feedback.items()), sides, ends, alternate)

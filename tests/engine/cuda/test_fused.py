@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulation.machine import EmulatedMachine
+from emulated_steps import Emulated, assert_steps
 from feedback_steps import CLOSED, OPEN, Fed, Grid, fed_program, grid_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,7 +28,6 @@ from halocline_engine.backends.cuda.kernels.temporal.text import fused_text
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.backends.cuda.model.speed import H200, Speed
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
-from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.errors import FieldError
 from halocline_engine.program import compile_program
@@ -111,48 +110,9 @@ SLOW = settings(
 )
 
 
-class Emulated:
-    """Executables of fused steps on the host, with threads in some order."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def machine(self, order: int = 0) -> EmulatedMachine:
-        loaded = self.folder / "loaded"
-        return EmulatedMachine(loaded, descending=order == 1, shuffled=order if order > 1 else 0)
-
-    def __call__(
-        self, grid: Grid, tile: FusedTile, *, order: int = 0, alternate: bool = False
-    ) -> FusedExecutable:
-        return FusedExecutable(
-            levels_at_once(grid.fed.step(), grid.steps),
-            self.machine(order),
-            Cache(self.folder / "compiled"),
-            lambda _levels, _domain: tile,
-            sides=grid.sides,
-            alternate=alternate,
-        )
-
-
 @pytest.fixture
 def emulated(emulation_folder: Path) -> Emulated:
     return Emulated(emulation_folder)
-
-
-def assert_steps(executable: Any, grid: Grid) -> None:
-    """Assert that outputs have the bits of single steps on the domain, and are NaN around it."""
-    before = {name: array.copy() for name, array in grid.arrays.items()}
-    executable(grid.arrays, grid.scalars, grid.origins, grid.domain)
-    expected = grid.expected()
-    for name, values in expected.items():
-        got = grid.inside(grid.arrays, name)
-        np.testing.assert_array_equal(got, values, err_msg=name)
-        assert np.isnan(grid.arrays[name]).sum() - np.isnan(got).sum() == (
-            grid.arrays[name].size - got.size
-        )
-    for name, array in grid.arrays.items():
-        if name not in expected:
-            np.testing.assert_array_equal(array, before[name])
 
 
 @pytest.mark.parametrize("sides", [CLOSED, OPEN, MIXED_SIDES])

@@ -88,12 +88,7 @@ RESIDENT: Any = Choice("", SimpleNamespace(ranks=((), ())))  # pyright: ignore[r
     [
         (FIVE, {"v": "u"}, AROUND, ""),
         (FIVE, {"v": "u"}, {"x": "periodic", "y": {"constant": 1.0}}, ""),
-        (
-            FIVE,
-            {"v": "u"},
-            {"x": "periodic", "y": "edge"},
-            "what lies beyond 'y' changes from step to step",
-        ),
+        (FIVE, {"v": "u"}, {"x": "extrapolate", "y": {"low": "edge", "high": "reflect"}}, ""),
         (
             IN_PLACE,
             {},

@@ -22,7 +22,7 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from halocline_engine.analysis.boundaries import OPEN, Kind, Side
+from halocline_engine.analysis.boundaries import OPEN, Kind, Side, cells_of
 from halocline_engine.distribute.grid.partition import Span
 
 __all__ = ["Line", "Reach", "computed", "domain", "local", "need", "shrink"]
@@ -120,32 +120,23 @@ def _below(line: Line, depth: int) -> Span:
     """Return the cells that `depth` ghosts before the first cell are made of."""
     if depth <= 0:
         return Span(0, 0)
-    match line.low.kind:
-        case Kind.EDGE:
-            return Span(0, 1)
-        case Kind.REFLECT:
-            return Span(1, depth + 1)
-        case Kind.EXTRAPOLATE:
-            return Span(0, 2)
-        case Kind.WRAP:
-            return Span(line.size - depth, line.size)
-        case Kind.CONSTANT | Kind.NONE | Kind.PERIODIC:
-            return Span(0, 0)
+    if line.low.kind is Kind.WRAP:
+        return Span(line.size - depth, line.size)
+    first, stop = _inwards(line.low.kind, depth)
+    return Span(first, stop)
 
 
 def _above(line: Line, depth: int) -> Span:
     """Return the cells that `depth` ghosts after the last cell are made of."""
-    size = line.size
     if depth <= 0:
         return Span(0, 0)
-    match line.high.kind:
-        case Kind.EDGE:
-            return Span(size - 1, size)
-        case Kind.REFLECT:
-            return Span(size - 1 - depth, size - 1)
-        case Kind.EXTRAPOLATE:
-            return Span(size - 2, size)
-        case Kind.WRAP:
-            return Span(0, depth)
-        case Kind.CONSTANT | Kind.NONE | Kind.PERIODIC:
-            return Span(0, 0)
+    if line.high.kind is Kind.WRAP:
+        return Span(0, depth)
+    first, stop = _inwards(line.high.kind, depth)
+    return Span(line.size - stop, line.size - first) if stop else Span(0, 0)
+
+
+def _inwards(kind: Kind, depth: int) -> tuple[int, int]:
+    """Return the range of cells, counted from an end, that so many ghosts are made of."""
+    cells = [cell for distance in (1, depth) for cell in cells_of(kind, distance)]
+    return min(cells, default=0), max(cells, default=-1) + 1

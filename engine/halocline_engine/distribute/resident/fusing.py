@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from halocline_engine.analysis.boundaries import Kind
+from halocline_engine.analysis.boundaries import Kind, MadeSides, Side, cells_of
 from halocline_engine.backends.base import Executable, Fusing, OpenSides, Placed
+from halocline_engine.backends.fusing import CLOSED
 from halocline_engine.datasets.grids.match import FieldUse, Role
-from halocline_engine.distribute.grid.boundary import Line, Reach
 from halocline_engine.distribute.grid.geometry import Geometry, Layout
 from halocline_engine.distribute.grid.partition import Box, Span, shares
 
 __all__ = ["Group", "best_bundle", "feedback_of", "groups_of", "may_fuse", "unfused_layout"]
-
-#: What lies beyond these ends is the same in every step.
-_FIXED = (Kind.NONE, Kind.CONSTANT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +38,6 @@ def unfused_layout(layout: Layout) -> str:
             return f"'{use.name}' is updated in place"
         if not _is_written(use):
             return f"'{use.name}' is not written everywhere"
-    for dim, line, reach in zip(layout.grid.dims, layout.lines, layout.reach, strict=True):
-        if not _is_fixed(line, reach):
-            return f"what lies beyond '{dim}' changes from step to step"
     return ""
 
 
@@ -56,7 +50,8 @@ def best_bundle(executable: Executable, layout: Layout, box: Box, bundle: int, m
     if most == 1 or not isinstance(executable, Fusing) or isinstance(executable, Placed):
         return bundle
     i, j, k = box
-    steps = executable.fused_steps(feedback_of(layout), (i.size, j.size, k.size))
+    ends = _ends_of(layout)
+    steps = executable.fused_steps(feedback_of(layout), (i.size, j.size, k.size), ends=ends)
     if steps == 1:
         return bundle
     return min(most, steps * max(1, bundle // steps))
@@ -72,7 +67,8 @@ def groups_of(executable: Executable, layout: Layout, cells: Geometry, steps: in
     if not may_fuse(layout):
         return alone
     i, j, k = cells.domains[-1]
-    best = executable.fused_steps(feedback_of(layout), (i.size, j.size, k.size))
+    ends = _ends_of(layout)
+    best = executable.fused_steps(feedback_of(layout), (i.size, j.size, k.size), ends=ends)
     if best == 1:
         return alone
     return list(_fused(executable, layout, cells, range(first, count), best))
@@ -85,7 +81,8 @@ def _fused(
         sides = _open_sides(layout, cells.domains[group[0]], cells.domains[group[-1]], len(group))
         found = None
         if sides is not None and len(group) > 1:
-            found = executable.fused(len(group), feedback_of(layout), sides)
+            ends = _ends_of(layout, sides)
+            found = executable.fused(len(group), feedback_of(layout), sides, ends)
         if found is not None:
             yield Group(group[-1], found)
         else:
@@ -121,11 +118,17 @@ def _is_written(use: FieldUse) -> bool:
     return use.complete or use.role not in (Role.FEEDS, Role.CREATED)
 
 
-def _is_fixed(line: Line, reach: Reach) -> bool:
-    low, high = reach
-    if line.endless:
-        return True
-    return (not low or line.low.kind in _FIXED) and (not high or line.high.kind in _FIXED)
+def _ends_of(layout: Layout, sides: OpenSides = CLOSED) -> MadeSides:
+    """Return how ghosts follow from cells on the sides of a block that are not open."""
+    i, j, k = (
+        (_made(line.low, is_open=opens[0]), _made(line.high, is_open=opens[1]))
+        for line, opens in zip(layout.lines, sides, strict=True)
+    )
+    return i, j, k
+
+
+def _made(side: Side, *, is_open: bool) -> Kind:
+    return Kind.NONE if is_open or not cells_of(side.kind, 1) else side.kind
 
 
 def feedback_of(layout: Layout) -> Mapping[str, str]:

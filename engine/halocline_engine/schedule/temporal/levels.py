@@ -16,12 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from halocline_engine.analysis.boundaries import UNMADE, MadeSides
 from halocline_engine.ir.nodes import Expr, Read
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import reads_of
+from halocline_engine.schedule.temporal.ghosts import Offset, inward, offsets_of
 from halocline_engine.schedule.temporal.step import Step
 
 __all__ = ["Levels", "Node", "Source", "levels_at_once", "levels_of"]
+
+
+def _nothing() -> dict[Read, Mapping[Offset, Source]]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,8 @@ class Node:
 
     `sources` are those of the reads of its value. Where `halo` names a field, points beyond sides
     that are not open have its values in the next step, `level` + 1; `before` is that field a step
-    earlier, at the same point. `outputs` are the fields that
+    earlier, at the same point. `around` has, for reads of what the step before made, where each of
+    the cells is that they may need beyond sides, by offset; `outputs` are the fields that
     it is stored in. `low` and `high` are how many columns (and rows across the stream) at the ends
     of what is loaded have no value; it has the row `start` behind the first position, and later
     ones.
@@ -54,6 +61,7 @@ class Node:
     lag: int = 0
     halo: str | None = None
     before: Source | None = None
+    around: Mapping[Read, Mapping[Offset, Source]] = field(default_factory=_nothing)
     outputs: tuple[str, ...] = ()
     low: tuple[int, int] = (0, 0)
     high: tuple[int, int] = (0, 0)
@@ -62,12 +70,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Levels:
-    """All values of `steps` steps, sources before what reads them; `along` is J or K."""
+    """All values of `steps` steps, sources before what reads them; `along` is J or K.
+
+    `ends` says how ghosts follow from cells; elsewhere steps find what the arrays of inputs hold.
+    """
 
     step: Step
     steps: int
     along: Axis
     nodes: tuple[Node, ...]
+    ends: MadeSides = UNMADE
 
     @property
     def low(self) -> tuple[int, int]:
@@ -96,31 +108,42 @@ class Levels:
         for node in self.nodes:
             for source in node.sources.values():
                 found[source.node].append(source)
+            for several in node.around.values():
+                for source in several.values():
+                    found[source.node].append(source)
             if node.before is not None:
                 found[node.before.node].append(node.before)
         return tuple(map(tuple, found))
 
 
-def levels_of(step: Step, steps: int, along: Axis, *, crosses: bool = False) -> Levels:
+def levels_of(
+    step: Step, steps: int, along: Axis, *, crosses: bool = False, ends: MadeSides = UNMADE
+) -> Levels:
     """Return the values of so many steps; `crosses` where neighbours across are a position late.
 
     Those are rows of other threads, which have them a barrier later.
     """
     made = _Nodes(step, steps)
     made.make()
-    nodes = _Lags(made, along, crosses=crosses).placed()
-    return Levels(step, steps, along, _margins(nodes, along))
+    nodes = _Lags(made, along, ends, crosses=crosses).placed()
+    return Levels(step, steps, along, _margins(step, nodes, along, ends), ends)
 
 
-def levels_at_once(step: Step, steps: int) -> Levels:
+def levels_at_once(step: Step, steps: int, ends: MadeSides = UNMADE) -> Levels:
     """Return the values of so many steps, streaming along K where planes need one another."""
     if step.is_vertical:
-        return levels_of(step, steps, Axis.K, crosses=True)
-    return levels_of(step, steps, Axis.J)
+        return levels_of(step, steps, Axis.K, crosses=True, ends=ends)
+    return levels_of(step, steps, Axis.J, ends=ends)
 
 
 def _most(pairs: list[tuple[int, int]]) -> tuple[int, int]:
     return max(one for one, _ in pairs), max(two for _, two in pairs)
+
+
+def _further(
+    ends: tuple[int, int], beside: tuple[tuple[int, int], tuple[int, int]], end: int
+) -> tuple[int, int]:
+    return ends[0] + beside[0][end], ends[1] + beside[1][end]
 
 
 @dataclass(slots=True)
@@ -194,8 +217,9 @@ class _Lags:
     What is made of coefficients alone is made as late as its readers allow, and so kept briefly.
     """
 
-    def __init__(self, made: _Nodes, along: Axis, *, crosses: bool) -> None:
+    def __init__(self, made: _Nodes, along: Axis, ends: MadeSides, *, crosses: bool) -> None:
         self._made, self._along, self._crosses = made, along, crosses
+        self._ends = ends
         self._lags = [0] * len(made.nodes)
         self._late = self._free()
         self._readers: list[list[tuple[int, Read]]] = [[] for _ in made.nodes]
@@ -210,7 +234,7 @@ class _Lags:
             if node.value is not None and n not in self._late:
                 self._lags[n] = max(
                     (
-                        self._lags[numbers[n][r.name]] + self._ahead(r)
+                        self._lags[numbers[n][r.name]] + self._ahead(n, r)
                         for r in reads_of(node.value)
                         if numbers[n][r.name] not in self._late or self._is_fed(numbers[n][r.name])
                     ),
@@ -225,6 +249,7 @@ class _Lags:
                 lag=self._lags[n],
                 sources=self._sources(n, node),
                 before=self._before(n, node),
+                around=self._around(n, node),
             )
             for n, node in enumerate(nodes)
         ]
@@ -257,29 +282,53 @@ class _Lags:
 
     def _wanted(self, number: int) -> list[int]:
         """Return the latest lags that each reader of a node allows."""
-        return [self._lags[n] - self._ahead(read) for n, read in self._readers[number]]
+        return [self._lags[n] - self._ahead(n, read) for n, read in self._readers[number]]
 
-    def _ahead(self, read: Read) -> int:
+    def _ahead(self, reader: int, read: Read) -> int:
         """Return how many positions later than a value its reader is at the earliest."""
-        _, j, k = read.offset
+        return max(0, *(self._late_by(at) for at in self._offsets(reader, read)))
+
+    def _late_by(self, offset: Offset) -> int:
+        _, j, k = offset
         if self._along is Axis.J:
-            return max(j, 0)
-        late = 1 if self._crosses and j else 0
-        return max(k + late, 0)
+            return j
+        return k + 1 if self._crosses and j else k
+
+    def _offsets(self, reader: int, read: Read) -> list[Offset]:
+        """Return where a read may find its value; more than at its offset, if it may be a ghost."""
+        node = self._made.nodes[reader]
+        source = self._made.nodes[self._made.sources[reader][read.name]]
+        if source.halo is None or source.level >= node.level:
+            return [read.offset]
+        return offsets_of(self._ends, read.offset, self._made.step.wanted[node.name])
 
     def _sources(self, number: int, node: Node) -> dict[Read, Source]:
-        found: dict[Read, Source] = {}
+        reads = reads_of(node.value) if node.value is not None else ()
+        return {read: self._source(number, read, read.offset) for read in reads}
+
+    def _around(self, number: int, node: Node) -> dict[Read, Mapping[Offset, Source]]:
+        found: dict[Read, Mapping[Offset, Source]] = {}
         for read in reads_of(node.value) if node.value is not None else ():
-            source = self._made.sources[number][read.name]
-            i, j, k = read.offset
-            along = j if self._along is Axis.J else k
-            age = self._lags[number] - self._lags[source] - along
-            found[read] = Source(source, age, i, 0 if self._along is Axis.J else j)
+            offsets = self._offsets(number, read)
+            if len(offsets) > 1:
+                found[read] = {at: self._source(number, read, at) for at in offsets}
         return found
 
+    def _source(self, number: int, read: Read, offset: Offset) -> Source:
+        source = self._made.sources[number][read.name]
+        i, j, k = offset
+        along = j if self._along is Axis.J else k
+        age = self._lags[number] - self._lags[source] - along
+        return Source(source, age, i, 0 if self._along is Axis.J else j)
 
-def _margins(nodes: list[Node], along: Axis) -> tuple[Node, ...]:
+
+def _margins(step: Step, nodes: list[Node], along: Axis, ends: MadeSides) -> tuple[Node, ...]:
     """Return the nodes with what they lack at the ends of what is loaded."""
+    i, j, k = (
+        (inward(high, far[1]), inward(low, -far[0]))
+        for (low, high), far in zip(ends, step.reach, strict=True)
+    )
+    beside, stream = ((i, (0, 0)), j) if along is Axis.J else ((i, j), k)
     found: list[Node] = []
     for node in nodes:
         low = high = (0, 0)
@@ -290,5 +339,12 @@ def _margins(nodes: list[Node], along: Axis) -> tuple[Node, ...]:
             high = _most([high, (below.high[0] + source.i, below.high[1] + source.j)])
             moved = read.offset[1] if along is Axis.J else read.offset[2]
             start = max(start, below.start - moved)
+        if node.halo is not None or node.outputs:
+            # What a ghost of the step before is made of may be further than any point that is read.
+            for below in found:
+                if below.halo is not None and below.level == node.level - 1:
+                    low = _most([low, _further(below.low, beside, 0)])
+                    high = _most([high, _further(below.high, beside, 1)])
+                    start = max(start, below.start + stream[0])
         found.append(replace(node, low=low, high=high, start=start))
     return tuple(found)

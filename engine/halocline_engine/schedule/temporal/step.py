@@ -6,7 +6,7 @@ and reads are of earlier stages or of fields that the step does not write. Condi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from halocline_engine.ir.extent import Extent, Facts, Range
@@ -23,6 +23,7 @@ from halocline_engine.schedule.storage.rename import rename
 __all__ = ["Refused", "Stage", "Step", "step_of"]
 
 
+_POINT: Extent = ((0, 0), (0, 0), (0, 0))
 #: Statements of a step; the code of several steps has each of them as often.
 _MOST_STAGES = 100
 
@@ -48,7 +49,8 @@ class Step:
 
     `stages` are in order; `results` gives the stage that each output holds, and `feedback` the
     output that becomes each input that is fed. `dtypes` are those of all names, `extents` those of
-    the fields that are read. `reach` is how far around a point a step reads what the last one made.
+    the fields that are read. `reach` is how far around a point a step reads what the last one made,
+    and `wanted` how far beyond the domain each stage is needed.
     """
 
     program: Program
@@ -60,9 +62,11 @@ class Step:
     extents: Mapping[str, Extent]
     reach: tuple[Range, Range, Range]
     by_name: Mapping[str, Stage] = field(init=False, repr=False, compare=False)
+    wanted: Mapping[str, Extent] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {stage.name: stage for stage in self.stages})
+        object.__setattr__(self, "wanted", _wanted(self.stages, set(self.results.values())))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -73,6 +77,28 @@ class Step:
     def is_vertical(self) -> bool:
         """Whether any value is read at another level, so that planes depend on each other."""
         return any(k for stage in self.stages for k in (r.offset[2] for r in reads_of(stage.value)))
+
+
+def _wanted(stages: Sequence[Stage], results: Set[str]) -> dict[str, Extent]:
+    """Return how far beyond the domain each stage is needed; results are so on the domain alone."""
+    found: dict[str, Extent] = dict.fromkeys((stage.name for stage in stages), _POINT)
+    for stage in reversed(stages):
+        for read in reads_of(stage.value):
+            if read.name in found and read.name not in results:
+                i, j, k = (
+                    (min(low, other[0]), max(high, other[1]))
+                    for (low, high), other in zip(
+                        found[read.name], _moved(found[stage.name], read), strict=True
+                    )
+                )
+                found[read.name] = (i, j, k)
+    return found
+
+
+def _moved(extent: Extent, read: Read) -> Extent:
+    """Return how far around the domain a read of points in an extent of it reaches."""
+    i, j, k = ((low + by, high + by) for (low, high), by in zip(extent, read.offset, strict=True))
+    return i, j, k
 
 
 def step_of(program: Program, facts: Facts, feedback: Mapping[str, str]) -> Step | Refused:

@@ -12,7 +12,7 @@ from math import prod
 from halocline_engine.backends.cpu.ahead import leaves_caches
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.calls import Domain
-from halocline_engine.backends.cpu.temporal.tiles import shape_of, work_of
+from halocline_engine.backends.cpu.temporal.tiles import Reach, shape_of, work_of
 from halocline_engine.backends.fusing import Gains
 from halocline_engine.ir.nodes import FMA, Binary, Call, Expr, Number, Parameter, Read
 from halocline_engine.ir.types import Axis
@@ -33,8 +33,14 @@ _HEAVY = {FMA: 1, "abs": 1, "min": 2, "max": 2}
 _FUNCTION, _DIVISION = 30, 8
 
 
-def gains_of(step: Step, domain: Domain, caches: Caches, between: int) -> Gains:
-    """Return what fusing steps should gain where a step has `between` bytes of temporaries."""
+def gains_of(
+    step: Step, domain: Domain, caches: Caches, between: int, reach: Reach | None = None
+) -> Gains:
+    """Return what fusing steps should gain where a step has `between` bytes of temporaries.
+
+    `reach` is that of the step, unless ghosts need more.
+    """
+    reach = reach or step.reach
     fields = [name for name in (*step.inputs, *step.results) if _is_whole(step, name)]
     read = sum(step.dtypes[name].itemsize for name in fields if name not in step.results)
     written = sum(step.dtypes[name].itemsize for name in step.results)
@@ -47,8 +53,8 @@ def gains_of(step: Step, domain: Domain, caches: Caches, between: int) -> Gains:
     points = points_of_tile(step, caches, between)
     found: dict[int, float] = {}
     for steps in _STEPS:
-        shape = shape_of(domain, step.reach, steps, points, 0)
-        again = work_of(shape, step.reach, steps)
+        shape = shape_of(domain, reach, steps, points, 0)
+        again = work_of(shape, reach, steps)
         found[steps] = max(far, near) / (far / steps + again * near)
     return Gains(found)
 

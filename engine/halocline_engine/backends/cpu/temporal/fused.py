@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 
+from halocline_engine.analysis.boundaries import Kind, MadeSides
 from halocline_engine.backends.base import Array, HostArray, Value
 from halocline_engine.backends.cpu.calls import (
     FIRST_ARRAY,
@@ -34,11 +35,13 @@ from halocline_engine.backends.cpu.team import Team, taken
 from halocline_engine.backends.cpu.temporal.choose import gains_of, points_of_tile
 from halocline_engine.backends.cpu.temporal.tiles import Tiling, shape_of
 from halocline_engine.backends.fusing import AskedSteps, Gains
+from halocline_engine.backends.ghosts import Framed, Rule, Side, copies
 from halocline_engine.backends.host import HostExecutable
 from halocline_engine.backends.span import Span, disjoint
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.storage.temporaries import kernels_of
+from halocline_engine.schedule.temporal.ghosts import wider
 from halocline_engine.schedule.temporal.step import Refused, Step
 
 __all__ = ["FusedExecutable", "StepTiles"]
@@ -53,9 +56,10 @@ class StepTiles:
     kernels: Kernels
     team: Team
 
-    def gains(self, step: Step, domain: Domain) -> Gains:
+    def gains(self, step: Step, domain: Domain, ends: MadeSides) -> Gains:
         """Return what the model expects."""
-        return gains_of(step, domain, self.kernels.caches, _between(self.kernels))
+        reach = wider(ends, step.reach)
+        return gains_of(step, domain, self.kernels.caches, _between(self.kernels), reach)
 
     def may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
         """Whether none of the arrays that are written shares its memory."""
@@ -103,8 +107,9 @@ class FusedExecutable(HostExecutable):
         step, steps = self._step, self._asked.steps
         inner = self._kernels.call(fields, scalars, origins, domain).inner
         points = points_of_tile(step, self._kernels.caches, _between(self._kernels))
-        shape = shape_of(domain, step.reach, steps, points, list(Axis).index(inner))
-        tiling = Tiling(domain, self._asked.sides, step.reach, steps, shape)
+        reach, ends = wider(self._asked.ends, step.reach), self._asked.ends
+        shape = shape_of(domain, reach, steps, points, list(Axis).index(inner))
+        tiling = Tiling(domain, self._asked.sides, step.reach, steps, shape, ends)
         job = _Job(self._kernels, step, self._asked, tiling, inner, fields, scalars, origins)
         return _Pass(job, self._team, threads_of_calls())
 
@@ -120,14 +125,15 @@ class _Moving:
 
 @dataclass(frozen=True, slots=True)
 class _Likeness:
-    """What is done for all tiles of a kind: values to copy from a field first, and the calls.
+    """What is done for all tiles of a kind: values to copy from a field first, and the steps.
 
-    `tile` is the one that it was made for.
+    A step has calls, and what fills ghosts of what they made. `tile` is the one that it was made
+    for.
     """
 
     tile: Box
     copies: tuple[tuple[HostArray, str, Box], ...]
-    calls: tuple[_Moving, ...]
+    steps: tuple[tuple[tuple[_Moving, ...], tuple[Callable[[], None], ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ class _Job:
             "Domain",
             tuple(
                 width + self.tiling.steps * (high - low)
-                for width, (low, high) in zip(self.tiling.shape, self.step.reach, strict=True)
+                for width, (low, high) in zip(self.tiling.shape, self.tiling.reach, strict=True)
             ),
         )
 
@@ -219,25 +225,57 @@ class _Worker:
                 (start + more, stop + more) for (start, stop), more in zip(box, by, strict=True)
             )
             into[...] = self._job.part(name, cast("Box", moved))
-        for call in found.calls:
-            words = call.words
-            if call.moving:
-                words = list(words)
-                for at, (i, j, k) in call.moving:
-                    words[at] += by[0] * i + by[1] * j + by[2] * k
-            call.compiled(*words)
+        for calls, fills in found.steps:
+            for call in calls:
+                words = call.words
+                if call.moving:
+                    words = list(words)
+                    for at, (i, j, k) in call.moving:
+                        words[at] += by[0] * i + by[1] * j + by[2] * k
+                call.compiled(*words)
+            for fill in fills:
+                fill()
 
     def _own(self, name: str) -> HostArray:
         dtype = np.dtype(self._job.step.dtypes[name].value)
         halo = cast(
-            "Domain", tuple(-self._job.tiling.steps * low for low, _ in self._job.step.reach)
+            "Domain", tuple(-self._job.tiling.steps * low for low, _ in self._job.tiling.reach)
         )
         return array_along(self._job.inner, self._job.room, dtype, halo)
 
     def _likeness(self, tile: Box) -> _Likeness:
-        steps = range(self._job.asked.steps)
-        calls = [call for step in steps for call in self._calls(tile, step)]
-        return _Likeness(tile, tuple(self._copies(tile)), tuple(calls))
+        steps = [
+            (tuple(self._calls(tile, step)), tuple(self._fills(tile, step)))
+            for step in range(self._job.asked.steps)
+        ]
+        return _Likeness(tile, tuple(self._copies(tile)), tuple(steps))
+
+    def _fills(self, tile: Box, number: int) -> Iterator[Callable[[], None]]:
+        """Yield what makes the ghosts of what a step made, which the next one reads."""
+        job = self._job
+        if number == job.asked.steps - 1:
+            return
+        corner = [start for start, _ in job.tiling.room(tile)]
+        i, j, k = ((_side(low), _side(high)) for low, high in job.asked.ends)
+        for old, new in job.step.feedback.items():
+            boxes = (
+                job.tiling.ghosts(tile, job.step.extents[old]) if old in job.step.extents else None
+            )
+            if boxes is None:
+                continue
+            whole, data = boxes
+            there = tuple(
+                slice(start - at, stop - at)
+                for (start, stop), at in zip(whole, corner, strict=True)
+            )
+            inside = cast(
+                "Box",
+                tuple(
+                    (start - at, stop - at)
+                    for (start, stop), (at, _) in zip(data, whole, strict=True)
+                ),
+            )
+            yield from copies(Framed(self._turns[number % 2][new][there], inside), (i, j, k))
 
     def _copies(self, tile: Box) -> Iterator[tuple[HostArray, str, Box]]:
         """Yield what fed fields hold beyond the domain, which every step finds there."""
@@ -302,6 +340,10 @@ def _noted(call: Call, job: _Job, own: Mapping[str, HostArray]) -> Iterator[_Mov
             if name in fields and name not in own
         )
         yield _Moving(entry.compiled, words, moving)
+
+
+def _side(kind: Kind) -> Side | None:
+    return None if kind is Kind.NONE else Side(Rule(kind.value))
 
 
 def _between(kernels: Kernels) -> int:

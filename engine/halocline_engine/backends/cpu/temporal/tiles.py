@@ -13,15 +13,17 @@ more. Beyond a side that is not open nothing is computed::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import TypeAlias, cast
 
+from halocline_engine.analysis.boundaries import UNMADE, Kind, MadeSides
 from halocline_engine.backends.base import OpenSides
 from halocline_engine.backends.cpu.calls import Box, Domain
 from halocline_engine.ir.extent import Range
+from halocline_engine.schedule.temporal.ghosts import wider
 
 __all__ = ["Reach", "Tiling", "shape_of", "work_of"]
 
@@ -34,13 +36,23 @@ _ROW, _LINE = 512, 16
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """A domain that is cut into tiles, on which so many steps are made."""
+    """A domain that is cut into tiles, on which so many steps are made.
+
+    On open sides a domain grows by `growth` for each step; tiles need what is `reach` around them,
+    which has the cells as well that ghosts are made of.
+    """
 
     domain: Domain
     sides: OpenSides
-    reach: Reach
+    growth: Reach
     steps: int
     shape: Domain
+    ends: MadeSides = UNMADE
+
+    @property
+    def reach(self) -> Reach:
+        """How far around a point a step needs what the last one made."""
+        return wider(self.ends, self.growth)
 
     def tiles(self) -> Iterator[Box]:
         """Yield all tiles in the order of memory along I."""
@@ -53,25 +65,41 @@ class Tiling:
     def box(self, tile: Box, step: int) -> Box:
         """Return the points that a step computes for a tile."""
         left = self.steps - 1 - step
-        return _box(
-            (
-                start + left * low if low_open else max(0, start + left * low),
-                stop + left * high if high_open else min(size, stop + left * high),
-            )
-            for (start, stop), (low, high), size, (low_open, high_open) in zip(
-                tile, self.reach, self.domain, self.sides, strict=True
-            )
-        )
+        return self._around(tile, left, [[left * open_ for open_ in ends] for ends in self.sides])
 
     def room(self, tile: Box) -> Box:
         """Return all points that a tile has to do with."""
+        return self._around(tile, self.steps, [[self.steps] * 2] * len(self.domain))
+
+    def _around(self, tile: Box, left: int, most: Sequence[Sequence[int]]) -> Box:
+        """Return what so many steps need, within the domain as it has grown in `most` steps."""
         return _box(
-            (start + self.steps * low, stop + self.steps * high)
-            for (start, stop), (low, high) in zip(tile, self.reach, strict=True)
+            (max(start + left * low, below * least), min(stop + left * high, size + above * far))
+            for (start, stop), (low, high), (least, far), size, (below, above) in zip(
+                tile, self.reach, self.growth, self.domain, most, strict=True
+            )
         )
 
+    def ghosts(self, tile: Box, extent: Reach) -> tuple[Box, Box] | None:
+        """Return the cells of a tile with the ghosts that are made beyond sides, and those inside.
+
+        None where a tile has none to do with.
+        """
+        whole: list[Range] = []
+        data: list[Range] = []
+        for (first, last), (low, high), size, kinds in zip(
+            self.room(tile), extent, self.domain, self.ends, strict=True
+        ):
+            low_made, high_made = (kind is not Kind.NONE for kind in kinds)
+            whole.append((max(first, low) if low_made else first, last))
+            if high_made:
+                whole[-1] = (whole[-1][0], min(last, size + high))
+            inside = max(first, 0) if low_made else first, min(last, size) if high_made else last
+            data.append(inside)
+        return None if whole == data else (_box(whole), _box(data))
+
     def beyond(self, tile: Box, extent: Reach) -> Iterator[Box]:
-        """Yield what steps read of a field beyond sides that are not open."""
+        """Yield what steps find in a field beyond sides that are not open, where no ghosts are."""
         there = _box(
             (
                 first if low_open else max(first, low),
@@ -83,10 +111,13 @@ class Tiling:
         )
         for axis, size in enumerate(self.domain):
             first, last = there[axis]
-            for is_open, part in zip(
-                self.sides[axis], ((first, min(last, 0)), (max(first, size), last)), strict=True
+            for is_open, kind, part in zip(
+                self.sides[axis],
+                self.ends[axis],
+                ((first, min(last, 0)), (max(first, size), last)),
+                strict=True,
             ):
-                if not is_open and part[0] < part[1]:
+                if not is_open and kind is Kind.NONE and part[0] < part[1]:
                     yield _box((*there[:axis], part, *there[axis + 1 :]))
 
     def place(self, tile: Box) -> tuple[tuple[int, int, int], ...]:
@@ -146,5 +177,5 @@ def _pieces(size: int, width: int) -> list[Range]:
     return [(start, min(start + width, size)) for start in range(0, size, width)]
 
 
-def _box(ranges: Iterator[Range] | tuple[Range, ...]) -> Box:
+def _box(ranges: Iterable[Range]) -> Box:
     return cast("Box", tuple(ranges))

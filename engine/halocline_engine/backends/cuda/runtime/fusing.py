@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from halocline_engine.analysis.boundaries import MadeSides
 from halocline_engine.backends.base import Array
 from halocline_engine.backends.cuda.kernels.temporal.choose import fits, fused_tile, gains_of
 from halocline_engine.backends.cuda.kernels.temporal.form import arrays_of_steps
@@ -34,9 +35,9 @@ class StepStreams:
     def _speed(self) -> Speed:
         return Speed(*self.machine.speed).known
 
-    def gains(self, step: Step, domain: Domain) -> Gains:
+    def gains(self, step: Step, domain: Domain, ends: MadeSides) -> Gains:
         """Return what the model expects."""
-        return gains_of(step, domain, self._speed)
+        return gains_of(step, domain, self._speed, ends)
 
     def may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
         """Whether points of all arrays lie along I, and none that is written shares its memory."""
@@ -55,7 +56,7 @@ class StepStreams:
 
     def made(self, step: Step, asked: AskedSteps) -> FusedExecutable | Refused:
         """Return what makes such steps at once."""
-        levels = levels_at_once(step, asked.steps)
+        levels = levels_at_once(step, asked.steps, asked.ends)
         if not fits(levels):
             return Refused(f"{asked.steps} steps need more registers than a thread has")
         return FusedExecutable(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from halocline_engine.analysis.boundaries import UNMADE, MadeSides
 from halocline_engine.backends.cuda.kernels.temporal.exchange import shared_of
 from halocline_engine.backends.cuda.kernels.temporal.form import (
     LANES,
@@ -60,14 +61,14 @@ _HEAVY = {"sqrt": 10, "min": 2, "max": 2, **dict.fromkeys(_SINGLE, 1)}
 _FUNCTION, _DIVISION = 30, 10
 
 
-def gains_of(step: Step, domain: Domain, speed: Speed = H200) -> Gains:
+def gains_of(step: Step, domain: Domain, speed: Speed = H200, ends: MadeSides = UNMADE) -> Gains:
     """Return what fusing steps should gain on a domain, in arrays as the target makes them."""
     if _bytes(step, domain) < _SMALL:
         return Gains({})
     one = _single(step, domain, speed)
     found: dict[int, float] = {}
     for steps in _STEPS[1:]:
-        levels = levels_at_once(step, steps)
+        levels = levels_at_once(step, steps, ends)
         if not fits(levels):
             break
         _, seconds = _best(levels, domain, speed)

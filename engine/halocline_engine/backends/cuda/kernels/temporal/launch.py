@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.base import OpenSides
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
 from halocline_engine.backends.cuda.model.launch import MAX_BLOCKS, Dim3
@@ -41,7 +42,8 @@ def launches_of(form: Form, domain: Domain) -> Iterator[FusedLaunch]:
 
 def sizes_of(form: Form, domain: Domain, sides: OpenSides, launch: FusedLaunch) -> tuple[int, ...]:
     """Return the values of the parameters `SIZE_NAMES`, in that order."""
-    reach = form.levels.step.reach
+    reach, ends = form.levels.step.reach, form.levels.ends
+    along = list(Axis).index(form.levels.along)
     limits: list[int] = []
     grown: list[int] = []
     inner: list[int] = []
@@ -52,10 +54,14 @@ def sizes_of(form: Form, domain: Domain, sides: OpenSides, launch: FusedLaunch) 
             for far, is_open in zip(reach[at], sides[at], strict=True)
         ]
         lows, highs = _ends(form, at)
-        inner.append(max([-_FAR if low_open else 0, *(low - more[0] for low in lows)]))
+        # Rows of the stream that are made before there are others may read ghosts as they are.
+        begin = -reach[at][0] if at == along and ends[at][0] is not Kind.NONE else 0
+        inner.append(max([-_FAR if low_open else begin, *(low - more[0] for low in lows)]))
         inner.append(min([_FAR if high_open else size, *(size + high + more[1] for high in highs)]))
         if at < 2:
-            limits += [-_FAR if low_open else 0, _FAR if high_open else size]
+            low_made, high_made = (kind is not Kind.NONE for kind in ends[at])
+            limits += [-_FAR if low_open or low_made else 0]
+            limits += [_FAR if high_open or high_made else size]
             grown += more
     return (*domain, launch.level, form.tile.depth, *limits, *grown, *inner)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers, loop
 from halocline_engine.backends.cuda.model.entries import Stride
@@ -80,12 +81,10 @@ class Elements:
 
         Those are `before`, an element of a step earlier, or else in memory.
         """
-        limits = ("0", "nk") if self.form.vertical else ("jlo", "jhi")
-        stream = f"{row} < {limits[0]} || {row} >= {limits[1]}"
         value = before or self._near(name, row, "x + e")
         place = registers.place(0)
         body = [f"if (out || (beyond >> {self._bit} & 1u)) {place} = {value};"]
-        test = [f"const bool out = {stream};"]
+        test = [f"const bool out = {self._outside(row)};"]
         inner = ["if (out || some) {", *indent(registers.every(body)), "}"]
         return ["{", *indent([*test, *inner]), "}"]
 
@@ -114,6 +113,14 @@ class Elements:
             if self.form.rows > 1:
                 whole = loop(self.form.rows, "q", whole)
         return [f"if (own && {row} >= y0 && {row} < y1) {{", *indent(whole), "}"]
+
+    def _outside(self, row: str) -> str:
+        """Return whether a row lies beyond a side along the stream."""
+        if not self.form.vertical:
+            return f"{row} < jlo || {row} >= jhi"
+        low, high = (kind is Kind.NONE for kind in self.form.levels.ends[2])
+        tests = [*([f"{row} < 0"] if low else ()), *([f"{row} >= nk"] if high else ())]
+        return " || ".join(tests) or "false"
 
     @property
     def _across(self) -> str:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from halocline_engine.backends.cuda.kernels.temporal.exchange import Exchange, shared_of
 from halocline_engine.backends.cuda.kernels.temporal.form import Form
 from halocline_engine.backends.cuda.kernels.temporal.memory import Elements
+from halocline_engine.backends.cuda.kernels.temporal.sides import GhostReads, has_fixed
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.text.expressions import TYPES, expression_text
 from halocline_engine.backends.cuda.text.fragments import signed
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.nodes import Read
-from halocline_engine.schedule.temporal.levels import Node
+from halocline_engine.schedule.temporal.levels import Node, Source
 
 __all__ = ["Position", "early_of", "row_ahead", "under_way"]
 
@@ -61,7 +62,7 @@ class Position:
                         below = Registers(self.form, source)
                         lines += Exchange(below).fetched(range(1, below.kept.ages))
                 lines += self._computed(registers, node)
-            if node.halo is not None and self.near:
+            if node.halo is not None and self.near and has_fixed(self.form):
                 lines += self._fixed(registers, node)
             lines += Exchange(registers).fetched(range(1))
             if Exchange(registers).shared:
@@ -107,10 +108,15 @@ class Position:
         """Return the computation of a row, all its elements."""
         form = self.form
 
-        def read(one: Read) -> str:
-            source = node.sources[one]
+        def place(source: Source) -> str:
             return Registers(form, source.node).place(source.age, j=source.j, i=source.i)
 
+        def inside(one: Read) -> str:
+            return place(node.sources[one])
+
+        across = "j + q" if form.rows > 1 else "j"
+        ghosts = GhostReads(form, node, row_ahead(-node.lag), across, place)
+        read = ghosts.text if self.near else inside
         if node.value is None:
             raise InternalError("A value of fused steps has no expression.")
         value = expression_text(node.value, read, form.scalars.__getitem__)

@@ -3,8 +3,8 @@
 A block begins so far ahead of its own positions that all values are there when these begin, and
 goes on so far behind them that the last step has made them. What other warps make of the same
 points is made again. Positions near a side take the same values one by one, with those beyond the
-side as they are in memory; between, several positions are written out in a row, so that values
-become older without being moved.
+side as they are in memory, or made of the cells inside; between, several positions are written out
+in a row, so that values become older without being moved.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from halocline_engine.backends.cuda.kernels.temporal.position import (
     row_ahead,
     under_way,
 )
+from halocline_engine.backends.cuda.kernels.temporal.sides import has_fixed
 from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model import entries
 from halocline_engine.backends.cuda.text.expressions import TYPES
@@ -94,7 +95,9 @@ class _Writer:
 
     def _has_sides(self) -> bool:
         """Whether any value may be a fixed one beyond a side."""
-        return any(node.halo is not None for node in self.form.levels.nodes)
+        return has_fixed(self.form) and any(
+            node.halo is not None for node in self.form.levels.nodes
+        )
 
     def _placed(self) -> list[str]:
         """Return where the thread is, and which points are its own."""
