@@ -227,6 +227,14 @@ class Fusing(Protocol):
         """
         ...
 
+    def steps_between_fills(self, feedback: Mapping[str, str], domain: Point, most: int) -> int:
+        """Return after how many steps one by one, `most` at most, halos should be filled.
+
+        They are filled from cells of the same memory, as deep as all steps until the next time
+        need; so earlier steps compute more.
+        """
+        ...
+
 
 @runtime_checkable
 class FusingInTurns(Protocol):

@@ -63,6 +63,10 @@ class MakesSteps(Protocol[_Made_co]):
         """Return what a model expects, in arrays as the target makes them."""
         ...
 
+    def between_fills(self, step: Step, domain: _Domain, most: int) -> int:
+        """Return after how many single steps to fill halos from the same memory."""
+        ...
+
     def may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
         """Whether steps on such arrays can be fused, and are as fast as the model says."""
         ...
@@ -110,6 +114,11 @@ class StepFuser(Generic[_Fused]):
         if not found.by_steps or fields is None or self._maker.may_fuse(step, fields):
             return found
         return Gains({})
+
+    def between_fills(self, feedback: Mapping[str, str], domain: _Domain, most: int) -> int:
+        """Return after how many single steps, at most, to fill halos from the same memory."""
+        step = self._step(tuple(feedback.items()))
+        return 1 if isinstance(step, Refused) else self._maker.between_fills(step, domain, most)
 
     def _step(self, pairs: tuple[tuple[str, str], ...]) -> Step | Refused:
         found = self._steps.get(pairs)
@@ -168,6 +177,10 @@ class FusingExecutable(Generic[_Fused]):
         """Return how many steps at once should be the fastest."""
         gains = self._fuser.gains(feedback, domain, fields, ends)
         return gains.best(range(1, 1 + gains.most))
+
+    def steps_between_fills(self, feedback: Mapping[str, str], domain: _Domain, most: int) -> int:
+        """Return after how many single steps to fill halos; see `backends.base.Fusing`."""
+        return self._fuser.between_fills(feedback, domain, most)
 
     def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> _Fused | None:
         """Return what makes steps whose arrays change places; see `backends.base.FusingInTurns`.

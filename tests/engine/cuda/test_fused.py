@@ -22,6 +22,7 @@ from halocline_engine.backends.cuda.kernels.temporal.choose import (
     fits,
     fused_tile,
     gains_of,
+    steps_between_fills,
     usual_form,
 )
 from halocline_engine.backends.cuda.kernels.temporal.text import fused_text
@@ -366,6 +367,17 @@ def test_kernels_of_several_steps_compile_for_every_device() -> None:
     for found in needs.values():
         assert all(0 < used.registers <= 255 for used in found.values())
         assert all(used.stack <= 64 for used in found.values())
+
+
+def test_small_domains_fill_halos_for_many_steps() -> None:
+    """A launch takes longer than what earlier steps compute more, until fields are larger."""
+    step = FIVE.step()
+    small, large = (steps_between_fills(step, (n, n, 1), 12) for n in (256, 8192))
+    assert small == 12 > large
+    several = [steps_between_fills(BOX.step(), (n, n, n), 12) for n in (32, 64, 128, 256)]
+    assert several == sorted(several, reverse=True)
+    assert several[0] > several[-1] == 1
+    assert steps_between_fills(step, (0, 5, 1), 12) == 1
 
 
 PRINT = """

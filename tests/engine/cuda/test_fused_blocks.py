@@ -13,8 +13,8 @@ from emulation.machine import EmulatedArtifact
 
 import halocline_engine as he
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
-from halocline_engine.distribute.resident import fields
-from halocline_engine.distribute.resident.fusing import Group, groups_of
+from halocline_engine.distribute.resident import fields, work
+from halocline_engine.distribute.resident.fusing import Group, best_bundle, groups_of
 from halocline_engine.functions.stencil import Stencil
 
 WAVE = """
@@ -138,3 +138,33 @@ def test_a_block_near_an_end_of_the_data_makes_single_steps(
     np.testing.assert_array_equal(found["next"].values, expected["next"].values)
     counts = [len(groups) for groups in made]
     assert set(counts) == {1, 6}
+
+
+@pytest.mark.parametrize(
+    ("boundary", "alone", "steps"),
+    [
+        ({"x": "periodic", "y": "edge"}, True, 12),
+        ({"x": "periodic", "y": "edge"}, False, 1),
+        ({"x": "edge", "y": "edge"}, True, 1),
+    ],
+)
+def test_small_blocks_fill_their_halos_for_many_steps(
+    boundary: Any, alone: bool, steps: int, emulation_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where halos come from the same memory; no bit depends on how often they do."""
+    chosen: list[int] = []
+
+    def noted(executable: Any, layout: Any, box: Any, bundle: int, *_: Any, **__: Any) -> int:
+        chosen.append(best_bundle(executable, layout, box, bundle, 12, alone=alone))
+        return chosen[-1]
+
+    monkeypatch.setattr(work, "best_bundle", noted)
+    on_host = he.stencil(WAVE, target="reference")
+    artifact = EmulatedArtifact(on_host.compiled.schedule, emulation_folder)
+    emulated = Stencil(replace(on_host.compiled, artifact=artifact, fingerprint=str(boundary)))
+    how: dict[str, Any] = {"steps": 29, "feedback": PROGRAMS["wave"][1], "target": "reference"}
+    how |= {"axes": {"I": "x", "J": "y", "K": None}, "boundary": boundary}
+    expected = he.run(on_host, data_of("wave"), mode="streamed", **how)
+    found = he.run(emulated, data_of("wave"), mode="resident", **how)
+    np.testing.assert_array_equal(found["next"].values, expected["next"].values)
+    assert chosen == [steps]

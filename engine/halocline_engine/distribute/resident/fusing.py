@@ -41,17 +41,22 @@ def unfused_layout(layout: Layout) -> str:
     return ""
 
 
-def best_bundle(executable: Executable, layout: Layout, box: Box, bundle: int, most: int) -> int:
-    """Return how many steps a block makes between two exchanges.
+def best_bundle(
+    executable: Executable, layout: Layout, box: Box, bundle: int, most: int, *, alone: bool
+) -> int:
+    """Return how many steps a block makes between two exchanges, `most` at most.
 
-    It is `bundle` where steps are made one by one; whole groups of fused steps where these pay,
-    `most` at most.
+    Whole groups of fused steps where these pay. Where steps are made one by one it is `bundle`, or
+    as many as pay where all blocks are `alone` in one memory.
     """
     if most == 1 or not isinstance(executable, Fusing) or isinstance(executable, Placed):
         return bundle
     i, j, k = box
     ends = _ends_of(layout)
     steps = executable.fused_steps(feedback_of(layout), (i.size, j.size, k.size), ends=ends)
+    if steps == 1 and alone and any(line.endless for line in layout.lines):
+        domain = (i.size, j.size, k.size)
+        return max(bundle, executable.steps_between_fills(feedback_of(layout), domain, most))
     if steps == 1:
         return bundle
     return min(most, steps * max(1, bundle // steps))

@@ -53,7 +53,9 @@ class ResidentWork:
         def decide() -> dict[str, int]:
             executable = executable_of(job.code)
             box = job.blocks[0][0].box
-            return {"steps": best_bundle(executable, job.layout, box, job.bundle, job.deepest)}
+            alone = len(job.blocks) == 1
+            steps = best_bundle(executable, job.layout, box, job.bundle, job.deepest, alone=alone)
+            return {"steps": steps}
 
         return replace(job, bundle=shared(communicator, ("bundle", 0), decide)["steps"])
 

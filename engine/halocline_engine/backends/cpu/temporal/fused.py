@@ -61,6 +61,11 @@ class StepTiles:
         reach = wider(ends, step.reach)
         return gains_of(step, domain, self.kernels.caches, _between(self.kernels), reach)
 
+    def between_fills(self, step: Step, domain: Domain, most: int) -> int:
+        """Return 1: copies take a core little beside a step."""
+        del step, domain, most
+        return 1
+
     def may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
         """Whether none of the arrays that are written shares its memory."""
         return _are_apart(step, fields)

@@ -8,7 +8,12 @@ from functools import partial
 
 from halocline_engine.analysis.boundaries import MadeSides
 from halocline_engine.backends.base import Array
-from halocline_engine.backends.cuda.kernels.temporal.choose import fits, fused_tile, gains_of
+from halocline_engine.backends.cuda.kernels.temporal.choose import (
+    fits,
+    fused_tile,
+    gains_of,
+    steps_between_fills,
+)
 from halocline_engine.backends.cuda.kernels.temporal.form import arrays_of_steps
 from halocline_engine.backends.cuda.model.speed import Speed
 from halocline_engine.backends.cuda.model.tile import Domain
@@ -38,6 +43,10 @@ class StepStreams:
     def gains(self, step: Step, domain: Domain, ends: MadeSides) -> Gains:
         """Return what the model expects."""
         return gains_of(step, domain, self._speed, ends)
+
+    def between_fills(self, step: Step, domain: Domain, most: int) -> int:
+        """Return what the model finds best."""
+        return steps_between_fills(step, domain, most, self._speed)
 
     def may_fuse(self, step: Step, fields: Mapping[str, Array]) -> bool:
         """Whether points of all arrays lie along I, and none that is written shares its memory."""

@@ -25,13 +25,21 @@ from halocline_engine.backends.cuda.model.entries import Kind, Stride
 from halocline_engine.backends.cuda.model.speed import H200, Speed
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.fusing import Gains
+from halocline_engine.ir.extent import Extent
 from halocline_engine.ir.nodes import FMA, Binary, Call, Expr, Number, Parameter, Read
 from halocline_engine.ir.types import Axis, DType
 from halocline_engine.ir.walk import children
 from halocline_engine.schedule.temporal.levels import Levels, Node, levels_at_once
 from halocline_engine.schedule.temporal.step import Step
 
-__all__ = ["fits", "fused_tile", "gains_of", "seconds_of_pass", "usual_form"]
+__all__ = [
+    "fits",
+    "fused_tile",
+    "gains_of",
+    "seconds_of_pass",
+    "steps_between_fills",
+    "usual_form",
+]
 
 #: Steps that are looked at.
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
@@ -54,8 +62,9 @@ _BARRIER, _NEAR, _TAIL, _LONGEST = 1.3, 2.2, 0.3, 4.0
 _FEWEST, _SQUEEZED = 8, 1.05
 #: Coefficients of a step that are loaded without many registers for them.
 _FEW = 2
-#: What a launch takes, in seconds.
-_LAUNCH = 1.3e-6
+#: What a launch of several steps takes beside its work, in seconds, one of a single step, and one
+#: that fills ghosts between two others; bytes a second that a single step reaches in the cache.
+_LAUNCH, _BEGUN, _FILL, _SINGLE_CACHE = 1.3e-6, 1.0e-6, 1.1e-6, 6.5e12
 _SINGLE = (FMA, "abs", "floor", "ceil", "trunc", "round")
 _HEAVY = {"sqrt": 10, "min": 2, "max": 2, **dict.fromkeys(_SINGLE, 1)}
 _FUNCTION, _DIVISION = 30, 10
@@ -76,6 +85,26 @@ def gains_of(step: Step, domain: Domain, speed: Speed = H200, ends: MadeSides = 
     return Gains(found)
 
 
+def steps_between_fills(step: Step, domain: Domain, most: int, speed: Speed = H200) -> int:
+    """Return after how many single steps halos should be filled that all steps before shrink.
+
+    A domain that grows for earlier steps costs nothing as long as a launch takes longer.
+    """
+    if 0 in domain:
+        return 1
+
+    def seconds(steps: int) -> float:
+        each = [_single(step, _grown(domain, step.reach, left), speed) for left in range(steps)]
+        return (sum(each) + _FILL) / steps
+
+    return min(range(1, most + 1), key=seconds)
+
+
+def _grown(domain: Domain, reach: Extent, steps: int) -> Domain:
+    i, j, k = (size + steps * (high - low) for size, (low, high) in zip(domain, reach, strict=True))
+    return i, j, k
+
+
 def fits(levels: Levels) -> bool:
     """Whether a thread has registers for the narrowest tile."""
     return any(True for _ in _candidates(levels))
@@ -94,8 +123,8 @@ def _best(levels: Levels, domain: Domain, speed: Speed) -> tuple[FusedTile, floa
 def _single(step: Step, domain: Domain, speed: Speed) -> float:
     """Return the seconds of one step by itself."""
     moved = _bytes(step, domain)
-    rate = _CACHE if moved <= _CACHED else speed.memory * _SINGLE_REACHED
-    return max(_LAUNCH, moved / rate)
+    rate = _SINGLE_CACHE if moved <= _CACHED else speed.memory * _SINGLE_REACHED
+    return _BEGUN + moved / rate
 
 
 def _bytes(step: Step, domain: Domain) -> float:
