@@ -114,3 +114,10 @@ def test_tiles_need_what_ghosts_are_made_of() -> None:
     tiling = Tiling((20, 1, 1), sides, ((0, 2), (0, 0), (0, 0)), 3, (5, 1, 1), ends)
     assert tiling.box(((15, 20), (0, 1), (0, 1)), 0)[0] == (11, 20)
     assert tiling.box(((0, 5), (0, 1), (0, 1)), 0)[0] == (0, 9)
+
+
+def test_a_field_that_is_read_to_one_side_alone_has_no_ghosts_at_the_other() -> None:
+    tiling = Tiling((20, 1, 1), CLOSED, ((0, 2), (0, 0), (0, 0)), 3, (20, 1, 1), ENDS[2])
+    found = tiling.ghosts(((0, 20), (0, 1), (0, 1)), ((1, 2), (0, 0), (0, 0)))
+    assert found is not None
+    assert [box[0] for box in found] == [(0, 22), (0, 20)]

@@ -165,9 +165,10 @@ class Halos:
         )
 
     def _state(self) -> tuple[str, ...]:
-        """Return whose arrays the kept fields have; all blocks make the same steps."""
-        steps = next(iter(self._blocks.values())).steps
-        return tuple(steps.owner(use) for use in self._uses.values())
+        """Return whose arrays the kept fields of each block have; blocks may fuse steps or not."""
+        return tuple(
+            block.steps.owner(use) for block in self._blocks.values() for use in self._uses.values()
+        )
 
     def _cells(self, piece: Piece) -> Array:
         return self._blocks[piece.source].part(self._uses[piece.field], piece.sent)

@@ -91,22 +91,23 @@ class Tiling:
             self.room(tile), extent, self.domain, self.ends, strict=True
         ):
             low_made, high_made = (kind is not Kind.NONE for kind in kinds)
-            whole.append((max(first, low) if low_made else first, last))
+            whole.append((max(first, min(low, 0)) if low_made else first, last))
             if high_made:
-                whole[-1] = (whole[-1][0], min(last, size + high))
+                whole[-1] = (whole[-1][0], min(last, size + max(high, 0)))
             inside = max(first, 0) if low_made else first, min(last, size) if high_made else last
             data.append(inside)
         return None if whole == data else (_box(whole), _box(data))
 
     def beyond(self, tile: Box, extent: Reach) -> Iterator[Box]:
         """Yield what steps find in a field beyond sides that are not open, where no ghosts are."""
+        left = self.steps - 1
         there = _box(
             (
-                first if low_open else max(first, low),
-                last if high_open else min(last, size + high),
+                max(first, left * below * low_open + min(low, 0)),
+                min(last, size + left * above * high_open + max(high, 0)),
             )
-            for (first, last), (low, high), size, (low_open, high_open) in zip(
-                self.room(tile), extent, self.domain, self.sides, strict=True
+            for (first, last), (low, high), (below, above), size, (low_open, high_open) in zip(
+                self.room(tile), extent, self.growth, self.domain, self.sides, strict=True
             )
         )
         for axis, size in enumerate(self.domain):
