@@ -463,6 +463,12 @@ def test_a_failed_job_is_told_with_its_reason(
     assert code == 4
     assert "failed.\nerror: " in err
     assert "'sss'" in err
+    told = err[err.index("error: ") :]
+    assert "\nhint: " in told
+    _, out, _ = command(service, capsys, "ls", "--limit", "1")
+    code, out, _ = command(service, capsys, "show", out.splitlines()[1].split()[0])
+    assert code == 0
+    assert out.endswith(f"\n\n{told}")
 
 
 @pytest.mark.parametrize(

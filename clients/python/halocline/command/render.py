@@ -6,13 +6,13 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from halocline.errors import HaloclineError, JobFailed, ProgramError
+from halocline.errors import HaloclineError, JobFailed, ProgramError, from_problem
 from halocline.events import Event
 
 __all__ = ["render_error", "render_event", "render_job", "render_jobs", "render_uploads"]
@@ -70,7 +70,7 @@ def render_uploads(documents: Sequence[dict[str, Any]]) -> str:
 
 
 def render_job(document: dict[str, Any]) -> str:
-    """Return a job's state, one property a line."""
+    """Return a job's state, one property a line, and below them why it failed."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -89,7 +89,10 @@ def render_job(document: dict[str, Any]) -> str:
     for link in document.get("links", []):
         if str(link.get("rel", "")).endswith("results"):
             table.add_row("results", Text(str(link["href"])))
-    return _drawn(table)
+    problem = document.get("exception")
+    if not isinstance(problem, dict):
+        return _drawn(table)
+    return f"{_drawn(table)}\n{render_error(from_problem(cast('dict[str, object]', problem)))}\n"
 
 
 def render_event(event: Event) -> str:
