@@ -72,19 +72,16 @@ def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
     sure: dict[str, set[int]] = {}
     counted: Counter[Operation] = Counter()
     flat = {field.name for field in program.fields if Axis.K not in field.axes}
-    for whole, level in _runs(program, levels):
-        statement = _chosen(whole)
-        for read in reads((statement,)):
-            # What is read at a level of the run is counted as one level for each.
-            away = read.offset[2] if read.level is None else 0
-            at = 0 if read.name in flat else level + away
-            if at not in sure.get(read.name, set()):
-                loaded.setdefault(read.name, set()).add(at)
-        for name in {found.target for found in assignments((statement,))}:
+    for does, level in _runs(program, levels):
+        for name, away in does.reads:
+            at = 0 if name in flat else level + away
+            if at not in sure.get(name, set()):
+                loaded.setdefault(name, set()).add(at)
+        for name in does.assigned:
             stored.setdefault(name, set()).add(0 if name in flat else level)
-        for name in _surely((statement,)):
+        for name in does.surely:
             sure.setdefault(name, set()).add(0 if name in flat else level)
-        for kind, number in _operations((whole,)).items():
+        for kind, number in does.operations.items():
             counted[kind] += number * domain[0] * domain[1]
     fields = [field for field in program.fields if field.name not in program.made]
     moved = sum(
@@ -139,22 +136,42 @@ def _plane(field: Field, domain: tuple[int, int, int]) -> int:
     return prod(size for axis, size in sizes if axis in field.axes and axis is not Axis.K)
 
 
-def _runs(program: Program, levels: int) -> Iterator[tuple[Statement, int]]:
+@dataclass(frozen=True)
+class _Does:
+    """What a statement reads, by name and levels away, what it assigns, and what it computes."""
+
+    reads: frozenset[tuple[str, int]]
+    assigned: frozenset[str]
+    surely: frozenset[str]
+    operations: Counter[Operation]
+
+    @staticmethod
+    def of(statement: Statement) -> _Does:
+        body = (_chosen(statement),)
+        return _Does(
+            # What is read at a level of the run is counted as one level for each.
+            frozenset((r.name, r.offset[2] if r.level is None else 0) for r in reads(body)),
+            frozenset(found.target for found in assignments(body)),
+            frozenset(_surely(body)),
+            _operations((statement,)),
+        )
+
+
+def _runs(program: Program, levels: int) -> Iterator[tuple[_Does, int]]:
     """Yield each statement on each level, in the order of execution."""
     for computation in program.computations:
         for block in computation.blocks:
             yield from _block_runs(computation, block, levels)
 
 
-def _block_runs(
-    computation: Computation, block: Block, levels: int
-) -> Iterator[tuple[Statement, int]]:
+def _block_runs(computation: Computation, block: Block, levels: int) -> Iterator[tuple[_Does, int]]:
     found = range(block.interval.start.level(levels), block.interval.end.level(levels))
+    body = [_Does.of(statement) for statement in block.body]
     if computation.order is Order.PARALLEL:
-        yield from ((statement, level) for statement in block.body for level in found)
+        yield from ((does, level) for does in body for level in found)
         return
     ordered = found if computation.order is Order.FORWARD else reversed(found)
-    yield from ((statement, level) for level in ordered for statement in block.body)
+    yield from ((does, level) for level in ordered for does in body)
 
 
 def _surely(body: Iterable[Statement]) -> set[str]:

@@ -16,7 +16,7 @@ from halocline_engine.device.memory.locking import DeviceLocking, Locking
 from halocline_engine.device.memory.staging import copy_rows, page_locked, reserve
 from halocline_engine.errors import CapacityError
 
-__all__ = ["DeviceQueue", "DeviceQueues"]
+__all__ = ["DeviceMoment", "DeviceQueue", "DeviceQueues"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,17 @@ class _Place:
     def wait(self) -> None:
         """Return when all before it is complete."""
         self.event.synchronize()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMoment:
+    """When a stream came to a place, by the clock of the device."""
+
+    event: Event
+
+    def since(self, earlier: DeviceMoment) -> float:
+        """Return the seconds from an earlier moment; the stream has come to both."""
+        return cupy().cuda.get_elapsed_time(earlier.event, self.event) / 1e3
 
 
 class _Memory:
@@ -135,6 +146,12 @@ class DeviceQueues:
     def fetch(self, array: DeviceArray, into: NDArray[Any]) -> None:
         """Queue the copy to an array in locked memory, dense along I, on the current stream."""
         copy_rows(array, into, to_device=False)
+
+    def moment(self) -> DeviceMoment:
+        """Return when the current stream comes to here."""
+        event = cupy().cuda.Event(disable_timing=False)
+        event.record(cupy().cuda.get_current_stream())
+        return DeviceMoment(event)
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return what queues, on what is now the current stream, what `work` queues there."""

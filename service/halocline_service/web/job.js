@@ -13,6 +13,7 @@ import { inputsView } from "./job/inputs.js";
 import { LogView } from "./job/log.js";
 import { PlanView } from "./job/plan.js";
 import { ProgressView } from "./job/progress.js";
+import { RooflineView } from "./job/roofline.js";
 import { StatesView } from "./job/states.js";
 import { WorkersView } from "./job/workers.js";
 import { ResultView } from "./result/view.js";
@@ -32,6 +33,7 @@ async function show(job) {
     new StatesView(history),
     new BlocksView(history),
     new WorkersView(history),
+    new RooflineView(history),
     new PlanView(history, job),
     new CodeView(history),
     log,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import numpy as np
 import pytest
 import xarray as xr
@@ -81,18 +83,79 @@ def test_the_parts_of_blocks_and_the_kernels_are_shown(site: Site, page: Page) -
     assert "schedule smooth" not in page.locator("[role=log]").inner_text()
 
 
+def test_rates_of_kernels_are_drawn_below_what_was_measured(site: Site, page: Page) -> None:
+    job = site.finished(chunks={**CHUNKS, "time": 1})
+    page.goto(f"{site.url}/ui/jobs/{job}")
+    card = page.locator("#roofline")
+    expect(card.locator("svg .roof")).to_have_count(1)
+    expect(card.locator("svg .point")).to_have_count(1)
+    spoken = card.locator("svg > title").text_content() or ""
+    assert re.search(r"operations a second, \d+ % of the .* that its memory and cores", spoken)
+    rates = httpx2.get(f"{site.url}/jobs/{job}/rates").json()["workers"]
+    cells = card.locator("tbody tr td")
+    expect(cells).to_have_count(7)
+    share = f"{round(100 * rates[0]['share_of_copy'])} %"
+    assert cells.all_inner_texts()[::5] == [rates[0]["worker"], share]
+
+
+def test_halos_of_steps_that_stay_in_memory_are_in_the_timeline(site: Site, page: Page) -> None:
+    # After more steps land fills a chunk, which is not stored: its absence is told on the console.
+    job = site.finished(chunks=CHUNKS, steps=3, feedback={"smoothed": "t"}, mode="resident")
+    page.goto(f"{site.url}/ui/jobs/{job}")
+    expect(page.locator("canvas.result[data-ready]")).to_be_visible()
+    card = page.locator("section:has(h2:text-is('Workers'))")
+    expect(card.locator(".legend li")).to_have_text([re.compile("^rank 0, process ")])
+    words = [text.split()[0] for text in card.locator(".parts li").all_inner_texts()]
+    assert [word for word in words if word != "waiting"] == [
+        *("reading", "halos", "computing", "writing")
+    ]
+
+
+def test_states_fill_their_bar_however_short_the_job_was(site: Site, page: Page) -> None:
+    job = site.finished()
+    page.goto(f"{site.url}/ui/jobs/{job}")
+    expect(page.locator(".timeline li")).to_have_count(3)
+    code = "bar => bar.lastElementChild.getBoundingClientRect().right / "
+    code += "bar.getBoundingClientRect().right"
+    assert page.locator(".states").evaluate(code) > 0.99
+
+
 def test_parts_of_a_block_fill_its_time(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/ui/")
     code = "return module.partsOf(given)"
-    block = {"seconds": 10, "reading": 2, "computing": 5, "writing": 1}
-    assert in_module(page, "job/workers.js", code, block) == [
+    block = {"seconds": 10, "reading": 2, "sending": 1, "computing": 4, "writing": 1}
+    assert in_module(page, "job/spans.js", code, block) == [
         ["reading", 2],
         ["waiting", 2],
-        ["computing", 5],
+        ["sending", 1],
+        ["computing", 4],
         ["writing", 1],
     ]
     unknown = {**dict.fromkeys(block, 0), "seconds": 10}
-    assert in_module(page, "job/workers.js", code, unknown) == [["computing", 10]]
+    assert in_module(page, "job/spans.js", code, unknown) == [["computing", 10]]
+
+
+def test_blocks_of_a_worker_at_the_same_time_lie_in_lanes(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/ui/")
+    blocks = [
+        {"at": at, "seconds": 2, "worker": worker, "computing": 2}
+        for at, worker in ((12, "a"), (13, "a"), (14, "a"), (13, "b"))
+    ]
+    code = "return module.barsOfBlocks(given, ['a', 'b'])"
+    found = in_module(page, "job/spans.js", code, blocks)
+    placed = [(bar["row"], bar["from"], bar["to"]) for bar in found["bars"]]
+    assert sorted(placed) == [(0, 0, 2), (0, 2, 4), (1, 1, 3), (2, 1, 3)]
+    assert found["rows"] == 3
+
+
+def test_steps_tell_of_the_first_rank_while_they_are_made(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/ui/")
+    told = [{"seconds": 1, "halos": 0.25}, {"seconds": 3, "halos": 0.75}]
+    found = in_module(page, "job/spans.js", "return module.barsOfSteps(given)", told)
+    assert found["bars"] == [
+        {"row": 0, "from": 0, "to": 1, "parts": [["halos", 0.25], ["computing", 0.75]]},
+        {"row": 0, "from": 1, "to": 3, "parts": [["halos", 0.5], ["computing", 1.5]]},
+    ]
 
 
 def test_a_job_file_is_saved_that_the_command_runs(site: Site, page: Page, tmp_path: Path) -> None:

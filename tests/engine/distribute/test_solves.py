@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.tasks.events import BlockFinished, Event
+from halocline_engine.distribute.tasks.events import BlockFinished, Event, Finished, Worked
 
 
 def test_tridiagonal_systems(two_workers: Any) -> None:
@@ -31,8 +32,17 @@ def test_tridiagonal_systems(two_workers: Any) -> None:
     )
     assert np.array_equal(result["solution"], here["solution"])
     kinds = [event.kind for event in events]
-    assert kinds == ["planned", *["block-finished"] * 4, "pass-finished", "finished"]
     blocks = [event for event in events if isinstance(event, BlockFinished)]
+    shares = [event for event in events if isinstance(event, Worked)]
+    ended = ["pass-finished", *["worked"] * len(shares), "finished"]
+    assert kinds == ["planned", *["block-finished"] * 4, *ended]
+    assert sum(share.blocks for share in shares) == 4
+    assert {share.worker for share in shares} == {block.worker for block in blocks}
+    computing = sum(block.computing for block in blocks)
+    assert sum(share.computing for share in shares) == pytest.approx(computing)
+    (finished,) = (event for event in events if isinstance(event, Finished))
+    moved = sum(share.bytes for share in shares)
+    assert moved == finished.bytes_read + finished.bytes_written
     for block in blocks:
         parts = (block.reading, block.computing, block.writing)
         assert min(parts) > 0

@@ -18,6 +18,7 @@ import numba
 
 from halocline_engine.backends.cpu import builtins
 from halocline_engine.cache import Cache, code_folder, key_of, publish, trim
+from halocline_engine.compiling import compiling
 from halocline_engine.version import halocline_version
 
 __all__ = ["Compiled", "Signature", "machine_code"]
@@ -41,6 +42,13 @@ def machine_code(
 
     `parts` are functions of the text that those call.
     """
+    with compiling():
+        return _machine_code(text, signatures, parts)
+
+
+def _machine_code(
+    text: str, signatures: Sequence[Signature], parts: Sequence[str]
+) -> tuple[Compiled, ...]:
     file = _file_of(text)
     if file is not None:
         try:

@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from halocline_engine.compiling import compiling
 from halocline_engine.device.compile import nvrtc
 from halocline_engine.errors import DeviceError
 
@@ -60,9 +61,10 @@ def compile_source(source: str, architecture: str, *, limit: float = _LIMIT) -> 
     request = json.dumps({"library": find_nvrtc(), "options": options, "source": source})
     command = [sys.executable, "-I", nvrtc.__file__]
     try:
-        done = subprocess.run(
-            command, input=request.encode(), capture_output=True, timeout=limit, check=False
-        )
+        with compiling():
+            done = subprocess.run(
+                command, input=request.encode(), capture_output=True, timeout=limit, check=False
+            )
     except subprocess.TimeoutExpired as error:
         raise DeviceError(
             f"The CUDA compiler was stopped after {limit:g} seconds.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.grid.partition import Block
@@ -12,7 +12,9 @@ from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork, Report
 
-__all__ = ["POLL", "Done", "Pool", "RankPool"]
+__all__ = ["POLL", "Done", "Pool", "RankPool", "T"]
+
+T = TypeVar("T")
 
 #: Seconds between two looks at whether someone asked for the end.
 POLL = 0.1
@@ -72,6 +74,13 @@ class Pool(Protocol):
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once in each process that can be reached."""
+        ...
+
+    def each(self, function: Callable[..., T], *arguments: object) -> Mapping[str, T]:
+        """Return what a short function returns in each process that answers at once.
+
+        Processes have the names that `Done` has.
+        """
         ...
 
 

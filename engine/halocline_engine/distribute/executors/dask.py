@@ -26,7 +26,7 @@ from halocline_engine.backends.registry import AUTO, resolve
 from halocline_engine.backends.targets import DEVICE_TARGET, HOST_TARGET, TARGETS
 from halocline_engine.device.probe import device_count
 from halocline_engine.distribute.communicators.base import RankWork
-from halocline_engine.distribute.executors.base import POLL, Done
+from halocline_engine.distribute.executors.base import POLL, Done, T
 from halocline_engine.distribute.executors.futures import fetched, is_of_files, settle
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
 from halocline_engine.distribute.executors.ranks import run_on_workers
@@ -171,6 +171,14 @@ class ClusterPool:
         told = {"wait": False, "on_error": "ignore", "callback_timeout": _TELL_SECONDS}
         with contextlib.suppress(Exception):
             self.client.run(_call, function, workers=list(self._chosen.look()), **told)
+
+    def each(self, function: Callable[..., T], *arguments: object) -> Mapping[str, T]:
+        """Return what a function returns on each worker, beside what workers compute."""
+        told = {"on_error": "ignore", "callback_timeout": _TELL_SECONDS}
+        try:
+            return self.client.run(function, *arguments, workers=list(self._chosen.look()), **told)
+        except (OSError, TimeoutError, RuntimeError):
+            return {}
 
     def _submit(self, function: Any, *arguments: Any) -> Any:
         """Send work to the workers that may be used, and leave the choice to the scheduler.

@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import os
 import queue
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from halocline_engine.backends.targets import TARGETS
 from halocline_engine.device.probe import device_facts
 from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.communicators.local import LocalCommunicator, Mailbox
-from halocline_engine.distribute.executors.base import POLL, Done
+from halocline_engine.distribute.executors.base import POLL, Done, T
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.events import Event
@@ -109,6 +109,10 @@ class LocalPool:
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function here."""
         function()
+
+    def each(self, function: Callable[..., T], *arguments: object) -> Mapping[str, T]:
+        """Return what a function returns here."""
+        return {f"process {os.getpid()}": function(*arguments)}
 
 
 def usable_device_memory(target: str) -> int | None:

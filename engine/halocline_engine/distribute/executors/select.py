@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from numbers import Integral
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from halocline_engine.arguments import whole
 from halocline_engine.backends.registry import resolve
 from halocline_engine.distribute.communicators.base import RankWork
-from halocline_engine.distribute.executors.base import Done, RankPool
+from halocline_engine.distribute.executors.base import Done, RankPool, T
 from halocline_engine.distribute.executors.local import LocalPool, return_freed_memory
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
@@ -87,6 +87,10 @@ class _Granted:
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once in each process that can be reached."""
         self.pool.everywhere(function)
+
+    def each(self, function: Callable[..., T], *arguments: object) -> Mapping[str, T]:
+        """Return what a function returns in each process that answers at once."""
+        return self.pool.each(function, *arguments)
 
 
 def open_pool(

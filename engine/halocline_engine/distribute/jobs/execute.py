@@ -41,6 +41,7 @@ from halocline_engine.distribute.jobs.outputs import (
     temporary_folder,
 )
 from halocline_engine.distribute.jobs.passes import Passes
+from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     OnEvent,
@@ -160,6 +161,7 @@ def run_blockwise(
         steps=job.steps,
         done=job.passes_done,
         steps_done=job.steps_done,
+        shares=Shares(job.target),
     )
     check_blockwise(job, pool)
     on_event(planned(job, pool, reason))

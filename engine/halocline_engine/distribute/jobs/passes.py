@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block
+from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     BlockFinished,
@@ -27,7 +28,8 @@ _SUMMED = ("bytes_read", "bytes_written", "fetches", "bytes_zero_copy", "bytes_d
 class Passes:
     """The passes of a run: `total` of them, of which `done` are complete.
 
-    `steps` is how many steps the run makes in all, and `steps_done` those of complete passes.
+    `steps` is how many steps the run makes in all, and `steps_done` those of complete passes;
+    `shares` counts what workers do.
     """
 
     pool: Pool
@@ -37,6 +39,7 @@ class Passes:
     steps: int = 1
     done: int = 0
     steps_done: int = 0
+    shares: Shares = field(default_factory=Shares)
     started: float = field(default_factory=time.perf_counter)
     _sums: Counter[str] = field(default_factory=Counter[str])
     _peak_bytes: int = 0
@@ -55,8 +58,9 @@ class Passes:
         """
         begun = time.perf_counter() if since is None else since
         for count, finished in enumerate(self.pool.run(work, blocks, self.cancelled), 1):
-            report = finished.report
+            report, spent = finished.report, finished.report.spent
             self._add(report)
+            self.shares.add(finished.worker, report, blocks[report.index : report.index + 1], steps)
             self.on_event(
                 BlockFinished(
                     pass_index=self.done,
@@ -65,9 +69,12 @@ class Passes:
                     total=len(blocks),
                     seconds=report.seconds,
                     worker=finished.worker,
-                    reading=report.reading,
-                    computing=report.computing,
-                    writing=report.writing,
+                    reading=spent.reading,
+                    computing=spent.computing,
+                    writing=spent.writing,
+                    sending=spent.sending,
+                    compiling=spent.compiling,
+                    fetching=spent.fetching,
                 )
             )
         self.steps_done += steps
@@ -83,7 +90,9 @@ class Passes:
         self.done += 1
 
     def end(self) -> Finished:
-        """Return the event of the end, with the sums over all blocks."""
+        """Tell what workers did, and return the event of the end, with the sums over all blocks."""
+        for one in self.shares.told():
+            self.on_event(one)
         seconds = time.perf_counter() - self.started
         sums = {name: self._sums[name] for name in _SUMMED}
         return Finished(seconds=seconds, peak_bytes=self._peak_bytes, **sums)

@@ -31,6 +31,7 @@ from halocline_engine.distribute.jobs.outputs import (
     same_disk,
     temporary_folder,
 )
+from halocline_engine.distribute.jobs.shares import step_work
 from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import Choice, choose
 from halocline_engine.distribute.modes.telling import (
@@ -95,10 +96,7 @@ def launch(
     mode: str,
 ) -> xr.Dataset:
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
-    check_compiled(checked.compiled, options)
-    frame = checked.frame()
-    if checked.request.output is not None or pool.remote:
-        check_frame(frame, _attributes(checked))
+    frame = _checked_frame(checked, pool, options)
     sizes = _sizes(checked)
     memory = pool.memory if options.memory is None else min(pool.memory, options.memory)
 
@@ -137,6 +135,7 @@ def launch(
             until=checked.request.until,
             every=checked.request.every,
             on_device=bool(resident) and results_on_device(checked, pool),
+            work=step_work(checked.compiled.program, checked.match.grid),
         )
         if resident is None:
             result = stream(job, pool, on_event, cancelled)
@@ -145,6 +144,15 @@ def launch(
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
         here = checked.request.output is not None or not pool.remote or job.shared
         return result if here else in_memory_copy(result)
+
+
+def _checked_frame(checked: Checked, pool: RankPool, options: Options) -> xr.Dataset:
+    """Return the result without its variables; raises where it could not be stored."""
+    check_compiled(checked.compiled, options)
+    frame = checked.frame()
+    if checked.request.output is not None or pool.remote:
+        check_frame(frame, _attributes(checked))
+    return frame
 
 
 def _supply(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 import numpy as np
@@ -14,7 +16,7 @@ from halocline_engine.device.io.files import Files
 from halocline_engine.device.memory.locking import Locking
 from halocline_engine.distribute.pipeline.schedule import Mark
 
-__all__ = ["HostQueue", "HostQueues"]
+__all__ = ["HostMoment", "HostQueue", "HostQueues"]
 
 
 class HostQueues:
@@ -64,9 +66,24 @@ class HostQueues:
         """Copy from the device, in a queue."""
         np.copyto(into, array)
 
+    def moment(self) -> HostMoment:
+        """Return now: what was put in a queue is done in its thread."""
+        return HostMoment(time.perf_counter())
+
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return the work itself, which is done when it is called."""
         return work
+
+
+@dataclass(frozen=True, slots=True)
+class HostMoment:
+    """A moment by the clock of this process."""
+
+    at: float
+
+    def since(self, earlier: HostMoment) -> float:
+        """Return the seconds from an earlier moment."""
+        return self.at - earlier.at
 
 
 class _Place:

@@ -22,7 +22,15 @@ from halocline_engine.distribute.pipeline.schedule import Queues
 from halocline_engine.distribute.transports.decoder import Decoder, open_decoder
 from halocline_engine.processors import usable_processors
 
-__all__ = ["CopyQueues", "PipelineResources", "cores_of", "io_threads", "open_resources"]
+__all__ = ["CopyQueues", "Moment", "PipelineResources", "cores_of", "io_threads", "open_resources"]
+
+
+class Moment(Protocol):
+    """When a queue came to a place."""
+
+    def since(self, earlier: Any) -> float:
+        """Return the seconds from an earlier moment of the same queue; both have been reached."""
+        ...
 
 
 class CopyQueues(Queues, Protocol):
@@ -56,6 +64,10 @@ class CopyQueues(Queues, Protocol):
 
     def fetch(self, array: Array, into: HostArray) -> None:
         """Queue the copy of a target's array to such an array, in the current queue."""
+        ...
+
+    def moment(self) -> Moment:
+        """Return when the current queue comes to here; called by what was put there."""
         ...
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:

@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from halocline_engine.backends.base import Array, Executable
+from halocline_engine.compiling import compiled_seconds
 from halocline_engine.datasets.grids.match import Role
 from halocline_engine.datasets.stores.chunks import Tally
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
@@ -25,10 +26,11 @@ from halocline_engine.distribute.grid.geometry import Geometry, geometry
 from halocline_engine.distribute.grid.overlap import Share, points_of, same_point, share
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.pipeline.replay import Replays, kind_of
-from halocline_engine.distribute.pipeline.resources import PipelineResources
+from halocline_engine.distribute.pipeline.resources import CopyQueues, Moment, PipelineResources
 from halocline_engine.distribute.pipeline.schedule import run_pipeline
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, Task
+from halocline_engine.distribute.tasks.spent import Spent
 from halocline_engine.distribute.transports.base import Loading, Moved, Part, Storing, shape_of
 from halocline_engine.distribute.transports.choose import FieldParts, loading_of, storing_of
 
@@ -99,11 +101,18 @@ class PipelinedWork:
 
 @dataclass(slots=True)
 class _Moved:
-    """What was moved for a block so far."""
+    """What was moved for a block so far, and when: on the host in seconds, else by moments."""
 
     task: Task
+    queues: CopyQueues
     zero_copy: int = 0
     direct_io: int = 0
+    reading: float = 0.0
+    writing: float = 0.0
+    compiling: float = 0.0
+    moments: list[tuple[str, Moment, Moment]] = field(
+        default_factory=list["tuple[str, Moment, Moment]"]
+    )
     lock: threading.Lock = field(default_factory=threading.Lock)
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
@@ -114,17 +123,49 @@ class _Moved:
             self.task.bytes_written += moved.size if written else 0
             self.zero_copy += moved.zero_copy
             self.direct_io += moved.direct_io
-            self.task.read_until = self.task.read_until if written else time.perf_counter()
 
     @contextmanager
-    def writing(self) -> Generator[None]:
+    def read(self) -> Generator[None]:
+        """Measure how long a point of the block is read."""
+        began = time.perf_counter()
+        yield
+        with self._counting:
+            self.reading += time.perf_counter() - began
+
+    @contextmanager
+    def written(self) -> Generator[None]:
         """Be the only one that writes the block, which is computed."""
         with self.lock:
-            task = self.task
-            task.read_until = task.read_until or task.started
-            task.written_from = time.perf_counter()
-            task.computed = task.written_from - task.read_until
+            began = time.perf_counter()
             yield
+            self.writing += time.perf_counter() - began
+
+    @contextmanager
+    def queued(self, activity: str) -> Generator[None]:
+        """Measure what is put in the current queue, from when the queue comes to it."""
+        began, before = self.queues.moment(), compiled_seconds()
+        yield
+        self.moments.append((activity, began, self.queues.moment()))
+        self.compiling += compiled_seconds() - before
+
+    @property
+    def spent(self) -> Spent:
+        """The seconds of each activity; the queues have come to all moments."""
+        seconds = {"reading": self.reading, "writing": self.writing}
+        for activity, began, ended in self.moments:
+            seconds[activity] = seconds.get(activity, 0.0) + ended.since(began)
+        # A queue waits for what is put there later while the host compiles it.
+        computing = max(0.0, seconds.pop("computing") - self.compiling)
+        return Spent(**seconds, computing=computing, compiling=self.compiling)
+
+    def report(self, fetches: int) -> Report:
+        """Return what became of the block, which is written."""
+        return self.task.report(
+            spent=self.spent,
+            fetches=fetches,
+            bytes_zero_copy=self.zero_copy,
+            bytes_direct_io=self.direct_io,
+        )
 
 
 class PipelineStages:
@@ -174,12 +215,13 @@ class PipelineStages:
     def read(self, item: int, slot: int) -> None:
         """Read what is new, and prepare for what will be made."""
         one = self._items[item]
-        moved = self._moved.setdefault(one.block.index, _Moved(Task(one.block)))
+        moved = self._moved.setdefault(one.block.index, _Moved(Task(one.block), self._queues))
         tally = Tally()
-        for name, way in self._loading.items():
-            if not one.shares[name].complete:
-                part = Part(item, slot, one.block, one.shares[name].fresh)
-                moved.add(way.read(part, tally), written=False)
+        with moved.read():
+            for name, way in self._loading.items():
+                if not one.shares[name].complete:
+                    part = Part(item, slot, one.block, one.shares[name].fresh)
+                    moved.add(way.read(part, tally), written=False)
         with self._counting:
             self._tally.fetches += tally.fetches
         for name, way in self._storing.items():
@@ -189,14 +231,15 @@ class PipelineStages:
         """Queue the copies of what is new."""
         one = self._items[item]
         fields = self._fields(one, slot)
-        for name, way in self._loading.items():
-            if not one.shares[name].complete:
-                fresh = one.shares[name].fresh
-                way.send(Part(item, slot, one.block, fresh), fields.part(name, fresh))
+        with self._moved[one.block.index].queued("sending"):
+            for name, way in self._loading.items():
+                if not one.shares[name].complete:
+                    fresh = one.shares[name].fresh
+                    way.send(Part(item, slot, one.block, fresh), fields.part(name, fresh))
 
     def compute(self, item: int, slot: int) -> None:
         """Queue the copies of what is known, and the steps."""
-        with COMPUTE:
+        with COMPUTE, self._moved[self._items[item].block.index].queued("computing"):
             block_fields = self._fields(self._items[item], slot)
             if block_fields.waits:
                 self._steps(block_fields, item, slot)
@@ -223,16 +266,17 @@ class PipelineStages:
         one = self._items[item]
         after = self._after[slot, self._kinds[item]]
         fields = self._fields(one, slot, after)
-        for name, way in self._storing.items():
-            own = one.cells.own[name]
-            way.fetch(Part(item, slot, one.block, own), fields.part(name, own))
+        with self._moved[one.block.index].queued("fetching"):
+            for name, way in self._storing.items():
+                own = one.cells.own[name]
+                way.fetch(Part(item, slot, one.block, own), fields.part(name, own))
 
     def write(self, item: int, slot: int) -> None:
         """Write what was made, if it is not where it belongs."""
         one = self._items[item]
         moved = self._moved[one.block.index]
         # Points of a block, which may share chunks, are written one after the other.
-        with moved.writing():
+        with moved.written():
             for name, way in self._storing.items():
                 part = Part(item, slot, one.block, one.cells.own[name])
                 moved.add(way.write(part), written=True)
@@ -244,11 +288,7 @@ class PipelineStages:
             return None
         moved = self._moved.pop(one.block.index)
         fetches, self._fetches = self._tally.fetches - self._fetches, self._tally.fetches
-        return moved.task.report(
-            fetches=fetches,
-            bytes_zero_copy=moved.zero_copy,
-            bytes_direct_io=moved.direct_io,
-        )
+        return moved.report(fetches)
 
     def _wanted(self, item: int, name: str) -> Box | None:
         """Return what the next item needs and this one has."""

@@ -20,7 +20,7 @@ from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.stores.sink import Sink, ZarrSink
 from halocline_engine.datasets.stores.source import Opened, Source, ZarrStore
 from halocline_engine.device.memory.zero_copy import ring_bytes
-from halocline_engine.distribute.executors.base import Done, Pool
+from halocline_engine.distribute.executors.base import Done, Pool, T
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import TASKS_PER_WORKER
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
@@ -208,6 +208,10 @@ class _Streaming:
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function here."""
         function()
+
+    def each(self, function: Callable[..., T], *arguments: object) -> Mapping[str, T]:
+        """Return what a function returns here."""
+        return self.pool.each(function, *arguments)
 
 
 def _panels(

@@ -22,6 +22,7 @@ from halocline_engine.distribute.resident.halos import Exchange, Halos, Resident
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.resident.values import load_field, save_field
 from halocline_engine.distribute.tasks.model import COMPUTE
+from halocline_engine.distribute.tasks.spent import Stopwatch
 
 __all__ = ["RankFields"]
 
@@ -31,9 +32,13 @@ _EAGER = 2
 
 
 class RankFields:
-    """The blocks of one rank: load, make steps, save."""
+    """The blocks of one rank: load, make steps, save.
 
-    def __init__(self, job: RankJob, communicator: Communicator) -> None:
+    `watch` measures exchanges of halos. A device does what is queued whenever it comes to it, so
+    there they are part of the steps.
+    """
+
+    def __init__(self, job: RankJob, communicator: Communicator, watch: Stopwatch) -> None:
         self._job, self._communicator = job, communicator
         self._executable = executable_of(job.code)
         blocks = [block for some in job.blocks for block in some]
@@ -54,6 +59,7 @@ class RankFields:
             self._wraps,
             self._executable,
             communicator,
+            None if TARGETS[job.target].on_device else watch,
         )
         if TARGETS[job.target].on_device and communicator.size > 1:
             self._halos.connect()
@@ -139,7 +145,7 @@ class RankFields:
         """Make pairs of whole bundles, after which every field has the array that it had before."""
         both = [self._recorded(other=other) for other in (False, True)]
         if self._halos.queued:
-            acts = [act for halos, steps in both for act in (*halos.queued, *steps)]
+            acts = [act for halos, steps in both for act in (*halos.acts, *steps)]
 
             def two() -> None:
                 for act in acts:

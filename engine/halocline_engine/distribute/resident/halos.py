@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from operator import setitem
@@ -21,6 +22,7 @@ from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.exchange import Piece
 from halocline_engine.distribute.grid.partition import Box
 from halocline_engine.distribute.resident.peers import PeerMemory, connect
+from halocline_engine.distribute.tasks.spent import Stopwatch
 
 __all__ = ["Exchange", "Halos", "ResidentBlock"]
 
@@ -67,10 +69,11 @@ class Halos:
         lines: tuple[Line, Line, Line],
         executable: Executable,
         communicator: Communicator,
+        watch: Stopwatch | None,
     ) -> None:
         rank = communicator.rank
         self._blocks, self._lines, self._executable = blocks, lines, executable
-        self._communicator = communicator
+        self._communicator, self._watch = communicator, watch
         self._own = [p for p in pieces if rank_of[p.source] == rank == rank_of[p.target]]
         self._sent = _by_rank(pieces, rank, lambda p: (rank_of[p.source], rank_of[p.target]))
         self._received = _by_rank(pieces, rank, lambda p: (rank_of[p.target], rank_of[p.source]))
@@ -144,7 +147,7 @@ class Halos:
                 queued, messages = [*copies, *wraps], None
             else:
                 queued, messages = wraps, self._made(copies)
-            found = Exchange(queued, messages, self._executable, self._communicator)
+            found = Exchange(queued, messages, self._executable, self._communicator, self._watch)
             self._exchanges[key] = found
         return found
 
@@ -190,20 +193,30 @@ class Exchange:
     """The exchange of the halos of one rank, between arrays that stay the same.
 
     First come `messages`, if there are any. What is `queued` copies cells within the rank, and on a
-    device those of others that it reaches; all of it is queued on the current stream.
+    device those of others that it reaches; all of it is queued on the current stream. `watch`
+    measures exchanges, if there is one.
     """
 
     queued: Sequence[Callable[[], None]]
     messages: _Messages | None
     executable: Executable
     communicator: Communicator
+    watch: Stopwatch | None
+
+    @property
+    def acts(self) -> Sequence[Callable[[], None]]:
+        """What is `queued`, to be done without messages."""
+        if self.watch is None or not self.queued:
+            return self.queued
+        return (self.watch.measured("halos", self.queued),)
 
     def __call__(self, number: int) -> None:
         """Exchange; `number` counts the exchanges of the job, alike on all ranks."""
-        if self.messages is not None:
-            self.messages.exchange(("halo", number), self.executable, self.communicator)
-        for act in self.queued:
-            act()
+        with nullcontext() if self.watch is None else self.watch.spending("halos"):
+            if self.messages is not None:
+                self.messages.exchange(("halo", number), self.executable, self.communicator)
+            for act in self.queued:
+                act()
 
 
 class _Message:

@@ -16,6 +16,7 @@ from halocline_engine.datasets.stores.result import open_result
 from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.executors.base import Done, RankPool
 from halocline_engine.distribute.jobs.checkpoint import CheckpointTimes
+from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.resident.model import Checkpoints, RankJob
 from halocline_engine.distribute.resident.plan import ResidentPlan
 from halocline_engine.distribute.resident.work import ResidentWork
@@ -74,16 +75,23 @@ class _Run:
         if found.steps_done:
             self.on_event(Resumed(found.steps_done, self.job.steps))
         work = self._work(found, results)
+        shares = Shares(self.job.target, self.job.work)
         for one in self.pool.run_ranks(work, len(self.resident.ranks), self.cancelled):
             if isinstance(one, Done):
-                sums.update(read=one.report.bytes_read, written=one.report.bytes_written)
-                self.peak = max(self.peak, one.report.peak_bytes)
+                report = one.report
+                sums.update(read=report.bytes_read, written=report.bytes_written)
+                self.peak = max(self.peak, report.peak_bytes)
+                mine = self.resident.ranks[report.index]
+                steps = self.made - found.steps_done
+                shares.add(one.worker, report, mine, steps, rank=report.index)
                 continue
             if isinstance(one, (Checkpointed, SnapshotWritten)):
                 self.losses = 0
             if isinstance(one, Measured):
                 self.measured = one
             self.on_event(one)
+        for told in shares.told():
+            self.on_event(told)
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.resident.stretches import Stretch, Stretches
 from halocline_engine.distribute.tasks.events import Measured, StepsFinished
 from halocline_engine.distribute.tasks.model import Report, peak_bytes
+from halocline_engine.distribute.tasks.spent import Stopwatch
 
 __all__ = ["ResidentWork"]
 
@@ -31,20 +32,28 @@ class ResidentWork:
 
     def run(self, communicator: Communicator, tell: Tell) -> Report:
         """Do the part of one rank."""
-        began = time.perf_counter()
+        watch = Stopwatch()
         with ExitStack() as stack:
             if TARGETS[self.job.target].on_device:
                 stack.enter_context(own_stream())
             job = self._bundled(communicator)
-            fields = RankFields(job, communicator)
+            fields = RankFields(job, communicator, watch)
             complete = False
             try:
-                read, written = _run(job, fields, communicator, tell)
+                read, written = _run(job, fields, communicator, tell, watch)
                 complete = True
             finally:
                 fields.close(complete=complete)
-        seconds = time.perf_counter() - began
-        return Report(communicator.rank, seconds, read, written, peak_bytes())
+        seconds = time.perf_counter() - watch.began
+        return Report(
+            communicator.rank,
+            seconds,
+            read,
+            written,
+            peak_bytes(),
+            spent=watch.total,
+            intervals=watch.intervals,
+        )
 
     def _bundled(self, communicator: Communicator) -> RankJob:
         """Return the job with the bundle that rank 0 finds best: ranks have the same geometry."""
@@ -61,12 +70,14 @@ class ResidentWork:
 
 
 def _run(
-    job: RankJob, fields: RankFields, communicator: Communicator, tell: Tell
+    job: RankJob, fields: RankFields, communicator: Communicator, tell: Tell, watch: Stopwatch
 ) -> tuple[int, int]:
     """Load, make all steps, and save; return the bytes that were read and written."""
-    read = fields.load()
+    with watch.spending("reading"):
+        read = fields.load()
     # Kernels that wait for halos begin when there is nothing else that ranks wait for.
     agree(communicator, ("loaded", 0), here=True)
+    watch.end_interval()
     began_steps = time.perf_counter()
     with CheckpointWriter(job, fields, communicator, tell) as writer:
         until = job.until
@@ -80,11 +91,13 @@ def _run(
             stretch = Stretch(**decided)
             started = time.perf_counter()
             due = cut is not None and (stretches.done + stretch.steps) % cut == 0
-            fields.advance(stretch.steps, last_alone=due)
+            with watch.stepping():
+                fields.advance(stretch.steps, last_alone=due)
             stretches.made(stretch, time.perf_counter() - started)
+            watch.end_interval()
             if communicator.rank == 0:
-                seconds = time.perf_counter() - began_steps
-                tell(StepsFinished(stretches.done, job.steps, seconds, fields.transport))
+                seconds, halos = time.perf_counter() - began_steps, watch.total.halos
+                tell(StepsFinished(stretches.done, job.steps, seconds, fields.transport, halos))
             if until is not None and due:
                 change = measure(changed(fields.blocks, until.field), until, communicator, number)
                 if communicator.rank == 0:
@@ -96,5 +109,7 @@ def _run(
             if stretch.snapshot and job.series is not None and not stretches.complete:
                 writer.write_snapshot(job.series, stretches.done)
             number += 1
-        written = fields.save(job.sink_at(stretches.done))
+        with watch.spending("writing"):
+            written = fields.save(job.sink_at(stretches.done))
+        watch.end_interval()
     return read, written

@@ -12,6 +12,7 @@ from halocline_engine.backends.base import Value
 from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.blocks.work import Code
+from halocline_engine.distribute.jobs.shares import StepWork
 from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.tasks.until import Until
 
@@ -28,7 +29,7 @@ class Job:
     is where a pipeline computes, if the plan has one; `compressed` is how results are stored. Where
     results in memory are `shared`, other processes of this machine write them. The job ends early
     where `until` says so. With `every` the results are those after so many steps, and so on.
-    `on_device` says that they stay on the device, as arrays of CuPy.
+    `on_device` says that they stay on the device, as arrays of CuPy. `work` is that of a step.
     """
 
     dataset: xr.Dataset
@@ -49,6 +50,7 @@ class Job:
     until: Until | None = None
     every: int | None = None
     on_device: bool = False
+    work: StepWork | None = None
 
     @property
     def uses(self) -> tuple[FieldUse, ...]:

@@ -38,6 +38,7 @@ from halocline_engine.distribute.jobs.checkpoint import (
     prune,
 )
 from halocline_engine.distribute.jobs.passes import Passes, is_snapshot, pass_ends
+from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.pipeline.resources import PipelineResources, open_resources
 from halocline_engine.distribute.pipeline.runs import PipelinedRuns, end_runs
 from halocline_engine.distribute.pipeline.stages import PipelinedWork
@@ -116,7 +117,14 @@ def _passes(
     done = sum(1 for _ in pass_ends(0, steps_done, *lengths))
     total = done + sum(1 for _ in pass_ends(steps_done, job.steps, *lengths))
     return Passes(
-        pool, on_event, cancelled, total, steps=job.steps, done=done, steps_done=steps_done
+        pool,
+        on_event,
+        cancelled,
+        total,
+        steps=job.steps,
+        done=done,
+        steps_done=steps_done,
+        shares=Shares(job.target, job.work),
     )
 
 

@@ -1,7 +1,8 @@
 """Events of a run: frozen, in the order in which they happen.
 
 `Planned`, for stencils `Compiled`, then perhaps `Resumed`, then for each pass its `BlockFinished`s
-and a `PassFinished`, and at the end `Finished`. Where blocks stay in memory there are no passes,
+and a `PassFinished`, and at the end `Worked`s and `Finished`. Where blocks stay in memory there are
+no passes,
 but `StepsFinished` and `Checkpointed`; after the loss of a worker `Resumed` comes again. Snapshots
 are told in both modes, as `SnapshotWritten`. A run that fails raises and tells no more.
 """
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 __all__ = [
     "BlockFinished",
+    "Ceilings",
     "Checkpointed",
     "Compiled",
     "Event",
@@ -27,10 +29,13 @@ __all__ = [
     "SnapshotWritten",
     "StepsFinished",
     "Warned",
+    "Worked",
     "event_of_rank",
 ]
 
-_Json: TypeAlias = str | int | float | dict[str, int] | dict[str, list[int]] | None
+_Json: TypeAlias = (
+    str | int | float | dict[str, int] | dict[str, list[int]] | tuple[tuple[float, ...], ...] | None
+)
 
 
 class _Event:
@@ -162,7 +167,8 @@ class BlockFinished(_Event):
     """A block of a pass is computed and written: `done` of `total` in this pass.
 
     `pass_index` counts from 0; `seconds` is how long the block took on its `worker`, of which so
-    many went into `reading`, `computing` and `writing`, where that is known.
+    many went into `reading`, `sending` to a device, `compiling`, `computing`, `fetching` from
+    there and `writing`, where that is known.
     """
 
     kind: ClassVar[str] = "block-finished"
@@ -176,6 +182,9 @@ class BlockFinished(_Event):
     reading: float = 0.0
     computing: float = 0.0
     writing: float = 0.0
+    sending: float = 0.0
+    compiling: float = 0.0
+    fetching: float = 0.0
 
     @property
     def progress(self) -> float:
@@ -206,13 +215,15 @@ class StepsFinished(_Stepping):
     """Blocks that stay in memory have made `steps_done` of `steps` steps, in `seconds` so far.
 
     `transport` is how halos go from worker to worker: "peer memory" where devices store into each
-    other's, "messages" between processes, "none" where one worker has all blocks.
+    other's, "messages" between processes, "none" where one worker has all blocks. Of `seconds`, the
+    first rank has spent `halos` on exchanges that its host made.
     """
 
     kind: ClassVar[str] = "steps-finished"
 
     seconds: float
     transport: str = "none"
+    halos: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +259,63 @@ class Measured(_Stepping):
 
     change: float
     below: float
+
+
+@dataclass(frozen=True, slots=True)
+class Worked(_Event):
+    """What a worker did of the whole run; told of each one, before the end.
+
+    Its kernels computed `blocks` in `computing` seconds. Meanwhile at least `bytes` had to move
+    between them and memory: each field that a step reads, once, and each that it writes. The
+    `operations` are those of floating-point numbers; 0 where they are not counted.
+
+    `rank` is its number where blocks stay in memory; then each of the `intervals` has when it began
+    and ended, in seconds since the rank began, and the seconds in it of reading, sending,
+    compiling, computing, halos, fetching and writing. See `Spent` for what those are.
+    """
+
+    kind: ClassVar[str] = "worked"
+
+    worker: str
+    target: str
+    blocks: int
+    bytes: int
+    operations: int
+    reading: float
+    sending: float
+    compiling: float
+    computing: float
+    halos: float
+    fetching: float
+    writing: float
+    rank: int | None = None
+    intervals: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def progress(self) -> float:
+        """Everything is done."""
+        return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings(_Event):
+    """What the machine of a worker can do, as measured there: in a second, so much at most.
+
+    A copy of arrays that are larger than caches reads and writes `copy_rate` bytes. A product of
+    matrices in float64 makes `operation_rate` operations; 0 where it was not measured.
+    """
+
+    kind: ClassVar[str] = "ceilings"
+
+    worker: str
+    target: str
+    copy_rate: float
+    operation_rate: float
+
+    @property
+    def progress(self) -> float:
+        """It is measured when everything is done."""
+        return 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +356,8 @@ Event: TypeAlias = (
     | Checkpointed
     | SnapshotWritten
     | Measured
+    | Worked
+    | Ceilings
     | Finished
 )
 

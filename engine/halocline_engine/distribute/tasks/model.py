@@ -12,10 +12,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from halocline_engine.compiling import compiled_seconds
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
+from halocline_engine.distribute.tasks.spent import Interval, Spent
 
 __all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "Task", "peak_bytes"]
 
@@ -71,9 +73,8 @@ class Report:
 
     `fetches` is how many chunks were fetched for it, where they are counted; `bytes_zero_copy` are
     those read and written that were not copied on the host, and `bytes_direct_io` those that went
-    between files and a device without a buffer of the host, or were decoded there. Of `seconds`, so
-    many went into `reading`, `computing` and `writing`; in the rest the block waited for others.
-    Through a device, `computing` is all between reading and writing.
+    between files and a device without a buffer of the host, or were decoded there. `spent` is what
+    became of `seconds`; in the rest the block waited for others. A rank tells it by `intervals`.
     """
 
     index: int
@@ -84,9 +85,8 @@ class Report:
     fetches: int = 0
     bytes_zero_copy: int = 0
     bytes_direct_io: int = 0
-    reading: float = 0.0
-    computing: float = 0.0
-    writing: float = 0.0
+    spent: Spent = field(default_factory=Spent)
+    intervals: tuple[Interval, ...] = ()
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Task:
     """A block that is being computed: what it moved so far, and whether it shall go on.
 
     `started`, `read_until` and `written_from` are of `time.perf_counter`, the latter two 0 where it
-    has not got so far; `computed` are seconds.
+    has not got so far; `compiled` and `computed` are seconds.
     """
 
     block: Block
@@ -103,6 +103,7 @@ class Task:
     bytes_written: int = 0
     started: float = field(default_factory=time.perf_counter)
     read_until: float = 0.0
+    compiled: float = 0.0
     computed: float = 0.0
     written_from: float = 0.0
 
@@ -130,24 +131,31 @@ class Task:
         self.check()
         self.read_until = self.read_until or time.perf_counter()
         with COMPUTE:
-            began = time.perf_counter()
+            began, before = time.perf_counter(), compiled_seconds()
             yield
             self.written_from = time.perf_counter()
-            self.computed += self.written_from - began
+            compiled = compiled_seconds() - before
+            self.compiled += compiled
+            self.computed += self.written_from - began - compiled
 
-    def report(self, **more: Any) -> Report:
-        """Return what became of the block, which is written."""
+    def report(self, *, spent: Spent | None = None, **more: Any) -> Report:
+        """Return what became of the block, which is written; `spent` where others measured it."""
         now = time.perf_counter()
         moved = (self.bytes_read, self.bytes_written)
         known = self.written_from > 0
+        if spent is None:
+            spent = Spent(
+                reading=self.read_until - self.started if known else 0.0,
+                compiling=self.compiled,
+                computing=self.computed,
+                writing=now - self.written_from if known else 0.0,
+            )
         return Report(
             self.block.index,
             now - self.started,
             *moved,
             peak_bytes(),
-            reading=self.read_until - self.started if known else 0.0,
-            computing=self.computed,
-            writing=now - self.written_from if known else 0.0,
+            spent=spent,
             **more,
         )
 

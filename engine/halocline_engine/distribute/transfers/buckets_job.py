@@ -33,6 +33,7 @@ from halocline_engine.distribute.jobs.execute import (
 )
 from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
 from halocline_engine.distribute.jobs.passes import Passes
+from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     OnEvent,
@@ -121,7 +122,8 @@ def run_exchange(
     `OutputError`, before the result is begun; nothing is left of what was made on the way.
     """
     exchange = request.exchange
-    passes = Passes(pool, on_event, cancelled, total=4 if _checked(exchange) else 3)
+    total = 4 if _checked(exchange) else 3
+    passes = Passes(pool, on_event, cancelled, total, shares=Shares(target))
     cut, projected = _fitting(request, pool, target)
     final = _final(request, cut, target, projected)
     check_blockwise(final, pool)

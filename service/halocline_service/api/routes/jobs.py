@@ -15,6 +15,7 @@ from halocline_service.api.requests.context import Here, Owner, OwnJob, base_url
 from halocline_service.api.requests.paging import After, Before, Limit, Offset, asked, links, turn
 from halocline_service.api.requests.usage import refuse_in_use
 from halocline_service.api.responses.pictures import scene_of
+from halocline_service.api.responses.rates import rates_of
 from halocline_service.api.responses.status import event_line, status_info
 from halocline_service.api.schemas import JobInputs, JobList, StatusInfo
 from halocline_service.jobs.job import Job
@@ -201,6 +202,25 @@ def _lines(store: JobStore, job: Job) -> Any:
 def plan(job: OwnJob, here: Here) -> Mapping[str, Any]:
     """Give the plan that the engine made: mode, target, blocks, passes, memory, order, fetches."""
     return _plan(job, here.store.jobs)
+
+
+@router.get("/jobs/{job_id}/rates", summary="How fast its kernels were")
+def rates(job: OwnJob, here: Here) -> Mapping[str, Any]:
+    """Give the bytes, operations, seconds and rates of each worker's kernels.
+
+    Beside them is what was measured on the worker: a copy of arrays in memory, and a product of
+    matrices; null where it was not.
+    """
+    store = here.store.jobs
+    planned = max((one.seq for one in store.events(job.id, kind="planned")), default=0)
+    worked = [one.data for one in store.events(job.id, kind="worked") if one.seq > planned]
+    if not worked:
+        raise ProblemError(
+            "result-not-ready",
+            f"Job '{job.id}' has no rates: it is {ogc_status(job.state)}.",
+            hint="They are told when all blocks of a job of the engine are computed.",
+        )
+    return rates_of(worked, [one.data for one in store.events(job.id, kind="ceilings")])
 
 
 @router.get(

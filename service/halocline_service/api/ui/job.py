@@ -77,6 +77,8 @@ def _links(info: StatusInfo) -> Html:
         links.append(("Plan", f"{api}/plan"))
     if info.status == "successful":
         links.append(("Results as JSON", f"{api}/results"))
+        if info.processID not in ("plan", "echo"):
+            links.append(("Rates", f"{api}/rates"))
     items = (element("a", title, href=href) for title, href in links)
     return element("nav", *items, class_="pager raw", aria_label="The same from the API")
 

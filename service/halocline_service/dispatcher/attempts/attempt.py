@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import logging
 import shutil
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -51,6 +52,7 @@ __all__ = [
     "places_of",
 ]
 
+_log = logging.getLogger(__name__)
 #: The way out where a disk has no room.
 ROOM = "Remove jobs and uploads that are no longer needed, or ask the operator for more room."
 
@@ -249,6 +251,7 @@ def _computed(job: Job, inputs: ReadingInputs, tools: Tools, told: Mapping[str, 
     result: Any = _call(job, job.process, inputs, places, tools)(**told | {"on_event": heard})
     if hasattr(result, "close"):
         result.close()
+    _tell_ceilings(heard.target, tools.cluster, told["on_event"])
     _check_result(output)
     check_still_there(job, tools.resolver)
     for each in links:
@@ -310,6 +313,19 @@ class _Target:
         fields = event.to_json()
         self.target = str(fields.get("target", self.target))
         self._on_event(event)
+
+
+def _tell_ceilings(target: str, cluster: object, on_event: Callable[[EngineEvent], None]) -> None:
+    """Tell what the machines of workers can do, which each measures once; no job fails for it."""
+    from halocline_engine.functions.reports.ceilings import ceilings
+
+    try:
+        found = ceilings(target, cluster) if target else []
+    except Exception:
+        _log.warning("no ceilings were measured", exc_info=True)
+        return
+    for each in found:
+        on_event(each)
 
 
 def check_room(job: Job, folder: Path, headroom: int) -> None:

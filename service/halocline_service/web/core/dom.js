@@ -12,6 +12,14 @@ export function el(name, attributes = {}, ...children) {
   return made;
 }
 
+/** Make an element of a drawing. */
+export function svg(name, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.append(...children);
+  return made;
+}
+
 /** Say something to those who read and to those who listen. */
 export function announce(text) {
   const place = document.getElementById("status");

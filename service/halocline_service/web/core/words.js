@@ -40,6 +40,14 @@ export function size(bytes) {
   return unit === "B" ? `${value} B` : `${value.toFixed(1)} ${unit}`;
 }
 
+/** Write a large number with the prefix of its power of a thousand. */
+export function scaled(number) {
+  const prefixes = ["", "k", "M", "G", "T", "P", "E"];
+  const power = Math.floor(Math.log10(Math.max(1, number)) / 3 + 1e-9);
+  const place = Math.min(prefixes.length - 1, power);
+  return `${Number((number / 1000 ** place).toPrecision(3))} ${prefixes[place]}`.trim();
+}
+
 /** Write a value with as many digits as tell it apart from others of a scale. */
 export function figure(value, span = Math.abs(value)) {
   if (Number.isNaN(value)) return "no data";

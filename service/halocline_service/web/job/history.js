@@ -19,6 +19,9 @@ export class History {
     this.figures = null;
     this.warnings = [];
     this.compiled = null;
+    this.stretches = []; // {seconds, halos}: what the first rank has told since it began
+    this.worked = []; // what each worker did, told at the end
+    this.ceilings = {}; // what the machine of a worker can do
     this.progress = 0;
     this.points = []; // [at, progress], since the last start
   }
@@ -36,17 +39,27 @@ export class History {
         this.plan = data;
         this.planned = this.blocks.length;
         [this.pass, this.done] = [0, 0];
+        [this.stretches, this.worked] = [[], []];
         break;
       case "compiled":
         this.compiled = data;
         break;
       case "resumed":
+        [this.steps, this.stretches] = [data.steps_done, []];
+        break;
       case "checkpointed":
       case "snapshot-written":
         this.steps = data.steps_done;
         break;
       case "steps-finished":
         [this.steps, this.transport] = [data.steps_done, data.transport];
+        this.stretches.push({ seconds: data.seconds, halos: data.halos ?? 0 });
+        break;
+      case "worked":
+        this.worked.push(data);
+        break;
+      case "ceilings":
+        this.ceilings[data.worker] = data;
         break;
       case "block-finished":
         if (data.pass_index !== this.pass) [this.pass, this.done] = [data.pass_index, 0];
@@ -58,9 +71,12 @@ export class History {
           worker: data.worker,
           step: data.done - 1,
           pass: data.pass_index,
-          reading: data.reading ?? 0,
-          computing: data.computing ?? 0,
-          writing: data.writing ?? 0,
+          reading: data.reading,
+          sending: data.sending,
+          compiling: data.compiling,
+          computing: data.computing,
+          fetching: data.fetching,
+          writing: data.writing,
         });
         break;
       case "pass-finished":

@@ -14,13 +14,14 @@ export class StatesView {
   /** Draw the states up to now. */
   update(now) {
     const spells = this.#spells(now);
+    const whole = spells.reduce((sum, { lasted }) => sum + lasted, 0) || 1;
     this.bar.replaceChildren(
       ...spells.map(({ status, lasted }) => {
         const part = el("span", {
           class: `part ${status}`,
           title: `${status}: ${duration(lasted)}`,
         });
-        part.style.flexGrow = Math.max(lasted, 0.001);
+        part.style.flexGrow = 1000 * Math.max(lasted / whole, 0.001); // a sum below 1 fills less
         return part;
       }),
     );

@@ -1,11 +1,21 @@
-// A timeline for each worker: a bar for each block that an event told of, in its parts.
+// A timeline for each worker: a bar for each block or stretch of steps, in its parts.
 
 import { colour, el, framed, sized } from "../core/dom.js";
 import { duration } from "../core/words.js";
+import { PARTS, barsOfBlocks, barsOfRanks, barsOfSteps } from "./spans.js";
 
 const ROW = 18;
 const AXIS = 18;
-const PARTS = { reading: 1, waiting: 0, computing: 2, writing: 3 }; // by number of their colour
+const NOTES = {
+  blocks:
+    "Each bar is one block that an event told of, as long as it took. Reading and writing are of " +
+    "the store, and a block reads its halo with its own cells; sending and fetching are the way " +
+    "to a device and back; a block waits while another one is computed.",
+  ranks:
+    "Each bar is a stretch of steps of one rank. Its parts are added up: steps and exchanges of " +
+    "halos follow each other many times in it. Kernels that exchange halos on a device are part " +
+    "of computing. Until the job ends, only the first rank tells.",
+};
 
 export class WorkersView {
   constructor(history) {
@@ -13,6 +23,7 @@ export class WorkersView {
     this.canvas = el("canvas", { role: "img", "aria-label": "Workers" });
     this.parts = el("ul", { class: "parts" });
     this.names = el("ul", { class: "legend" });
+    this.note = el("p", { class: "note" });
     this.element = el(
       "section",
       { class: "card", hidden: true },
@@ -20,13 +31,7 @@ export class WorkersView {
       this.canvas,
       this.parts,
       this.names,
-      el(
-        "p",
-        { class: "note" },
-        "Each bar is one block that an event told of, as long as it took. Reading and writing are of " +
-          "the store; a block waits while another one is computed. Through a device, computing " +
-          "is all between reading and writing.",
-      ),
+      this.note,
     );
     this.frame = framed(() => this.#draw());
     document.addEventListener("themechange", this.frame);
@@ -35,76 +40,81 @@ export class WorkersView {
 
   /** Draw again if there is something new. */
   update() {
-    if (this.history.blocks.length === 0) return;
+    const { blocks, stretches, worked } = this.history;
+    const told = blocks.length + stretches.length + worked.length;
+    if (told === 0 || this.told === told) return;
+    this.told = told;
     this.element.hidden = false;
-    if (this.drawn !== this.history.blocks.length) this.frame();
+    this.frame();
   }
 
   #draw() {
-    const { blocks, workers } = this.history;
-    if (blocks.length === 0) return;
-    this.drawn = blocks.length;
+    if (this.element.hidden) return;
+    const { bars, rows, names, note } = shown(this.history);
+    if (bars.length === 0) return;
     const width = Math.max(200, this.element.clientWidth - 34);
-    const context = sized(this.canvas, width, workers.length * ROW + AXIS);
-    const start = blocks.reduce(
-      (least, { at, seconds }) => Math.min(least, at - seconds),
-      Infinity,
+    const context = sized(this.canvas, width, rows * ROW + AXIS);
+    const span = Math.max(1e-3, ...bars.map(({ to }) => to));
+    const inks = Object.fromEntries(
+      Object.entries(PARTS).map(([part, name]) => [part, colour(name)]),
     );
-    const span = Math.max(1e-3, blocks.at(-1).at - start);
-    const inks = partInks();
-    blocks.forEach((block) => {
-      const top = workers.indexOf(block.worker) * ROW + 2;
-      let left = ((block.at - block.seconds - start) / span) * width;
-      for (const [part, seconds] of partsOf(block)) {
+    for (const { row, from, parts } of bars) {
+      let left = (from / span) * width;
+      for (const [part, seconds] of parts) {
         const wide = (seconds / span) * width;
         context.fillStyle = inks[part];
-        context.fillRect(left, top, Math.max(1, wide), ROW - 4);
+        context.fillRect(left, row * ROW + 2, Math.max(1, wide), ROW - 4);
         left += wide;
       }
-    });
-    this.#label(context, width, workers.length * ROW, span);
-    const totals = Object.entries(sums(blocks)).filter(([, seconds]) => seconds > 0);
+    }
+    label(context, width, rows * ROW, span);
+    const totals = Object.entries(sums(bars)).filter(([, seconds]) => seconds > 0);
+    const words = totals.map(([part, seconds]) => `${part} ${duration(seconds)}`);
     this.parts.replaceChildren(
-      ...totals.map(([part, seconds]) => marked(inks[part], `${part} ${duration(seconds)}`)),
+      ...totals.map(([part], place) => marked(inks[part], words[place])),
     );
-    const told = workers.map((worker, row) => {
-      const own = blocks.filter((block) => block.worker === worker);
-      const busy = own.reduce((sum, block) => sum + block.seconds, 0);
-      return el("li", {}, `row ${row + 1}: ${worker}: ${own.length} told, ${duration(busy)}`);
-    });
-    this.names.replaceChildren(...told);
-    this.canvas.setAttribute("aria-label", `${blocks.length} blocks of ${workers.length} workers`);
-  }
-
-  #label(context, width, top, span) {
-    context.fillStyle = colour("muted");
-    context.font = "11px system-ui, sans-serif";
-    context.textBaseline = "top";
-    context.fillText("0 s", 0, top + 4);
-    context.textAlign = "right";
-    context.fillText(duration(span), width, top + 4);
+    this.names.replaceChildren(...names.map((name) => el("li", {}, name)));
+    this.note.textContent = note;
+    this.canvas.setAttribute(
+      "aria-label",
+      `Timeline of ${duration(span)}, ${bars.length} bars in ${rows} rows: ${words.join(", ")}`,
+    );
   }
 }
 
-/** Give the parts of a block in their order, as `[name, seconds]`; all of it where none is known. */
-export function partsOf({ seconds, reading, computing, writing }) {
-  if (computing === 0) return [["computing", seconds]];
-  const waiting = Math.max(0, seconds - reading - computing - writing);
-  const parts = { reading, waiting, computing, writing };
-  return Object.keys(PARTS).map((part) => [part, parts[part]]);
+/** Give the bars that there are, and what the rows are. */
+function shown({ blocks, stretches, worked, workers }) {
+  const ranks = worked.filter(({ intervals }) => intervals?.length);
+  if (ranks.length)
+    return { ...barsOfRanks(ranks), names: ranks.map(nameOf), note: NOTES.ranks };
+  if (blocks.length === 0)
+    return { ...barsOfSteps(stretches), names: ["the first rank"], note: NOTES.ranks };
+  const names = workers.map((worker) => {
+    const own = blocks.filter((block) => block.worker === worker);
+    const busy = own.reduce((sum, block) => sum + block.seconds, 0);
+    return `${worker}: ${own.length} told, ${duration(busy)}`;
+  });
+  return { ...barsOfBlocks(blocks, workers), names, note: NOTES.blocks };
 }
 
-function sums(blocks) {
-  const found = { reading: 0, waiting: 0, computing: 0, writing: 0 };
-  for (const block of blocks) for (const [part, taken] of partsOf(block)) found[part] += taken;
+/** Name a worker, and its rank where it has one. */
+export function nameOf({ worker, rank }) {
+  return rank === null || rank === undefined ? worker : `rank ${rank}, ${worker}`;
+}
+
+function label(context, width, top, span) {
+  context.fillStyle = colour("muted");
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "top";
+  context.fillText("0 s", 0, top + 4);
+  context.textAlign = "right";
+  context.fillText(duration(span), width, top + 4);
+}
+
+function sums(bars) {
+  const found = Object.fromEntries(Object.keys(PARTS).map((part) => [part, 0]));
+  for (const { parts } of bars) for (const [part, seconds] of parts) found[part] += seconds;
   return found;
-}
-
-function partInks() {
-  const named = (number) => (number ? `series-${number}` : "block-waiting");
-  return Object.fromEntries(
-    Object.entries(PARTS).map(([part, number]) => [part, colour(named(number))]),
-  );
 }
 
 function marked(ink, words) {
