@@ -165,8 +165,14 @@ def test_a_local_path_is_opened_and_uploaded(
 def test_a_file_that_is_no_dataset_is_refused(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "notes.nc"
     path.write_text("hello")
-    with pytest.raises(DatasetError, match=rf"^The dataset '{path}' cannot be opened here: "):
+    with pytest.raises(
+        DatasetError, match=rf"^The dataset '{path}' cannot be opened here: "
+    ) as told:
         client.stencil(halve, path)
+    assert "\n" not in told.value.message
+    assert "'ncdump -h' says more" in told.value.hint
+    with pytest.raises(DatasetError, match=rf"^The folder '{tmp_path}' is not a Zarr store: "):
+        client.stencil(halve, tmp_path)
 
 
 def test_the_accessor_does_the_same(client: Client, sea: xr.Dataset) -> None:

@@ -18,7 +18,11 @@ Sizes: TypeAlias = dict[Name, Annotated[int, Field(ge=1, le=2**40), WHOLE]]
 
 Target: TypeAlias = Annotated[
     Literal["auto", "cuda", "cpu", "reference"],
-    Field(title="Target", description="What computes."),
+    Field(
+        title="Target",
+        description="What computes: 'cuda' is GPUs, 'cpu' cores, 'reference' NumPy, 'auto' "
+        "GPUs where workers have them, else cores.",
+    ),
 ]
 
 Chunks: TypeAlias = Annotated[

@@ -288,18 +288,36 @@ def _check_readable(path: Path) -> None:
             )
 
 
+#: What a Zarr store has at its root, of either format.
+_ROOTS = ("zarr.json", ".zgroup", ".zmetadata")
+#: What xarray says of a file that none of its readers knows.
+_UNKNOWN = "did not find a match"
+_ELSEWHERE = "or write 'file:' in front of the path if it is the service that should read it."
+
+
 def opened(path: Path) -> xr.Dataset:
     """Open a file or a Zarr store that is here, without reading its arrays."""
     import xarray as xr
 
     _check_readable(path)
+    if path.is_dir() and not any((path / name).exists() for name in _ROOTS):
+        raise DatasetError(
+            f"The folder '{path}' is not a Zarr store: it has no {' and no '.join(_ROOTS)}.",
+            hint=f"Name the store itself, or a NetCDF file; {_ELSEWHERE}",
+        )
     try:
         if path.is_dir():
             return cast("Any", xr).open_zarr(path, chunks=None)
         return cast("Any", xr).open_dataset(path)
     except (OSError, ValueError, KeyError) as error:
+        if _UNKNOWN in str(error):
+            raise DatasetError(
+                f"The dataset '{path}' cannot be opened here: xarray does not know what format it "
+                "has.",
+                hint="If it should be NetCDF, it is damaged: 'ncdump -h' says more. Else open it "
+                f"with xarray and pass the dataset; {_ELSEWHERE}",
+            ) from error
         raise DatasetError(
             f"The dataset '{path}' cannot be opened here: {error}",
-            hint="Open it with xarray and pass the dataset; or write 'file:' in front of the path "
-            "if it is the service that should read it.",
+            hint=f"Open it with xarray and pass the dataset; {_ELSEWHERE}",
         ) from error
