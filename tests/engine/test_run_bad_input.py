@@ -477,6 +477,20 @@ def test_block_too_large_for_memory(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("dtype", "way"),
+    [
+        (np.complex128, "Give its parts as two variables: .real and .imag."),
+        ("U3", "Its values are text or objects: select a variable of numbers, or convert it."),
+        ("M8[ns]", "Its values are times: subtract one, divide by np.timedelta64(1, 's'), and "),
+    ],
+)
+def test_values_that_no_cast_keeps_have_a_way_of_their_own(dtype: Any, way: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        run(MEAN, data(dtype=dtype), target="reference")
+    assert caught.value.hint.startswith(way)
+
+
 def test_types_that_the_language_has_not_are_no_way_out() -> None:
     with pytest.raises(FieldError) as caught:
         run(MEAN, data(dtype=np.uint16), target="reference")

@@ -288,9 +288,26 @@ def _check_dtype(field: Field, variable: str, dtype: np.dtype[np.generic]) -> No
     if got != field.dtype.value:
         raise FieldError(
             f"Field '{field.name}' is {field.dtype.value}, but variable '{variable}' is {got}.",
-            hint=f"Cast the variable with .astype('{field.dtype.value}')"
-            + (f", or annotate the field with np.{got}." if got in tuple(DType) else "."),
+            hint=_as_type(field.dtype, dtype),
         )
+
+
+def _as_type(wanted: DType, dtype: np.dtype[np.generic]) -> str:
+    """Return how a variable becomes one of the type that a field has."""
+    got = dtype.newbyteorder("=").name
+    match dtype.kind:
+        case "c":
+            return "Give its parts as two variables: .real and .imag."
+        case "U" | "S" | "O":
+            return "Its values are text or objects: select a variable of numbers, or convert it."
+        case "M" | "m":
+            return (
+                "Its values are times: subtract one, divide by np.timedelta64(1, 's'), and cast "
+                f"what that gives with .astype('{wanted.value}')."
+            )
+        case _:
+            known = f", or annotate the field with np.{got}." if got in tuple(DType) else "."
+            return f"Cast the variable with .astype('{wanted.value}'){known}"
 
 
 def _check_dims(field: Field, variable: str, dims: Sequence[str], grid: Grid) -> None:
