@@ -17,7 +17,7 @@ from emulation.machine import EmulatedArtifact
 import halocline_engine as he
 from halocline_engine.backends.base import Launch
 from halocline_engine.backends.made_fields import with_made_fields
-from halocline_engine.errors import HaloclineError
+from halocline_engine.errors import HaloclineError, LimitError
 from halocline_engine.functions import stencil as module
 
 SHAPE = (9, 8, 7)
@@ -221,6 +221,32 @@ def test_drawn_calls_mean_what_first_calls_mean(
         np.testing.assert_array_equal(pools[0], pools[1])
     assert 50 < wrong < 170
     assert len(checks) < 200
+
+
+@pytest.mark.parametrize("on", ["reference", "cpu", "emulated"])
+def test_a_loop_that_does_not_end_is_an_error_of_its_own_call(
+    on: str, request: pytest.FixtureRequest
+) -> None:
+    text = """
+def halved(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = a
+        while b > 1.0:
+            b = b * 0.5
+"""
+    if on == "emulated":
+        halved = emulated(text, request.getfixturevalue("emulation_folder"))
+    else:
+        halved = he.stencil(text, target=on)
+    for number, ends in enumerate((True, True, False, True, False)):
+        a, b = np.full(SHAPE, 3.0 + number), np.full(SHAPE, np.nan)
+        if ends:
+            halved(a=a, b=b)
+            assert b.max() <= 1.0
+        else:
+            a[1, 2, -1] = np.inf
+            with pytest.raises(LimitError, match="A 'while' was not over after"):
+                halved(a=a, b=b)
 
 
 def renewed(known: he.Stencil) -> he.Stencil:

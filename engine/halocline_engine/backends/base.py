@@ -81,6 +81,10 @@ class Memory(Protocol):
         """
         ...
 
+    def shared_row(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> Array:
+        """Return an array indexed [i, j, k] whose rows along I all are one; it is not defined."""
+        ...
+
     def upload(self, host: HostArray, into: Array) -> None:
         """Copy a host array of the same shape into a target's array."""
         ...

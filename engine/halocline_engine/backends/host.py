@@ -33,6 +33,11 @@ class HostMemory:
         lead = -(address + halo[0] * itemsize) % ALIGNMENT
         return np.ndarray(shape, dtype, raw.data, lead, strides)
 
+    def shared_row(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> HostArray:
+        """Return an array indexed [i, j, k] whose strides along J and K are zero."""
+        row = np.empty(shape[0], dtype)
+        return np.ndarray(shape, dtype, row.data, 0, (dtype.itemsize, 0, 0))
+
     def upload(self, host: HostArray, into: HostArray) -> None:
         """Copy `host` into `into`, which has the same shape."""
         np.copyto(into, host)

@@ -21,7 +21,6 @@ __all__ = [
     "Reach",
     "check_loops",
     "limit_of",
-    "loops_array",
     "position_array",
     "table_array",
     "widened",
@@ -104,20 +103,12 @@ def limit_of(
     return first + arrays[limit.field].shape[2] - 1 if limit.last else first
 
 
-def loops_array(domain: Point, memory: Memory) -> Array:
-    """Return an array [i, j, k] for the loops that do not end.
-
-    Its rows have no padding: CuPy reduces an array that has some in a single block of threads.
-    """
-    i, j, k = domain
-    flat = memory.empty((i * j * k, 1, 1), np.dtype("int16"), (0, 0, 0))[:, 0, 0]
-    return flat.reshape((k, j, i)).transpose(2, 1, 0)
-
-
-def check_loops(loops: Scratch | None, arrays: Mapping[str, Array]) -> None:
-    """Raise `LimitError` where a loop did not end."""
-    number = 0 if loops is None else int(arrays[loops.name].T.reshape(-1).max())
-    if loops is not None and number:
+def check_loops(loops: Scratch | None, arrays: Mapping[str, Array], memory: Memory) -> None:
+    """Raise `LimitError` where a loop did not end; `arrays` have a shared row for it."""
+    if loops is None:
+        return
+    number = int(memory.download(arrays[loops.name][:, :1, :1]).max())
+    if number:
         place = loops.loops[number - 1]
         raise LimitError(
             f"A 'while' was not over after {LIMITS.turns} turns at a point.",

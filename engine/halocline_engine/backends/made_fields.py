@@ -42,7 +42,6 @@ from halocline_engine.backends.made_arrays import (
     Reach,
     check_loops,
     limit_of,
-    loops_array,
     position_array,
     table_array,
     widened,
@@ -140,7 +139,7 @@ class MadeFieldsExecutable:
         call = self._call(fields, scalars, origins, domain)
         self._clear(call[0])
         self.kernels(*call)
-        check_loops(self.plan.loops, call[0])
+        check_loops(self.plan.loops, call[0], self.memory)
 
     def prepared(
         self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
@@ -156,19 +155,19 @@ class MadeFieldsExecutable:
         def run() -> None:
             self._clear(call[0])
             kernels()
-            check_loops(self.plan.loops, call[0])
+            check_loops(self.plan.loops, call[0], self.memory)
 
         return run
 
     def launcher(self, fields: Fields, origins: Origins, domain: Point) -> Launcher | None:
         """Return calls on arrays that lie like these; see `backends.base.Launching`."""
-        if self.plan.wide or self.plan.loops is not None or not isinstance(self.kernels, Launching):
+        if self.plan.wide or not isinstance(self.kernels, Launching):
             return None
         arrays, levels, places, _ = self._call(fields, {}, origins, domain)
         kernels = self.kernels.launcher(arrays, places, domain)
         if kernels is None:
             return None
-        planes = {name for name, _ in self.plan.planes}
+        planes = {name for name, _ in self.plan.planes} | {one.name for one in self._loops}
         kept = {n: a for n, a in arrays.items() if n not in fields and n not in planes}
         made = {name: Span.of(array).address for name, array in kept.items()}
 
@@ -183,6 +182,7 @@ class MadeFieldsExecutable:
                 self._clear(own)
                 there = {name: Span.of(array).address for name, array in own.items()}
                 kernels({**known, **there})({**scalars, **levels})
+                check_loops(self.plan.loops, own, self.memory)
 
             return call
 
@@ -243,23 +243,28 @@ class MadeFieldsExecutable:
     def _planes(self, domain: Point) -> Fields:
         """Return arrays [i, j, k] of temporaries over I and J, with stride 0 along K.
 
-        With them that of the loops, which has all levels.
+        With them the row in which points store the number of a loop that did not end. Points with
+        one index along I share an element, and any of their numbers may be the one that stays.
         """
         shape = (domain[0], domain[1], 1)
         planes: dict[str, Array] = {
             name: self.memory.empty(shape, np.dtype(dtype), _NOWHERE)[:, :, 0][:, :, None]
             for name, dtype in self.plan.planes
         }
-        if self.plan.loops is not None:
-            planes[self.plan.loops.name] = loops_array(domain, self.memory)
+        for one in self._loops:
+            planes[one.name] = self.memory.shared_row(domain, np.dtype("int16"))
         return planes
 
     def _clear(self, arrays: Fields) -> None:
         """Set temporaries over I and J to zero, and say of no loop that it did not end."""
         for name, _ in self.plan.planes:
             arrays[name][...] = 0
-        if self.plan.loops is not None:
-            arrays[self.plan.loops.name][...] = 0
+        for one in self._loops:
+            arrays[one.name][:, :1, :1] = 0
+
+    @property
+    def _loops(self) -> tuple[Scratch, ...]:
+        return () if self.plan.loops is None else (self.plan.loops,)
 
 
 @dataclass(frozen=True, slots=True)

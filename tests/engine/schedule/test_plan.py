@@ -28,7 +28,7 @@ from halocline_engine.ir.nodes import (
     Unary,
 )
 from halocline_engine.ir.types import Axis, DType, Order
-from halocline_engine.ir.walk import expressions, walk
+from halocline_engine.ir.walk import assignments, expressions, walk
 from halocline_engine.schedule.nodes import Kernel, Levels, Schedule
 from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.passes import inline as inlining
@@ -215,6 +215,53 @@ with computation(PARALLEL), interval(...):
     (statement,) = kernel(made).sections[0].body
     assert statement == Assign("t", Number(DType.FLOAT64, 0.0))
     assert kernel(made).extent == ((0, 0), (0, 1))
+
+
+SEARCHED = """
+with computation({order}):
+    with interval({first}, 1):
+        t = a
+    with interval(1, None):
+        t = a + b
+with computation({reader}), interval(...):
+    n = 0
+    while n < 3 and t.at(K=n) < c:
+        n = n + 1
+    x = t.at(K=n)
+"""
+
+
+@pytest.mark.parametrize("reader", ["PARALLEL", "FORWARD", "BACKWARD"])
+def test_no_zeros_are_written_where_all_levels_are_assigned_before_one_is_looked_up(
+    reader: str,
+) -> None:
+    made = schedule(SEARCHED.format(order="FORWARD", first=0, reader=reader))
+    (only,) = buffers(made)
+    assigned = [a for n in range(len(made.steps)) for a in all_assigned(kernel(made, n))]
+    assert all(a.value != Number(DType.FLOAT64, 0.0) for a in assigned if a.target == only)
+
+
+def test_zeros_are_written_where_a_level_is_looked_up_that_is_not_assigned() -> None:
+    text = SEARCHED.replace("with interval({first}, 1):\n        t = a\n    ", "")
+    made = schedule(text.format(order="FORWARD", reader="PARALLEL"))
+    first = next(iter(all_assigned(kernel(made))))
+    assert first == Assign(buffers(made)[0], Number(DType.FLOAT64, 0.0))
+
+
+def test_points_that_look_levels_up_keep_a_kernel_of_their_own() -> None:
+    made = schedule(
+        SEARCHED.format(order="FORWARD", first=0, reader="PARALLEL").replace(
+            "t = a + b", "t = t[0, 0, -1] + b"
+        )
+    )
+    assert [kernel(made, n).order for n in range(len(made.steps))] == [
+        Order.FORWARD,
+        Order.PARALLEL,
+    ]
+
+
+def all_assigned(one: Kernel) -> list[Assign]:
+    return [assign for section in one.sections for assign in assignments(section.body)]
 
 
 def entangled() -> tuple[Program, Facts]:

@@ -20,8 +20,8 @@ __all__ = ["private", "sink"]
 def sink(schedule: Schedule) -> Schedule:
     """Return the schedule with kernels united that can share columns and have arrays in common.
 
-    A PARALLEL kernel joins others only where they hand a buffer on, since its points could also
-    run side by side.
+    A PARALLEL kernel joins others only where they hand on a buffer that columns may keep, since its
+    points could also run side by side.
     """
     buffers = frozenset(buffer.name for buffer in schedule.buffers)
     steps: list[Step] = []
@@ -35,7 +35,7 @@ def sink(schedule: Schedule) -> Schedule:
             if not (isinstance(first, Kernel) and isinstance(second, Kernel) and a and b):
                 break
             may_share = first.extent == second.extent and a.is_apart_from(b)
-            if not (may_share and _gain(first, second, a.names & b.names, buffers)):
+            if not (may_share and _gain(first, second, (a, b), buffers)):
                 break
             steps[-2:], uses[-2:] = [_united(first, second)], [a.united(b)]
     return replace(schedule, steps=tuple(steps))
@@ -96,11 +96,14 @@ class _Use:
         return self.written.isdisjoint(other.across) and other.written.isdisjoint(self.across)
 
 
-def _gain(first: Kernel, second: Kernel, shared: frozenset[str], buffers: frozenset[str]) -> bool:
+def _gain(first: Kernel, second: Kernel, uses: tuple[_Use, _Use], buffers: frozenset[str]) -> bool:
     orders = (first.order, second.order)
     if orders == (Order.PARALLEL, Order.PARALLEL):
         return False
-    return bool(shared & buffers if Order.PARALLEL in orders else shared)
+    one, two = uses
+    shared = one.names & two.names
+    kept = (shared & buffers) - one.irregular - two.irregular
+    return bool(kept if Order.PARALLEL in orders else shared)
 
 
 def _united(first: Kernel, second: Kernel) -> Kernel:

@@ -10,10 +10,19 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias, assert_never
 
 from halocline_engine.ir.extent import Horizontal, shift
-from halocline_engine.ir.nodes import Assign, Bound, If, Interval, Offset, Statement, While
+from halocline_engine.ir.nodes import (
+    ANY_LEVEL,
+    Assign,
+    Bound,
+    If,
+    Interval,
+    Offset,
+    Statement,
+    While,
+)
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import accesses_of, bodies_of
-from halocline_engine.schedule.stages import Part, Stage, is_within, joined
+from halocline_engine.schedule.stages import WHOLE, Part, Stage, is_within, joined
 
 __all__ = ["Exposed", "assigns", "exposed", "flow", "holds", "is_defined", "moved"]
 
@@ -59,7 +68,7 @@ def _ahead(order: Order, offset: Offset) -> int:
         case Order.FORWARD:
             return offset[2]
         case Order.BACKWARD:
-            return -offset[2]
+            return abs(offset[2]) if offset[2] == ANY_LEVEL else -offset[2]
 
 
 def _region(stage: Stage) -> _Region:
@@ -67,7 +76,7 @@ def _region(stage: Stage) -> _Region:
 
 
 def _covers(known: Sequence[_Region], stage: Stage, offset: Offset, levels: int) -> bool:
-    wanted = moved(stage.interval, offset[2])
+    wanted = WHOLE if offset[2] == ANY_LEVEL else moved(stage.interval, offset[2])
     around = shift(stage.extent, offset[0], offset[1])
     united = joined([interval for interval, extent in known if holds(extent, around)], levels)
     return any(is_within(wanted, interval, levels) for interval in united)

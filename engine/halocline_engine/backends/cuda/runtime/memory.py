@@ -38,6 +38,11 @@ class PitchedMemory:
             self.strides(shape, dtype, halo),
         )
 
+    def shared_row(self, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> Array:
+        """Return an array indexed [i, j, k] whose strides along J and K are zero."""
+        size = shape[0] * dtype.itemsize
+        return self.machine.allocate(size, lambda _: 0, shape, dtype, (dtype.itemsize, 0, 0))
+
     def strides(
         self, shape: tuple[int, int, int], dtype: np.dtype[Any], halo: tuple[int, int, int]
     ) -> tuple[int, int, int]:
