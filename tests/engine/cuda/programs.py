@@ -28,6 +28,7 @@ from halocline_engine.schedule.nodes import Buffer, Kernel, Level, Levels, Sched
 __all__ = [
     "COLUMNS",
     "DIFFUSION",
+    "FILLED",
     "LEVELS",
     "MASKED",
     "SCALED",
@@ -54,6 +55,17 @@ def diffusion(inp: Field[float64], coeff: Field[float64], out: Field[float64]):
         fly = lap[0, 1, 0] - lap
         fly = 0.0 if fly * (inp[0, 1, 0] - inp) > 0.0 else fly
         out = inp - coeff * (flx - flx[-1, 0, 0] + fly - fly[0, -1, 0])
+"""
+#: Fields that are updated in place where a condition holds, and one that always is.
+FILLED = """
+def filled(a: Field[float64], b: Field[float64], c: Field[float64], limit: float64):
+    with computation(PARALLEL), interval(...):
+        if a < limit:
+            b = b + a
+            a = limit
+        if b > c:
+            b = c
+        c = c + 1.0
 """
 #: Columns that carry values up and down, some of them written under a condition.
 COLUMNS = """

@@ -282,6 +282,65 @@ def test_what_the_way_up_reads_again_stays_in_the_cache() -> None:
     assert "policy" not in "".join((*ways("solve"), *ways("advection", on_chip=False)))
 
 
+#: A scan that changes what it reads, and its body where something else was there before.
+IN_PLACE = """
+def fill(q: Field[float], dp: Field[float], a: Field[float]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            need = 0.0
+            if q < 0.0:
+                need = q * dp
+                q = 0.0
+        with interval(1, None):
+            {body}
+"""
+BODIES = {
+    "its own": "need = 0.0; r = q + need[0, 0, -1] / dp; q = max(r, 0.0); need = min(r, 0.0)",
+    "changed before": "q = q + a; r = q + need[0, 0, -1] / dp; need = min(r, 0.0); a = q * 2.0",
+    "perhaps changed": "need = 0.0; if dp > 1.0:;     q = dp; need = q + need[0, 0, -1]; a = need",
+    "read behind": "need = q[0, 0, -1] + q; q = need + a",
+    "under a condition": "if a + dp > 0.0:;     q = q + dp * q[0, 0, -1]; need = 0.0",
+    "in both branches": "if a > 0.0:;     q = q + dp; else:;     q = -q[0, 0, -1] - q; need = q;"
+    " a = need[0, 0, -1]",
+    "found by a loop": "need = 0.0; while q > 1.0 and need < 3.0:;     q = q - dp; need += 1.0;"
+    " a = a[0, 0, -1] + need",
+    "seldom under a condition": "if a > 0.0:;     q = q + dp * q[0, 0, -1]; need = 0.0",
+    "only behind": "need = 0.0; q = q[0, 0, -1] + dp",
+    "anywhere": "need = q.at(K=0); q = need + a; need = q; a = need[0, 0, -1]",
+}
+LATE = ("seldom under a condition", "only behind", "anywhere")
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("tile", [Tile((8, 2), ahead=2), Tile((8, 2), on_chip=True, ahead=4)])
+def test_what_a_level_changes_is_loaded_early(load: Any, body: str, tile: Tile) -> None:
+    text = IN_PLACE.format(body=BODIES[body].replace("; ", ";").replace(";", "\n            "))
+    schedule = plan(*front(text))
+    (entry,) = entries_of(schedule)
+    source = emit(schedule, usual_variant(schedule), {entry.name: replace(tile, levels=21)})
+    early = re.search(r"q\d+\[2 \+ q\] = f0|q\d+\[4 \+ q\] = f0", source)
+    assert bool(early) == (body not in LATE)
+    agree(load, text, (9, 5, 21), tile)
+
+
+def test_what_a_sweep_before_changed_is_not_loaded_early(load: Any) -> None:
+    text = """
+def twice(q: Field[float], a: Field[float], b: Field[float]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            q = a
+        with interval(1, None):
+            q = q[0, 0, -1] + a
+    with computation(FORWARD):
+        with interval(0, 1):
+            b = q[0, 0, 1]
+        with interval(1, None):
+            b = b[0, 0, -1] * 0.5 + q
+            q = b
+"""
+    agree(load, text, (9, 5, 21), Tile((8, 2), ahead=4))
+
+
 def test_the_last_level_is_loaded_with_the_last_round() -> None:
     down, _ = ways("advection")
     loop = down.index("for (; at + 16 <= count;")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from emulation.machine import EmulatedMachine
 from programs import (
     COLUMNS,
     DIFFUSION,
+    FILLED,
     LEVELS,
     MASKED,
     SCALED,
@@ -23,7 +25,9 @@ from programs import (
 )
 from tile_choices import changed
 
-from halocline_engine.backends.cuda.model.tile import Block
+from halocline_engine.backends.cuda.emit import emit
+from halocline_engine.backends.cuda.model.tile import Block, Tile
+from halocline_engine.backends.cuda.model.views import usual_variant
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.errors import FieldError
 from halocline_engine.ir.types import Order
@@ -71,6 +75,12 @@ CASES: dict[str, tuple[str, dict[str, tuple[Box, Box]], tuple[str, ...], dict[st
             "b": ((0, 0, 0), (0, 0, 0)),
         },
         ("b",),
+        {"limit": 0.2},
+    ),
+    "filled": (
+        FILLED,
+        dict.fromkeys(("a", "b", "c"), ((0, 0, 0), (0, 0, 0))),
+        (),
         {"limit": 0.2},
     ),
 }
@@ -130,6 +140,19 @@ def test_threads_may_run_in_any_order(load: Any, emulation_folder: Path, name: s
     check(load(scheduled(CASES[name][0]), backwards), name, *prepared(name))
 
 
+def test_what_no_point_of_a_row_assigns_is_not_stored() -> None:
+    """Stores under conditions that seldom hold would move as many bytes as the loads."""
+    schedule = scheduled(FILLED)
+    source = emit(
+        schedule,
+        usual_variant(schedule),
+        {"kernel0": Tile((32, 1), width=2, rows=2)},
+    )
+    found = re.findall(r"if \((f\d_assigned\[\d\])\) store<2>", source)
+    assert sorted(found) == [f"{field}_assigned[{row}]" for field in ("f0", "f1") for row in (0, 1)]
+    assert len(re.findall(r"^ *store<2>\(&f2", source, re.MULTILINE)) == 2
+
+
 @pytest.mark.parametrize("block", BLOCKS)
 def test_blocks_of_threads_may_have_any_shape(load: Any, block: Block) -> None:
     for name in ("diffusion", "columns"):
@@ -138,7 +161,7 @@ def test_blocks_of_threads_may_have_any_shape(load: Any, block: Block) -> None:
 
 
 @pytest.mark.parametrize(("width", "rows", "depth"), TILES)
-@pytest.mark.parametrize("name", ["diffusion", "masked", "levels"])
+@pytest.mark.parametrize("name", ["diffusion", "masked", "levels", "filled"])
 def test_threads_may_compute_any_tile(
     load: Any, name: str, width: int, rows: int, depth: int
 ) -> None:

@@ -25,7 +25,8 @@ class Scope:
     where the point is inside the domain, and those in `aligned` have their points at multiples of
     16 bytes. `point` gives the variables for how many points along I and J the point lies behind
     the one that offsets are counted from; `values` has places of elements that are loaded already,
-    `outputs` those of elements that are stored later.
+    `outputs` those of elements that are stored later, and `behind` the statement that follows each
+    assignment of one of them.
     """
 
     arrays: Mapping[str, str]
@@ -39,6 +40,7 @@ class Scope:
     point: tuple[str, str] = ("", "")
     values: Mapping[tuple[str, Offset], str] = field(default_factory=dict[tuple[str, Offset], str])
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    behind: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def element(scope: Scope, name: str, offset: Offset, level: str | None = None) -> str:
@@ -114,7 +116,8 @@ class _Writer:
         if target in scope.registers:
             return f"{scope.registers[target]} = {value};"
         if target in scope.outputs:
-            return f"{scope.outputs[target]} = {value};"
+            behind = f" {scope.behind[target]}" if target in scope.behind else ""
+            return f"{scope.outputs[target]} = {value};{behind}"
         place = element(scope, target, HERE, level)
         guard = "if (inside) " if target in scope.guarded else ""
         return f"{guard}{place} = {value};"

@@ -9,7 +9,7 @@ load theirs at the start of the pass.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
@@ -18,11 +18,22 @@ from halocline_engine.backends.cuda.kernels.columns.passes import Pass, passes_o
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.model.tile import Tile
-from halocline_engine.backends.cuda.text.statements import Scope, element
-from halocline_engine.ir.nodes import Expr, Offset, Read
+from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
+from halocline_engine.ir.nodes import Expr, If, Interval, Offset, Read, Statement
 from halocline_engine.ir.types import DType
-from halocline_engine.ir.walk import expressions, head, reads, reads_of, walk
+from halocline_engine.ir.walk import (
+    Access,
+    assignments,
+    expressions,
+    head,
+    irregular,
+    reads,
+    reads_of,
+    walk,
+)
 from halocline_engine.schedule.nodes import Section
+from halocline_engine.schedule.stages import follows
+from halocline_engine.schedule.storage.coverage import exposed
 
 __all__ = [
     "NODES",
@@ -38,6 +49,10 @@ __all__ = [
 
 #: Nodes of expressions in an unrolled loop: compilers' time grows with the text.
 NODES = 3000
+#: The most bytes that a level loads early if some of them are perhaps not used, and how many times
+#: those that it always uses they may be at most: where no level takes the branch, it takes so much
+#: longer. Where many do, the loads that they wait for took up to 1.4 times as long (one H200).
+_SPECULATED, _RISK = 64, 1.5
 
 
 class Hint(Enum):
@@ -87,34 +102,86 @@ class Stream:
         return f"q{self.number}_{age}"
 
 
-def early_reads(section: Section, one: Pass, arrays: frozenset[str]) -> list[Read]:
-    """Return the distinct reads that each level of a section makes of what its pass never writes.
+def early_reads(
+    section: Section,
+    one: Pass,
+    varying: Mapping[str, int],
+    flat: frozenset[str] = frozenset(),
+) -> list[Read]:
+    """Return the distinct reads of each level of a section whose values are there before the pass.
 
-    `arrays` are those in memory. Reads under an `if` are not among them.
+    The arrays in memory vary from level to level, with so many bytes an element, or are flat: all
+    levels share an element. What the pass writes is there until its level is visited, which has
+    it in a variable then. Reads under an `if` are returned where they add little.
     """
-    found: dict[tuple[str, Offset], Read] = {}
-    for value in _always(section):
-        for read in reads_of(value):
-            known = read.name in arrays and read.name not in one.written
-            if known and read.level is None:
-                found.setdefault((read.name, read.offset), read)
+
+    def there(values: Iterable[Expr]) -> Iterator[Read]:
+        for read in (read for value in values for read in reads_of(value)):
+            if read.level is not None or not (read.name in flat or read.name in varying):
+                continue
+            if read.name not in one.written or (
+                read.name in varying and _is_unchanged(read, section, one)
+            ):
+                yield read
+
+    def loaded(accesses: Iterable[Access]) -> int:
+        streams = {(name, offset[:2]) for name, offset in accesses if name in varying}
+        return sum(varying[name] for name, _ in streams)
+
+    found = {(read.name, read.offset): read for read in there(_always(section.body))}
+    more = found | {(read.name, read.offset): read for read in there(_perhaps(section.body))}
+    if loaded(more) <= min(_SPECULATED, _RISK * loaded(found)):
+        found = more
     return list(found.values())
 
 
-def _always(section: Section) -> Iterator[Expr]:
-    for statement in section.body:
+def _is_unchanged(read: Read, section: Section, one: Pass) -> bool:
+    """Return whether nothing of a pass has changed an element of a column when a level begins."""
+    if read.offset[:2] != (0, 0) or read.offset[2] * one.step > 0:
+        return False
+    if read.name in irregular(section.body):
+        return False
+    if read.offset == HERE and HERE not in exposed(section.body, read.name):
+        return False
+    everywhere = (assign for other in one.sections for assign in assignments(other.body))
+    if any(assign.target == read.name and assign.level is not None for assign in everywhere):
+        return False
+    return all(
+        other is section
+        or (read.offset == HERE and _is_apart(section.interval, other.interval))
+        or all(assign.target != read.name for assign in assignments(other.body))
+        for other in one.sections
+    )
+
+
+def _is_apart(one: Interval, other: Interval) -> bool:
+    """Return whether intervals have no level in common, however many levels there are."""
+    return follows(one.end, other.start, 1) or follows(other.end, one.start, 1)
+
+
+def _always(body: Sequence[Statement]) -> Iterator[Expr]:
+    for statement in body:
         yield from head(statement)
 
 
+def _perhaps(body: Sequence[Statement]) -> Iterator[Expr]:
+    """Yield the values of a body, with those under an `if`, which are not always evaluated."""
+    for statement in body:
+        yield from head(statement)
+        if isinstance(statement, If):
+            yield from _perhaps(statement.then)
+            yield from _perhaps(statement.otherwise)
+
+
 def streams_of(
-    passes: Sequence[Pass], one: Pass, section: Section, arrays: frozenset[str], first: int = 0
+    passes: Sequence[Pass], one: Pass, section: Section, sizes: Mapping[str, int], first: int = 0
 ) -> tuple[Stream, ...]:
     """Return the streams of a section of one of the passes, numbered from `first`.
 
-    `arrays` vary from level to level.
+    `sizes` has the bytes of an element of each array that varies from level to level.
     """
     levels: dict[tuple[str, tuple[int, int]], set[int]] = {}
-    for read in early_reads(section, one, arrays):
+    for read in early_reads(section, one, sizes):
         i, j, k = read.offset
         levels.setdefault((read.name, (i, j)), set()).add(k)
     newest, oldest = (max, min) if one.step < 0 else (min, max)
@@ -143,13 +210,11 @@ def hint_of(entry: Entry, one: Pass, name: str, tile: Tile) -> Hint:
     return Hint.DROP if one == reading[-1] else Hint.KEEP
 
 
-def loaded_bytes(
-    one: Pass, passes: Sequence[Pass], arrays: frozenset[str], sizes: Mapping[str, int]
-) -> int:
+def loaded_bytes(one: Pass, passes: Sequence[Pass], sizes: Mapping[str, int]) -> int:
     """Return the bytes that the streams of a level load, in the section with most of them."""
     return max(
         (
-            sum(sizes[stream.name] for stream in streams_of(passes, one, section, arrays))
+            sum(sizes[stream.name] for stream in streams_of(passes, one, section, sizes))
             for section in one.sections
             if not is_single(section.interval)
         ),

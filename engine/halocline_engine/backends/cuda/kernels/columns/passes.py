@@ -7,14 +7,14 @@ no level lies between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from halocline_engine.backends.cuda.kernels.columns.united import united_sections
 from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.ir.nodes import Assign, Interval
 from halocline_engine.ir.types import Order
-from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.ir.walk import assignments, irregular, reads
 from halocline_engine.schedule.nodes import Kernel, Section
 
 __all__ = ["Carry", "Pass", "always_assigned", "carries", "passes_of"]
@@ -72,22 +72,29 @@ def passes_of(kernel: Kernel, levels: int = 0) -> tuple[Pass, ...]:
     )
 
 
-def carries(one: Pass, arrays: frozenset[str]) -> tuple[Carry, ...]:
+def carries(
+    one: Pass, arrays: frozenset[str], updated: Sequence[frozenset[str]] = ()
+) -> tuple[Carry, ...]:
     """Return what each section of a pass carries of `arrays`.
 
-    No interval is empty, so what a section hands on is there for the next one.
+    `updated` has the names of each section that levels may assign under a condition, and whose
+    values they have in variables before. No interval is empty, so what a section hands on is there
+    for the next one.
     """
-    return tuple(_carries(one, arrays))
+    return tuple(_carries(one, arrays, updated or [frozenset[str]()] * len(one.sections)))
 
 
-def _carries(one: Pass, arrays: frozenset[str]) -> Iterator[Carry]:
+def _carries(
+    one: Pass, arrays: frozenset[str], updated: Sequence[frozenset[str]]
+) -> Iterator[Carry]:
     wanted = [_read_before(section, one.step) & arrays for section in one.sections]
     current: frozenset[str] = frozenset()
     last: Section | None = None
-    for section, names in zip(one.sections, wanted, strict=True):
+    for section, names, changed in zip(one.sections, wanted, updated, strict=True):
         if last is None or not _adjoins(last.interval, section.interval, one.step):
             current = frozenset()
-        always = always_assigned(section) & arrays
+        always = (always_assigned(section) | changed) & arrays
+        current -= irregular(section.body)
         before = names & (current if is_single(section.interval) else always)
         handed = always & frozenset[str]().union(*wanted)
         yield Carry(before, before - current, handed)
@@ -99,13 +106,16 @@ def _read_before(section: Section, step: int) -> frozenset[str]:
 
 
 def always_assigned(section: Section) -> frozenset[str]:
-    """Return the names that every level assigns before it may assign them under a condition."""
+    """Return the names that every level assigns before it may assign them under a condition.
+
+    Names whose elements at other levels, which only a run knows, are used there are not among them.
+    """
     first: dict[str, bool] = {}
     for statement in section.body:
         for assign in assignments((statement,)):
             here = isinstance(statement, Assign) and statement.level is None
             first.setdefault(assign.target, here)
-    return frozenset(name for name, always in first.items() if always)
+    return frozenset(name for name, always in first.items() if always) - irregular(section.body)
 
 
 def _adjoins(above: Interval, below: Interval, step: int) -> bool:

@@ -39,7 +39,7 @@ from halocline_engine.backends.cuda.text.fragments import (
 from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.ir.walk import reads
+from halocline_engine.ir.walk import assignments, irregular, reads
 from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.storage.coverage import exposed
 
@@ -53,12 +53,16 @@ _LONGEST = 20
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A section with what it carries, its streams, and the variables of single early loads."""
+    """A section with what it carries, its streams, and the variables of single early loads.
+
+    Its levels may assign those of `updated`, of which they have their own elements early.
+    """
 
     section: Section
-    carry: Carry
     streams: tuple[Stream, ...]
     early: Mapping[tuple[str, Offset], str]
+    updated: frozenset[str]
+    carry: Carry
 
     @property
     def is_single(self) -> bool:
@@ -89,27 +93,10 @@ class ColumnSweep:
         are under way.
         """
         tile = replace(tile, ahead=_ahead(entry, one, scope, placement, tile))
-        carriers = frozenset(entry.arrays) - scope.guarded - entry.kernel.irregular
-        arrays = frozenset(entry.arrays) - placement.names
-        flat = {name for name in arrays if scope.kinds[name][1][2] is Stride.NONE}
-        passes = passes_of(entry.kernel, tile.levels)
-        parts: list[_Part] = []
-        streams = early = 0
-        for section, carry in zip(one.sections, carries(one, carriers), strict=True):
-            own: tuple[Stream, ...] = ()
-            single: dict[tuple[str, Offset], str] = {}
-            if tile.ahead:
-                if not is_single(section.interval):
-                    own = streams_of(passes, one, section, arrays - flat, streams)
-                streaming = {stream.name for stream in own}
-                for read in early_reads(section, one, arrays):
-                    if read.name not in streaming and early < _EARLY:
-                        single[read.name, read.offset] = f"e{early}"
-                        early += 1
-            streams += len(own)
-            parts.append(_Part(section, carry, own, single))
+        carriers = frozenset(entry.arrays) - scope.guarded
+        parts = _parts(entry, one, scope, placement, tile)
         all_of = served(entry.kernel, carriers, tile.levels)
-        return ColumnSweep(entry, one, scope, placement, tile, tuple(parts), carriers, all_of)
+        return ColumnSweep(entry, one, scope, placement, tile, parts, carriers, all_of)
 
     def lines(self) -> list[str]:
         """Return the pass: what its sections share, then one after the other.
@@ -309,16 +296,22 @@ class ColumnSweep:
         section, carry = part.section, part.carry
         always = always_assigned(section)
         kept = [n for n in self.entry.arrays if n in always and n in self.carriers]
-        scope = replace(self.scope, values=self._values(part), outputs=self._outputs(part, kept))
+        updated = [name for name in self.entry.arrays if name in part.updated]
+        scope = replace(
+            self.scope,
+            values=self._values(part),
+            outputs=self._outputs(part, [*kept, *updated]),
+            behind={name: self._store(name) for name in updated},
+        )
         handed = [name for name in self._carried() if name in carry.handed]
         return [
             *(
                 f"const {self._type(s.name)} {s.variable(0)} = {s.queue}[{place} + q];"
                 for s in part.streams
             ),
-            *(self._declared(name, section) for name in kept),
+            *(self._declared(name, part) for name in [*kept, *updated]),
             *section_body(section, scope),
-            *(line for name in kept for line in self._stored(name)),
+            *(self._store(name) for name in kept if name not in self.placement.variables),
             *(f"{self._before(name)} = {self._here(name)};" for name in handed),
             *(line for stream in part.streams for line in _aged(stream)),
         ]
@@ -346,23 +339,21 @@ class ColumnSweep:
         }
         return {**shared, **{name: self._here(name) for name in kept}}
 
-    def _declared(self, name: str, section: Section) -> str:
+    def _declared(self, name: str, part: _Part) -> str:
         kind, here = self._type(name), self._here(name)
         if name in self.placement.variables:
             return f"[[maybe_unused]] {kind} {here};"
-        if HERE in exposed(section.body, name):
-            return f"{kind} {here} = {self._place(name, HERE)};"
+        if name in part.updated or HERE in exposed(part.section.body, name):
+            early = self._values(part).get((name, HERE))
+            return f"{kind} {here} = {early or self._place(name, HERE)};"
         return f"{kind} {here};"
 
-    def _stored(self, name: str) -> Iterator[str]:
-        if name in self.placement.variables:
-            return
+    def _store(self, name: str) -> str:
         place, here = self._place(name, HERE), self._here(name)
         streamed = name in self.scope.fields and name in self.served
         if streamed and self.scope.dtypes[name] is not DType.BOOL:
-            yield f"__stcs(&{place}, {here});"
-        else:
-            yield f"{place} = {here};"
+            return f"__stcs(&{place}, {here});"
+        return f"{place} = {here};"
 
     def _place(self, name: str, offset: Offset) -> str:
         """Return an element in shared memory or in memory."""
@@ -402,6 +393,37 @@ class ColumnSweep:
         return f"here_{self.scope.arrays[name]}"
 
 
+def _parts(
+    entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile
+) -> tuple[_Part, ...]:
+    carriers = frozenset(entry.arrays) - scope.guarded
+    arrays = frozenset(entry.arrays) - placement.names
+    flat = frozenset(name for name in arrays if scope.kinds[name][1][2] is Stride.NONE)
+    varying = sorted(arrays - flat - (one.written - carriers))
+    sizes = {name: scope.dtypes[name].itemsize for name in varying}
+    passes = passes_of(entry.kernel, tile.levels)
+    parts: list[_Part] = []
+    streams = early = 0
+    for section in one.sections:
+        own: tuple[Stream, ...] = ()
+        single: dict[tuple[str, Offset], str] = {}
+        if tile.ahead:
+            if not is_single(section.interval):
+                own = streams_of(passes, one, section, sizes, streams)
+            streaming = {stream.name for stream in own}
+            for read in early_reads(section, one, sizes, flat):
+                if read.name not in streaming and early < _EARLY:
+                    single[read.name, read.offset] = f"e{early}"
+                    early += 1
+        streams += len(own)
+        loaded = {name for name, offset in single if offset == HERE}
+        loaded |= {s.name for s in own if HERE in map(s.at, range(s.ages + 1))}
+        updated = _perhaps_assigned(section) & carriers & loaded
+        parts.append(_Part(section, own, single, updated, Carry()))
+    carried = carries(one, carriers, [part.updated for part in parts])
+    return tuple(replace(part, carry=carry) for part, carry in zip(parts, carried, strict=True))
+
+
 def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile) -> int:
     """Return the levels of a round of a pass, whose number has to be known for longer ones."""
     if not tile.ahead or not tile.levels:
@@ -413,11 +435,17 @@ def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Ti
     )
     sizes = {name: scope.dtypes[name].itemsize for name in arrays}
     passes = passes_of(entry.kernel, tile.levels)
-    most = max(loaded_bytes(other, passes, arrays, sizes) for other in passes)
-    own = loaded_bytes(one, passes, arrays, sizes)
+    most = max(loaded_bytes(other, passes, sizes) for other in passes)
+    own = loaded_bytes(one, passes, sizes)
     text = max(nodes_of(section) for section in one.sections)
     longest = min(_LONGEST, tile.levels // 4, NODES // (2 * text))
     return max(tile.ahead, min(longest, tile.ahead * most // own)) if own else tile.ahead
+
+
+def _perhaps_assigned(section: Section) -> frozenset[str]:
+    """Return the names of which a level assigns its own element, but not at every point."""
+    own = {assign.target for assign in assignments(section.body) if assign.level is None}
+    return frozenset(own) - always_assigned(section) - irregular(section.body)
 
 
 def _unrolled(number: int, lines: list[str]) -> list[str]:

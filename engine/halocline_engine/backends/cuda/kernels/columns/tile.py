@@ -114,7 +114,8 @@ def _work(entry: Entry, schedule: Schedule, variant: Variant, levels: int) -> _W
     own = placement_of(entry.kernel, schedule, alone).names
     arrays = frozenset(n for n in entry.arrays if n not in own and kinds[n][2] is not Stride.NONE)
     passes = passes_of(entry.kernel, levels)
-    loaded = max((loaded_bytes(one, passes, arrays, sizes) for one in passes), default=0)
+    varying = {name: sizes[name] for name in sorted(arrays)}
+    loaded = max((loaded_bytes(one, passes, varying) for one in passes), default=0)
     nodes = max(nodes_of(section) for one in passes for section in one.sections)
     moved = sum(sizes[name] for name in arrays)
     size = min((sizes[name] for name in arrays), default=1)

@@ -56,6 +56,12 @@ def outputs(section: Section, entry: Entry) -> dict[str, bool]:
     return found
 
 
+def _perhaps_assigned(section: Section, entry: Entry) -> frozenset[str]:
+    """Return the outputs that points may leave as they are: what is not assigned is not stored."""
+    kept = outputs(section, entry)
+    return frozenset(name for name in kept if not assigns(section.body, name))
+
+
 def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[str]:
     """Return the code of a section on a tile, for the level k or, in depth, from k to end.
 
@@ -83,9 +89,10 @@ def tile_body(body: TileBody, offsets: Sequence[str], *, alone: bool) -> list[st
 class TileBody:
     """A section with the windows of the arrays it loads and the outputs it keeps.
 
-    `planes` says which of the arrays a block keeps in shared memory, where the threads load from
-    them at each level. `extent` is given for a tile that an edge of the domain cuts: nothing that
-    lies outside is loaded from memory or stored.
+    `perhaps` has the outputs that points may leave as they are. `planes` says which of the arrays a
+    block keeps in shared memory, where the threads load from them at each level. `extent` is given
+    for a tile that an edge of the domain cuts: nothing that lies outside is loaded from memory or
+    stored.
     """
 
     section: Section
@@ -93,6 +100,7 @@ class TileBody:
     tile: Tile
     windows: Mapping[str, tuple[Window, ...]]
     outputs: Mapping[str, bool]
+    perhaps: frozenset[str]
     planes: Mapping[str, Plane] = field(default_factory=dict[str, Plane])
     extent: Horizontal | None = None
 
@@ -119,8 +127,8 @@ class TileBody:
             for name, offsets in loaded_offsets(section, entry).items()
         }
         extent = entry.kernel.extent if cut else None
-        kept = outputs(section, entry)
-        return TileBody(section, scope, tile, found, kept, planes, extent)
+        kept, perhaps = outputs(section, entry), _perhaps_assigned(section, entry)
+        return TileBody(section, scope, tile, found, kept, perhaps, planes, extent)
 
     def declarations(self) -> Iterator[str]:
         """Yield the registers of windows and outputs."""
@@ -132,6 +140,8 @@ class TileBody:
         for name in self.outputs:
             kind = TYPES[self.scope.dtypes[name]]
             yield f"{kind} {self._output(name)}[{self.tile.rows}][{self.tile.width}];"
+            if name in self.perhaps:
+                yield f"bool {self._assigned(name)}[{self.tile.rows}];"
 
     def first_loads(self) -> Iterator[str]:
         """Yield the loads of what the first level would have had from the level before it."""
@@ -154,6 +164,8 @@ class TileBody:
         for name, is_read in self.outputs.items():
             if is_read:
                 yield from self._transfer(name, "load")
+            if name in self.perhaps:
+                yield from (f"{self._assigned(name)}[{r}] = false;" for r in range(self.tile.rows))
 
     def stores(self) -> Iterator[str]:
         """Yield the stores of a level."""
@@ -186,7 +198,8 @@ class TileBody:
             if window.level == (0 if self._is_flat(name) else offset[2])
         }
         outputs = {name: f"{self._output(name)}[r][e]" for name in self.outputs}
-        scope = replace(self.scope, values=values, outputs=outputs)
+        behind = {name: f"{self._assigned(name)}[r] = true;" for name in self.perhaps}
+        scope = replace(self.scope, values=values, outputs=outputs, behind=behind)
         return [
             "#pragma unroll",
             f"for (int r = 0; r < {self.tile.rows}; ++r) {{",
@@ -196,19 +209,6 @@ class TileBody:
             "  }",
             "}",
         ]
-
-    def _inside(self, column: str, row: str, reads: Sequence[Offset] = ((0, 0, 0),)) -> str:
-        """Return the test that an element is one of those that points inside read so."""
-        assert self.extent is not None
-        (i_low, _), _ = self.extent
-        low, high = min(i for i, _, _ in reads), max(i for i, _, _ in reads)
-        tests: list[str] = []
-        if column:
-            first, end = signed(i_low + low).lstrip(" +").replace("- ", "-") or "0", signed(high)
-            tests += [f"i + {column} >= {first}", f"i + {column} < i1{end}"]
-        if row:
-            tests.append(f"j + {row} < j1{signed(max(j for _, j, _ in reads))}")
-        return " && ".join(tests)
 
     def _offsets(self, name: str) -> list[Offset]:
         return list(dict.fromkeys(r.offset for r in reads(self.section.body) if r.name == name))
@@ -250,6 +250,8 @@ class TileBody:
             memory = element(self._at_first(), name, (column, row, 0))
             to, source = (register, memory) if verb == "load" else (memory, register)
             line = _transfer(verb, size, to, source)
+            if verb == "store" and name in self.perhaps:
+                line = f"if ({self._assigned(name)}[{row}]) {line}"
             yield self._where_inside(name, (row, column), ((0, 0, 0),)) + line
 
     def _where_inside(self, name: str, place: Place, reads: Sequence[Offset]) -> str:
@@ -257,7 +259,8 @@ class TileBody:
         if self.extent is None:
             return ""
         kind, (row, column) = self.scope.kinds[name][1], place
-        test = self._inside(
+        test = _inside(
+            self.extent,
             f"({column})" if kind[0] is not Stride.NONE else "",
             f"({row})" if kind[1] is not Stride.NONE else "",
             reads,
@@ -282,8 +285,24 @@ class TileBody:
         suffix = "here" if level == 0 else f"{'below' if level < 0 else 'above'}{abs(level)}"
         return f"{self.scope.arrays[name]}_{suffix}"
 
+    def _assigned(self, name: str) -> str:
+        return f"{self.scope.arrays[name]}_assigned"
+
     def _output(self, name: str) -> str:
         return f"{self.scope.arrays[name]}_new"
+
+
+def _inside(extent: Horizontal, column: str, row: str, reads: Sequence[Offset]) -> str:
+    """Return the test that an element is one of those that points inside read so."""
+    (i_low, _), _ = extent
+    low, high = min(i for i, _, _ in reads), max(i for i, _, _ in reads)
+    tests: list[str] = []
+    if column:
+        first, end = signed(i_low + low).lstrip(" +").replace("- ", "-") or "0", signed(high)
+        tests += [f"i + {column} >= {first}", f"i + {column} < i1{end}"]
+    if row:
+        tests.append(f"j + {row} < j1{signed(max(j for _, j, _ in reads))}")
+    return " && ".join(tests)
 
 
 def slot(array: str, level: int) -> str:
