@@ -202,7 +202,8 @@ class Fusing(Protocol):
         is fed, and for what a step reads beyond that. On another side all steps compute the same
         points. Beyond them, the first step reads what the arrays of the inputs hold, and so does
         each one where `ends` has no kind of ghosts. Where it has one, later steps read ghosts that
-        are made of the points, along I, then J, then K. K is never open.
+        are made of the points, along I, then J, then K; the domain has all of these. K is never
+        open.
 
         The bits are those of as many calls of one step.
         """

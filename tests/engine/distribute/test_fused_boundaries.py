@@ -77,6 +77,18 @@ def dataset(step: Any, sizes: tuple[int, int, int], seed: int) -> xr.Dataset:
     blocks=(3, 9),
     ranks=2,
 )
+@example(
+    # The last block along y has one cell, and ghosts are made of two.
+    seed=159965682526,
+    sizes=(12, 13, 1),
+    ends=("periodic", ("extrapolate", "extrapolate"), ("none", "reflect")),
+    vertical=False,
+    steps=7,
+    bundle=5,
+    at_once=4,
+    blocks=(19, 6),
+    ranks=3,
+)
 def test_any_boundary_has_the_bits_of_single_steps(
     seed: int,
     sizes: tuple[int, int, int],

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from halocline_engine.analysis.boundaries import Kind, MadeSides, Side, cells_of
+from halocline_engine.analysis.boundaries import UNMADE, Kind, MadeSides, Side, cells_of
 from halocline_engine.backends.base import Executable, Fusing, OpenSides, Placed
 from halocline_engine.backends.fusing import CLOSED
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.grid.geometry import Geometry, Layout
 from halocline_engine.distribute.grid.partition import Box, Span, shares
+from halocline_engine.schedule.temporal.ghosts import inward
 
 __all__ = ["Group", "best_bundle", "feedback_of", "groups_of", "may_fuse", "unfused_layout"]
 
@@ -83,10 +84,11 @@ def _fused(
     executable: Fusing, layout: Layout, cells: Geometry, steps: range, best: int
 ) -> Iterator[Group]:
     for group in shares(steps, -(-len(steps) // best)):
-        sides = _open_sides(layout, cells.domains[group[0]], cells.domains[group[-1]], len(group))
+        last = cells.domains[group[-1]]
+        sides = _open_sides(layout, cells.domains[group[0]], last, len(group))
         found = None
-        if sides is not None and len(group) > 1:
-            ends = _ends_of(layout, sides)
+        ends = UNMADE if sides is None else _ends_of(layout, sides)
+        if sides is not None and len(group) > 1 and _has_cells(layout, ends, last):
             found = executable.fused(len(group), feedback_of(layout), sides, ends)
         if found is not None:
             yield Group(group[-1], found)
@@ -130,6 +132,14 @@ def _ends_of(layout: Layout, sides: OpenSides = CLOSED) -> MadeSides:
         for line, opens in zip(layout.lines, sides, strict=True)
     )
     return i, j, k
+
+
+def _has_cells(layout: Layout, ends: MadeSides, last: Box) -> bool:
+    """Whether a block's last step computes all cells that ghosts are made of, as others then do."""
+    return all(
+        span.size > max(inward(kinds[0], -low), inward(kinds[1], high))
+        for kinds, (low, high), span in zip(ends, layout.reach, last, strict=True)
+    )
 
 
 def _made(side: Side, *, is_open: bool) -> Kind:
