@@ -147,7 +147,7 @@ def test_a_real_field_is_diffused(url: str) -> None:
     assert (plan["target"], plan["steps"]) == ("reference", _STEPS)
     kinds = [line.split()[1] for line in _text(f"{url}/jobs/{job}/log").splitlines()]
     assert kinds[:3] == ["status", "status", "planned"]
-    assert kinds[-2:] == ["finished", "status"]
+    assert kinds[-3:] == ["finished", "ceilings", "status"]
 
 
 def _text(url: str) -> str:

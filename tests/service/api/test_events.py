@@ -44,10 +44,8 @@ def test_history_is_told_and_ends(service: Running) -> None:
     service.wait(job)
     events = read(service, job)
     kinds = [each.kind for each in events]
-    of_engine = ["planned", "block-finished", "finished", "ceilings"]
-    assert list(dict.fromkeys(kinds)) == ["status", *of_engine]
-    ended = ["finished", "ceilings", "status"]
-    assert (kinds[:3], kinds[-3:]) == (["status", "status", "planned"], ended)
+    assert list(dict.fromkeys(kinds)) == ["status", "planned", "block-finished", "finished"]
+    assert (kinds[:3], kinds[-2:]) == (["status", "status", "planned"], ["finished", "status"])
     statuses = [each.data["status"] for each in events if each.kind == "status"]
     assert statuses == ["accepted", "running", "successful"]
     assert events[2].data["mode"] == "streamed"

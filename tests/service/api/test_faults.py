@@ -134,13 +134,13 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
         "Input 'fields.t' must not be empty, got ''.",
         "Names of variables by name of the program's fields; same names where out.",
     ),
-    ({"steps": 5.5}, "Input 'steps' must be a whole number, got 5.5.", "How often it is applied."),
+    ({"steps": 5.5}, "Input 'steps' must be a whole number, got 5.5.", "How many steps are made."),
     (
         {"steps": True},
         "Input 'steps' must be a whole number, got true.",
-        "How often it is applied.",
+        "How many steps are made.",
     ),
-    ({"steps": "5"}, "Input 'steps' must be a whole number, got '5'.", "How often it is applied."),
+    ({"steps": "5"}, "Input 'steps' must be a whole number, got '5'.", "How many steps are made."),
     (
         {"chunks": {"x": True}},
         "Input 'chunks.x' must be a whole number, got true.",

@@ -214,7 +214,7 @@ def rates(job: OwnJob, here: Here) -> Mapping[str, Any]:
     store = here.store.jobs
     planned = max((one.seq for one in store.events(job.id, kind="planned")), default=0)
     worked = [one.data for one in store.events(job.id, kind="worked") if one.seq > planned]
-    if not worked:
+    if not worked and job.state is not State.SUCCEEDED:
         raise ProblemError(
             "result-not-ready",
             f"Job '{job.id}' has no rates: it is {ogc_status(job.state)}.",

@@ -251,7 +251,8 @@ def _computed(job: Job, inputs: ReadingInputs, tools: Tools, told: Mapping[str, 
     result: Any = _call(job, job.process, inputs, places, tools)(**told | {"on_event": heard})
     if hasattr(result, "close"):
         result.close()
-    _tell_ceilings(heard.target, tools.cluster, told["on_event"])
+    if heard.worked:
+        _tell_ceilings(heard.target, tools.cluster, told["on_event"])
     _check_result(output)
     check_still_there(job, tools.resolver)
     for each in links:
@@ -303,15 +304,17 @@ def _planned(
 
 
 class _Target:
-    """Passes events on, and keeps from that of the plan what computes."""
+    """Passes events on, and keeps what computes, and whether workers told what they did."""
 
     def __init__(self, on_event: Callable[[EngineEvent], None]) -> None:
         self._on_event = on_event
         self.target = ""
+        self.worked = False
 
     def __call__(self, event: EngineEvent) -> None:
         fields = event.to_json()
         self.target = str(fields.get("target", self.target))
+        self.worked |= fields.get("kind") == "worked"
         self._on_event(event)
 
 
@@ -320,7 +323,7 @@ def _tell_ceilings(target: str, cluster: object, on_event: Callable[[EngineEvent
     from halocline_engine.functions.reports.ceilings import ceilings
 
     try:
-        found = ceilings(target, cluster) if target else []
+        found = ceilings(target, cluster)
     except Exception:
         _log.warning("no ceilings were measured", exc_info=True)
         return
