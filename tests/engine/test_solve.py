@@ -262,7 +262,18 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "mode": (
         {"mode": "resident"},
-        "Argument 'mode' must be 'auto' or 'streamed', got the str 'resident'. Leave it out.",
+        "With mode='resident' workers share the rows of each system, but systems of 9 rows are"
+        " solved whole, as they have fewer than 2048. Leave the mode out.",
+    ),
+    "mode and pivoting": (
+        {"mode": "resident", "pivoting": True},
+        "With mode='resident' workers share the rows of each system, but 'pivoting' needs all rows"
+        " at once. Leave one of both out.",
+    ),
+    "no mode": (
+        {"mode": "fast"},
+        "Argument 'mode' must be 'auto', 'streamed' or 'resident', got the str 'fast'. Leave it"
+        " out.",
     ),
     "chunks": (
         {"chunks": {"y": 2}},

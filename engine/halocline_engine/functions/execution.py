@@ -10,7 +10,7 @@ from warnings import warn
 import xarray as xr
 
 from halocline_engine.arguments import MODES, check_functions, check_mode, place_of, sizes_by_name
-from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.executors.base import Pool, RankPool
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Execution", "ExecutionArguments", "JobOf", "Planning"]
 
 #: Makes a job for a pool and a target.
-JobOf = Callable[[Pool, str], Blockwise]
+JobOf = Callable[[RankPool, str], Blockwise]
 
 
 class ExecutionArguments(TypedDict, total=False):
@@ -38,7 +38,8 @@ class ExecutionArguments(TypedDict, total=False):
     mode : {'auto', 'streamed'}, default: 'auto'
         How blocks pass through memory. 'streamed' reads, computes and writes them pass by pass;
         'auto' chooses it. `run` has 'resident' besides: blocks stay in memory and exchange halos;
-        its 'auto' chooses that for several steps on blocks that fit.
+        its 'auto' chooses that for several steps on blocks that fit. So has `tridiagonal`, where
+        the rows of a system stay in the memory of several workers.
     chunks : mapping of str to int, optional
         Block sizes by dimension. By default they follow from the memory that is free.
     cluster : int, str or distributed.Client, optional
@@ -72,7 +73,7 @@ class ExecutionArguments(TypedDict, total=False):
 class Planning:
     """A `cluster` on which nothing runs: it takes the job that a function makes for this pool."""
 
-    on: Pool
+    on: RankPool
     target: str
     jobs: list[Blockwise] = field(default_factory=list[Blockwise])
 
@@ -130,7 +131,7 @@ class Execution:
         )
 
     @contextmanager
-    def pool(self) -> Generator[tuple[Pool, str]]:
+    def pool(self) -> Generator[tuple[RankPool, str]]:
         """Open the pool, and name the target on it; what is started ends with the context."""
         if isinstance(self.cluster, Planning):
             yield self.cluster.on, self.cluster.target

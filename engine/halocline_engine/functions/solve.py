@@ -7,7 +7,7 @@ from typing import Annotated, Required, Unpack
 
 import xarray as xr
 
-from halocline_engine.arguments import check_flags
+from halocline_engine.arguments import MODES, RESIDENT_MODES, check_flags
 from halocline_engine.datasets.names import result_name, solution_names
 from halocline_engine.datasets.stores.source import open_source
 from halocline_engine.distribute.jobs.outputs import open_beside
@@ -28,13 +28,14 @@ from halocline_engine.distribute.solves.request import (
     tree_job,
 )
 from halocline_engine.functions.documentation import documented
-from halocline_engine.functions.execution import Execution, ExecutionArguments
+from halocline_engine.functions.execution import Execution, ExecutionArguments, Planning
 from halocline_engine.signatures import Default, complete, described
 
 __all__ = ["BandedArguments", "factor", "pentadiagonal", "solve", "tree", "tridiagonal"]
 
 _REASON = "a solve needs one pass"
 _EACH = "each right-hand side has a pass"
+_TRIDIAGONAL = 3
 _PASSES = "the rows are spread over blocks, whose ends are solved for in between"
 
 
@@ -123,7 +124,7 @@ def tridiagonal(
     -----
     Systems of up to 2047 rows are solved by the algorithm of Thomas, longer ones by the partition
     method of Wang (1981) in fixed pieces of 1024 rows, which blocks and workers may share. The
-    result has the same bits for any blocks and workers on one target.
+    result has the same bits for any blocks and workers on one target, and in both modes.
 
     Examples
     --------
@@ -381,7 +382,10 @@ def _systems(
     name: str,
     **given: Unpack[ExecutionArguments],
 ) -> xr.Dataset:
-    execution = Execution(**given)
+    modes = RESIDENT_MODES if len(bands) == _TRIDIAGONAL else MODES
+    execution = Execution(**given, modes=modes)
+    # A stage of a sequence goes through memory as all of them do.
+    mode = "streamed" if isinstance(execution.cluster, Planning) else execution.mode
     check_flags(periodic=periodic, pivoting=pivoting, residual=residual)
     request = BandedRequest(
         variables=(*bands, rhs),
@@ -394,4 +398,4 @@ def _systems(
         output=execution.place,
     )
     checked = check_banded(request, open_source(dataset))
-    return execution.run_job(partial(solve_job, checked), _REASON, _PASSES)
+    return execution.run_job(partial(solve_job, checked, mode=mode), _REASON, _PASSES)

@@ -27,6 +27,7 @@ from dask_processes import Cluster
 from deadlines import until
 
 from halocline_engine.distribute.executors import workers as looked_up
+from halocline_engine.distribute.jobs import losses
 from halocline_engine.distribute.resident import run as resident_run
 from halocline_engine.distribute.tasks.events import (
     Checkpointed,
@@ -138,7 +139,7 @@ def test_the_others_of_a_killed_worker_are_free_soon_and_nothing_is_left(
     free: list[tuple[int, float]] = []
     left: list[int] = []
     struck: list[int] = []
-    wait: Callable[..., None] = resident_run._wait  # pyright: ignore[reportPrivateUsage]
+    wait: Callable[..., None] = losses._wait  # pyright: ignore[reportPrivateUsage]
     with distributed.Client(cluster.address, set_as_default=False) as opened:
         client: Any = opened
         client.wait_for_workers(3, timeout=60)
@@ -156,7 +157,7 @@ def test_the_others_of_a_killed_worker_are_free_soon_and_nothing_is_left(
                 left.extend(client.run(ranks_and_mailboxes(), on_error="ignore").values())
             wait(*arguments)
 
-        monkeypatch.setattr(resident_run, "_wait", lost)
+        monkeypatch.setattr(losses, "_wait", lost)
         digest = five(
             data, 4000, cluster=client, mode="resident", chunks={"y": 30}, on_event=strike
         )

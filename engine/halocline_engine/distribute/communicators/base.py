@@ -25,6 +25,7 @@ __all__ = [
     "Tell",
     "agree",
     "from_all",
+    "gathered",
     "shared",
 ]
 
@@ -110,6 +111,17 @@ def from_all(communicator: Communicator, tag: Tag, value: Any) -> list[Any]:
         return {"all": [value, *(_decoded(communicator.receive(one, asked)) for one in others)]}
 
     return shared(communicator, tag, decide)["all"]
+
+
+def gathered(communicator: Communicator, tag: Tag, values: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return the arrays of all ranks, on every rank and in their order."""
+    ranks = range(communicator.size)
+    for rank in ranks:
+        if rank != communicator.rank:
+            communicator.send(rank, tag, values)
+    return [
+        values if rank == communicator.rank else communicator.receive(rank, tag) for rank in ranks
+    ]
 
 
 def agree(communicator: Communicator, tag: Tag, *, here: bool) -> bool:

@@ -41,6 +41,7 @@ from halocline_engine.distribute.jobs.outputs import (
     temporary_folder,
 )
 from halocline_engine.distribute.jobs.passes import Passes
+from halocline_engine.distribute.jobs.ranked import Ranked, run_ranked
 from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
@@ -111,6 +112,7 @@ class Blockwise:
     from a folder for what they hand on, which is None where all run in this process and are not to
     go through stores (`in_stores`). It may make each one when the one before has ended. Of its
     `steps` so many `steps_done`, in `passes_done`, need not be made: these are not among `stages`.
+    Instead of both it may be `ranked`: its data stay in memory.
     """
 
     opened: Opened
@@ -132,6 +134,7 @@ class Blockwise:
     steps: int = 1
     steps_done: int = 0
     passes_done: int = 0
+    ranked: Ranked | None = None
 
     @property
     def grid(self) -> Grid:
@@ -218,6 +221,9 @@ def _stored(
 
 def _run(job: Blockwise, passes: Passes, source: Source, sink: Sink, between: Path | None) -> None:
     """Run all blocks of all passes; the first pass is timed from the start of the run."""
+    if job.ranked is not None:
+        run_ranked(job.ranked, passes, source, sink)
+        return
     for stage in stages_of(job, source, sink, between):
         last = passes.done + 1 == passes.total
         since = None if passes.done else passes.started
@@ -273,8 +279,10 @@ def _held(job: Blockwise, pool: Pool) -> int:
 
 def planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
     """Return the event that says how a job will run."""
+    ranked = job.ranked
+    reason = reason if ranked is None else ranked.reason
     return Planned(
-        mode="streamed",
+        mode="streamed" if ranked is None else "resident",
         reason=f"{reason}; {job.note}" if job.note else reason,
         target=job.target,
         workers=pool.workers,
@@ -285,6 +293,7 @@ def planned(job: Blockwise, pool: Pool, reason: str) -> Planned:
         projected_bytes=job.projected + _held(job, pool),
         input_bytes=_input_bytes(job),
         result_bytes=field_bytes(job.uses, job.grid),
+        transport="none" if ranked is None else ranked.transport,
     )
 
 

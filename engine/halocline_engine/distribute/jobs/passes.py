@@ -59,7 +59,7 @@ class Passes:
         begun = time.perf_counter() if since is None else since
         for count, finished in enumerate(self.pool.run(work, blocks, self.cancelled), 1):
             report, spent = finished.report, finished.report.spent
-            self._add(report)
+            self.add(report)
             self.shares.add(finished.worker, report, blocks[report.index : report.index + 1], steps)
             self.on_event(
                 BlockFinished(
@@ -89,6 +89,11 @@ class Passes:
         )
         self.done += 1
 
+    def add(self, report: Report) -> None:
+        """Count what was moved."""
+        self._sums.update({name: getattr(report, name) for name in _SUMMED})
+        self._peak_bytes = max(self._peak_bytes, report.peak_bytes)
+
     def end(self) -> Finished:
         """Tell what workers did, and return the event of the end, with the sums over all blocks."""
         for one in self.shares.told():
@@ -96,10 +101,6 @@ class Passes:
         seconds = time.perf_counter() - self.started
         sums = {name: self._sums[name] for name in _SUMMED}
         return Finished(seconds=seconds, peak_bytes=self._peak_bytes, **sums)
-
-    def _add(self, report: Report) -> None:
-        self._sums.update({name: getattr(report, name) for name in _SUMMED})
-        self._peak_bytes = max(self._peak_bytes, report.peak_bytes)
 
 
 def pass_ends(done: int, steps: int, per_pass: int, every: int | None) -> Iterator[int]:

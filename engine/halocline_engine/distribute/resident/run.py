@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import xarray as xr
 
 from halocline_engine.datasets.stores.result import open_result
-from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.executors.base import Done, RankPool
 from halocline_engine.distribute.jobs.checkpoint import CheckpointTimes
+from halocline_engine.distribute.jobs.losses import Losses, lost_for_good, without_losses
 from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.resident.model import Checkpoints, RankJob
 from halocline_engine.distribute.resident.plan import ResidentPlan
@@ -23,7 +23,7 @@ from halocline_engine.distribute.resident.work import ResidentWork
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.plan import PASS_CHUNK, chunks_for
 from halocline_engine.distribute.stencils.results import Begun, Results, begun
-from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
+from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     Checkpointed,
     Finished,
@@ -32,14 +32,8 @@ from halocline_engine.distribute.tasks.events import (
     Resumed,
     SnapshotWritten,
 )
-from halocline_engine.errors import ClusterError
 
 __all__ = ["Replanned", "run_resident"]
-
-#: So many times in a row ranks may be lost before a checkpoint is written.
-_LOSSES = 3
-#: Seconds until a cluster that lost a rank is asked again what it has.
-_AGAIN = 1.0
 
 
 class Replanned(Protocol):
@@ -58,7 +52,7 @@ class Replanned(Protocol):
 
 @dataclass(slots=True)
 class _Run:
-    """A job on its way: what its ranks have moved, and how often they were lost in a row."""
+    """A job on its way: what its ranks have moved and measured, and how often they were lost."""
 
     job: Job
     resident: ResidentPlan
@@ -66,12 +60,14 @@ class _Run:
     on_event: OnEvent
     cancelled: CancelToken | None
     times: CheckpointTimes
-    losses: int = 0
+    losses: Losses
+    sums: Counter[str] = field(default_factory=Counter[str])
     measured: Measured | None = None
     peak: int = 0
 
-    def ranks(self, found: Begun, results: Results, sums: Counter[str]) -> None:
+    def ranks(self, found: Begun, results: Results) -> None:
         """Run all ranks from the newest checkpoint on, until their results are written."""
+        self.sums.clear()
         if found.steps_done:
             self.on_event(Resumed(found.steps_done, self.job.steps))
         work = self._work(found, results)
@@ -79,14 +75,14 @@ class _Run:
         for one in self.pool.run_ranks(work, len(self.resident.ranks), self.cancelled):
             if isinstance(one, Done):
                 report = one.report
-                sums.update(read=report.bytes_read, written=report.bytes_written)
+                self.sums.update(read=report.bytes_read, written=report.bytes_written)
                 self.peak = max(self.peak, report.peak_bytes)
                 mine = self.resident.ranks[report.index]
                 steps = self.made - found.steps_done
                 shares.add(one.worker, report, mine, steps, rank=report.index)
                 continue
             if isinstance(one, (Checkpointed, SnapshotWritten)):
-                self.losses = 0
+                self.losses.count = 0
             if isinstance(one, Measured):
                 self.measured = one
             self.on_event(one)
@@ -167,22 +163,12 @@ def run_resident(
     the newest checkpoint. Checkpoints stay in the workspace, whatever happens.
     """
     started = time.perf_counter()
-    run = _Run(job, resident, pool, on_event, cancelled, times)
-    while True:
-        sums: Counter[str] = Counter()
-        result = _attempt(run, sums)
-        if not isinstance(result, RankLostError):
-            break
-        run.losses += 1
-        if run.losses > _LOSSES:
-            raise ClusterError(
-                f"Workers were lost {run.losses} times before a checkpoint was written: {result}",
-                hint="They may lack memory: use more workers, or mode='streamed'.",
-            ) from result
-        _wait(cancelled)
-        _replan(run, choice)
+    losses = Losses("a checkpoint was written")
+    run = _Run(job, resident, pool, on_event, cancelled, times, losses)
+    again = partial(_replan, run, choice)
+    result = without_losses(partial(_once, run), again, losses, cancelled)
     seconds = time.perf_counter() - started
-    on_event(Finished(seconds, sums["read"], sums["written"], run.peak))
+    on_event(Finished(seconds, run.sums["read"], run.sums["written"], run.peak))
     return result
 
 
@@ -190,46 +176,19 @@ def _replan(run: _Run, choice: Callable[[], Replanned]) -> None:
     """Cut the job for the workers that are left."""
     found = choice()
     if found.resident is None:
-        raise ClusterError(
-            f"A worker was lost, and with those that are left {found.reason}.",
-            hint="Run the job again, with more workers or the same workspace.",
-        )
+        raise lost_for_good(found.reason)
     run.resident = found.resident
     run.job = replace(run.job, plan=found.resident.plan)
 
 
-def _attempt(run: _Run, sums: Counter[str]) -> xr.Dataset | RankLostError:
-    """Run the ranks once; return the result, or that one was lost.
-
-    A cluster keeps the error of a rank, whose traceback has all frames that it passed: they are
-    cleared, since they hold arrays of the result.
-    """
-    try:
-        return _once(run, sums)
-    except RankLostError as error:
-        passed: BaseException | None = error
-        while passed is not None:
-            traceback.clear_frames(passed.__traceback__)
-            passed = passed.__context__
-        return error
-
-
-def _once(run: _Run, sums: Counter[str]) -> xr.Dataset:
+def _once(run: _Run) -> xr.Dataset:
     """Run the ranks once, to the end."""
     found = begun(run.job)
     with ExitStack() as stack:
         results = Results(run.job, stack, found)
-        run.ranks(found, results, sums)
+        run.ranks(found, results)
         result = results.finish(run.made, run.attributes)
     if result is not None:
         return result
     assert run.job.output is not None
     return open_result(run.job.output)
-
-
-def _wait(cancelled: CancelToken | None) -> None:
-    """Give a scheduler time to notice who is gone."""
-    until = time.monotonic() + _AGAIN
-    while time.monotonic() < until:
-        raise_if_cancelled(cancelled)
-        time.sleep(0.05)

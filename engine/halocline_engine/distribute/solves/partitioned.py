@@ -1,6 +1,6 @@
-"""Choice for a tridiagonal job: whole systems in a block, or rows spread over blocks.
+"""Choice for a tridiagonal job: whole systems in a block, or rows spread over blocks or ranks.
 
-Where a system is cut into pieces depends on its rows only (`kernels.tridiagonal.pieces`), and both
+Where a system is cut into pieces depends on its rows only (`kernels.tridiagonal.pieces`), and all
 ways compute the same with each piece, so the result does not depend on the way.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
 from halocline_engine.datasets.untyped import ZARR
-from halocline_engine.distribute.executors.base import Pool
+from halocline_engine.distribute.executors.base import Pool, RankPool
 from halocline_engine.distribute.grid.partition import Block, partition
 from halocline_engine.distribute.jobs.blocking import (
     LARGE_TASK,
@@ -42,6 +42,12 @@ from halocline_engine.distribute.solves.request import (
     chunks_of,
     outputs_of,
 )
+from halocline_engine.distribute.solves.resident import (
+    check_resident,
+    refusal,
+    resident_job,
+    stay,
+)
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.tridiagonal.pieces import PIECE, Pieces, cut_rows
 
@@ -55,7 +61,9 @@ _HELD_ENDS = 24
 _PASSES = 4
 
 
-def solve_job(checked: CheckedBanded, pool: Pool, target: str) -> Blockwise:
+def solve_job(
+    checked: CheckedBanded, pool: RankPool, target: str, mode: str = "streamed"
+) -> Blockwise:
     """Return the job. Raises `CapacityError` where its blocks cannot be made to fit.
 
     Pentadiagonal systems are solved whole, and so are those with pivoting, where each row depends
@@ -63,15 +71,29 @@ def solve_job(checked: CheckedBanded, pool: Pool, target: str) -> Blockwise:
     """
     request, rows = checked.request, checked.sizes[checked.request.dim]
     pieces = cut_rows(rows, periodic=request.periodic, size=PIECE)
+    if not _systems(checked):
+        mode = "streamed"
+    if mode == "resident":
+        check_resident(checked, pieces)
+        found = stay(checked, pieces, pool, target)
+        if not found.fits:
+            raise refusal(found)
+        return resident_job(checked, pieces, pool, target, found)
     if request.pivoting or checked.kind != "tridiagonal":
         return banded_job(checked, pool, target, held=_HELD)
     if pieces.count == 1:
         return banded_job(checked, pool, target)
-    if not _spread(checked, pieces, pool):
+    spread, note = _spread(checked, pieces, pool), ""
+    if mode == "auto" and pool.workers > 1 and (spread or _systems(checked) < pool.workers):
+        found = stay(checked, pieces, pool, target)
+        if found.fits and len(found.parts) > 1:
+            return resident_job(checked, pieces, pool, target, found)
+        note = "" if found.fits else f"the rows do not fit {found.shown}"
+    if not spread:
         chunks = {dim: size for dim, size in request.chunks.items() if dim != request.dim}
         whole = replace(checked, request=replace(request, chunks=chunks))
-        return banded_job(whole, pool, target, held=_HELD)
-    return _across(checked, pieces, pool, target)
+        return replace(banded_job(whole, pool, target, held=_HELD), note=note)
+    return replace(_across(checked, pieces, pool, target), note=note)
 
 
 def _spread(checked: CheckedBanded, pieces: Pieces, pool: Pool) -> bool:
@@ -88,6 +110,10 @@ def _spread(checked: CheckedBanded, pieces: Pieces, pool: Pool) -> bool:
         return True
     needed = _HELD * pieces.rows * np.dtype(checked.dtype).itemsize
     return needed > min(LARGE_TASK, pool.memory // pool.threads)
+
+
+def _systems(checked: CheckedBanded) -> int:
+    return math.prod(size for dim, size in checked.sizes.items() if dim != checked.request.dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +185,7 @@ def _cut(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> _Cu
     """Choose blocks: like the chunks of the source, as far as these fit."""
     request, dim = checked.request, checked.request.dim
     itemsize = np.dtype(checked.dtype).itemsize
-    systems = math.prod(size for name, size in checked.sizes.items() if name != dim)
+    systems = _systems(checked)
     held = systems * pieces.count * _handed_on(itemsize)
     if not request.output:
         held += systems * pieces.rows * itemsize

@@ -12,7 +12,7 @@ lies in small arrays with an element for each piece in the place of its rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,11 @@ from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.solves.banded import Band, backward_error, dense_bands, read_band
+from halocline_engine.distribute.solves.banded import Band, backward_error, read_band, repeated
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.kernels.tridiagonal.pieces import (
-    Bands,
     Pieces,
     fill_pieces,
     reduce_pieces,
@@ -36,7 +35,7 @@ from halocline_engine.kernels.tridiagonal.pieces import (
     verdict,
 )
 
-__all__ = ["BETWEEN", "Across", "EndsWork", "FillWork", "ReduceWork", "VerdictWork"]
+__all__ = ["BETWEEN", "Across", "EndsWork", "FillWork", "ReduceWork", "Systems", "VerdictWork"]
 
 #: What passes hand on: the elements for a piece, and whether they are of the systems' own type.
 BETWEEN: Mapping[str, tuple[int, str]] = {
@@ -50,13 +49,13 @@ BETWEEN: Mapping[str, tuple[int, str]] = {
 _Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Across:
-    """What all passes know.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Systems:
+    """The systems of a job whose rows are spread.
 
     `bands` are lower, diagonal, upper and rhs, `dims` the dimensions of rhs and of the result, of
-    which `dim` is that of the rows, cut into `pieces`. `kept` and `keep` read and write what is
-    handed on; `status` and `residual` name results, or are empty.
+    which `dim` is that of the rows, cut into `pieces`. `status` and `residual` name results; the
+    latter may be empty.
     """
 
     bands: tuple[Band, Band, Band, Band]
@@ -65,8 +64,6 @@ class Across:
     pieces: Pieces
     source: Source
     sink: Sink
-    kept: Source
-    keep: Sink
     target: str
     contiguous: bool
     periodic: bool
@@ -91,12 +88,39 @@ class Across:
         rows = Span(self.pieces.start(own.start), self.pieces.start(own.stop))
         return {**spans, self.dim: rows}
 
-    def read(self, task: Task, spans: Mapping[str, Span]) -> Bands:
-        """Return the variables as a batch [outer, row, inner]."""
+    def read(self, task: Task, spans: Mapping[str, Span]) -> Iterator[_Array]:
+        """Yield the variables, one after the other, as a batch [outer, row, inner]."""
         there = self.rows(spans)
-        read = [task.loaded(read_band(self.source, band, self.dims, there)) for band in self.bands]
-        shape = tuple(there[dim].size for dim in self.dims)
-        return dense_bands(read, shape, self.batch(there))
+        shape, batch = tuple(there[dim].size for dim in self.dims), self.batch(there)
+        for band in self.bands:
+            read = task.loaded(read_band(self.source, band, self.dims, there))
+            yield repeated([read], shape, batch)[0]
+
+    def write_solution(self, task: Task, spans: Mapping[str, Span], solution: _Array) -> None:
+        """Write the rows of some pieces."""
+        there = self.rows(spans)
+        shape = [there[dim].size for dim in self.dims]
+        task.write(self.sink, self.name, region_of(self.dims, there), solution.reshape(shape))
+
+    def write_verdict(
+        self, task: Task, spans: Mapping[str, Span], status: _Array, worst: Sequence[_Array]
+    ) -> None:
+        """Write what is known about whole systems: their status, largest miss and scale."""
+        over = [dim for dim in self.dims if dim != self.dim]
+        shape = [spans[dim].size for dim in over]
+        values = {self.status: status}
+        if self.residual:
+            values[self.residual] = backward_error(worst[0], worst[1])
+        for name, array in values.items():
+            task.write(self.sink, name, region_of(over, spans), array.reshape(shape))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Across(Systems):
+    """What all passes know: `kept` and `keep` read and write what is handed on."""
+
+    kept: Source
+    keep: Sink
 
     def take(self, name: str, spans: Mapping[str, Span]) -> _Array:
         """Return what was handed on, indexed [element, outer, piece, inner]."""
@@ -142,14 +166,14 @@ class ReduceWork(_Work):
         """Reduce pieces to the equations of their ends."""
         across = self.across
         own = spans[across.dim]
-        bands = across.read(task, spans)
+        lower, diagonal, upper, rhs = across.read(task, spans)
         with task.computing():
             ends = reduce_pieces(
                 across.solver,
                 across.pieces,
                 own.start,
                 own.stop,
-                bands,
+                (lower, diagonal, upper, rhs),
                 periodic=across.periodic,
             )
         return across.passed_on(task, "ends", spans, ends)
@@ -178,7 +202,7 @@ class FillWork(_Work):
         """Solve the rows between ends that are known, and write the solution."""
         across = self.across
         own = spans[across.dim]
-        bands = across.read(task, spans)
+        lower, diagonal, upper, rhs = across.read(task, spans)
         known = task.loaded(self._known(spans))
         with task.computing():
             filled = fill_pieces(
@@ -186,15 +210,12 @@ class FillWork(_Work):
                 across.pieces,
                 own.start,
                 own.stop,
-                bands,
+                (lower, diagonal, upper, rhs),
                 known,
                 periodic=across.periodic,
                 residual=bool(across.residual),
             )
-        there = across.rows(spans)
-        shape = [there[dim].size for dim in across.dims]
-        solution = filled.solution.reshape(shape)
-        task.write(across.sink, across.name, region_of(across.dims, there), solution)
+        across.write_solution(task, spans, filled.solution)
         across.hand_on("status", spans, filled.status)
         if filled.missing is not None and filled.scale is not None:
             across.hand_on("missing", spans, filled.missing)
@@ -205,9 +226,8 @@ class FillWork(_Work):
         """Return the unknowns at the ends of the pieces, of the one before and the one behind."""
         across, own = self.across, spans[self.across.dim]
         count = across.pieces.count
-        workers_per_host = Span(own.start - 1, own.start), Span(own.stop, own.stop + 1)
         parts: list[_Array] = []
-        for span in (workers_per_host[0], own, workers_per_host[1]):
+        for span in (Span(own.start - 1, own.start), own, Span(own.stop, own.stop + 1)):
             there = span.start >= 0 and span.stop <= count
             start = span.start % count
             at = {**spans, across.dim: Span(start, start + span.size)}
@@ -227,14 +247,8 @@ class VerdictWork:
         task, across = Task(block, cancelled), self.across
         task.check()
         spans = dict(zip(across.dims, block.extra, strict=True))
-        over = [dim for dim in across.dims if dim != across.dim]
-        shape = [spans[dim].size for dim in over]
-        read = [task.loaded(across.take("status", spans))]
-        values: dict[str, _Array] = {across.status: verdict(read[0][0], 1)}
-        if across.residual:
-            read += [task.loaded(across.take(name, spans)) for name in ("missing", "scale")]
-            worst = [part[0].max(axis=1) for part in read[1:]]
-            values[across.residual] = backward_error(worst[0], worst[1])
-        for name, array in values.items():
-            task.write(across.sink, name, region_of(over, spans), array.reshape(shape))
+        status = verdict(task.loaded(across.take("status", spans))[0], 1)
+        names = ("missing", "scale") if across.residual else ()
+        read = [task.loaded(across.take(name, spans)) for name in names]
+        across.write_verdict(task, spans, status, [part[0].max(axis=1) for part in read])
         return task.report()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -11,13 +12,16 @@ from numpy.typing import NDArray
 
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.distribute.tasks.kernels import current, device_index
+from halocline_engine.kernels.tridiagonal.pieces import HostPieces
 
 if TYPE_CHECKING:
+    from halocline_engine.kernels.machine import Machine
     from halocline_engine.kernels.tree.problem import Solved as TreeSolved
     from halocline_engine.kernels.tree.topology import Forest
+    from halocline_engine.kernels.tridiagonal.pieces import KeptPieces, Pieces
     from halocline_engine.kernels.tridiagonal.problem import Factored, Solved
 
-__all__ = ["TreeSolver", "TridiagonalSolver", "tree_solver", "tridiagonal_solver"]
+__all__ = ["TreeSolver", "TridiagonalSolver", "keep_pieces", "tree_solver", "tridiagonal_solver"]
 
 _Array = NDArray[Any]
 
@@ -84,6 +88,29 @@ def tridiagonal_solver(target: str, *, contiguous: bool) -> TridiagonalSolver:
     )
 
 
+def keep_pieces(
+    target: str,
+    pieces: Pieces,
+    first: int,
+    past: int,
+    bands: Iterable[_Array],
+    *,
+    contiguous: bool,
+    periodic: bool,
+    residual: bool,
+) -> KeptPieces:
+    """Return pieces that stay in the memory of a target; on a device they have as many rows each.
+
+    `bands` are lower, diagonal, upper and rhs, taken one after the other.
+    """
+    solver = tridiagonal_solver(target, contiguous=contiguous)
+    how = {"periodic": periodic, "residual": residual}
+    if isinstance(solver, _Alike):
+        return solver.keep(pieces, first, past, bands, **how)
+    lower, diagonal, upper, rhs = bands
+    return HostPieces(solver, pieces, first, past, (lower, diagonal, upper, rhs), **how)
+
+
 def tree_solver(target: str) -> TreeSolver:
     """Return a target's solver of tree systems."""
     return cast("TreeSolver", _tree(target, device_index(target)))
@@ -96,7 +123,7 @@ def _tridiagonal(target: str, device: int, *, contiguous: bool) -> object:
     from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
 
     machine, library, shared = current(device)
-    return _Alike(CudaTridiagonal(machine, library, shared), contiguous=contiguous)
+    return _Alike(CudaTridiagonal(machine, library, shared), machine, contiguous=contiguous)
 
 
 @functools.lru_cache(maxsize=8)
@@ -112,9 +139,17 @@ def _tree(target: str, device: int) -> object:
 class _Alike:
     """The solver of a device for one way to solve."""
 
-    def __init__(self, kernels: Any, *, contiguous: bool) -> None:
-        self._kernels = kernels
+    def __init__(self, kernels: Any, machine: Machine, *, contiguous: bool) -> None:
+        self._kernels, self._machine = kernels, machine
         self._contiguous = contiguous
+
+    def keep(
+        self, pieces: Pieces, first: int, past: int, bands: Iterable[_Array], **how: bool
+    ) -> KeptPieces:
+        from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
+
+        where = (self._kernels, self._machine, pieces, first, past)
+        return DevicePieces(*where, bands, contiguous=self._contiguous, **how)
 
     def solve(self, *bands: _Array, periodic: bool, pivoting: bool = False) -> Solved:
         how = {"periodic": periodic, "pivoting": pivoting, "contiguous": self._contiguous}

@@ -2,9 +2,9 @@
 
 `Planned`, for stencils `Compiled`, then perhaps `Resumed`, then for each pass its `BlockFinished`s
 and a `PassFinished`, and at the end `Worked`s and `Finished`. Where blocks stay in memory there are
-no passes,
-but `StepsFinished` and `Checkpointed`; after the loss of a worker `Resumed` comes again. Snapshots
-are told in both modes, as `SnapshotWritten`. A run that fails raises and tells no more.
+no passes, but `StepsFinished` and `Checkpointed`; after the loss of a worker `Resumed` comes again.
+Solves whose rows stay in memory tell their passes, and after a loss begin again. Snapshots are told
+in both modes, as `SnapshotWritten`. A run that fails raises and tells no more.
 """
 
 from __future__ import annotations
@@ -364,9 +364,12 @@ Event: TypeAlias = (
 #: Takes the events of a run as they happen.
 OnEvent: TypeAlias = Callable[[Event], None]
 
-_OfRank: TypeAlias = StepsFinished | Checkpointed | SnapshotWritten | Measured
+_OfRank: TypeAlias = PassFinished | StepsFinished | Checkpointed | SnapshotWritten | Measured
 _OF_RANKS: Mapping[str, type[_OfRank]] = MappingProxyType(
-    {one.kind: one for one in (StepsFinished, Checkpointed, SnapshotWritten, Measured)}
+    {
+        one.kind: one
+        for one in (PassFinished, StepsFinished, Checkpointed, SnapshotWritten, Measured)
+    }
 )
 
 

@@ -196,19 +196,10 @@ def _ends(a: Any, b: Any, c: Any, d: Any, e: Any, width: int, first: int, past: 
     one = d.dtype.type(1)
     for tile in range(first, past):
         o, start, end = tile_at(tile, inner, width)
-        k = rows - 2
         for i in range(start, end):
-            w = one / b[o, k, i]
-            e[0, o, i], e[1, o, i], e[2, o, i] = a[o, k, i] * w, c[o, k, i] * w, d[o, k, i] * w
             w = one / b[o, 0, i]
             e[3, o, i], e[4, o, i], e[5, o, i] = a[o, 0, i] * w, c[o, 0, i] * w, d[o, 0, i] * w
-        for k in range(rows - 3, -1, -1):
-            for i in range(start, end):
-                high = c[o, k, i]
-                w = one / (b[o, k, i] - high * e[0, o, i])
-                e[1, o, i] = -(high * e[1, o, i]) * w
-                e[2, o, i] = (d[o, k, i] - high * e[2, o, i]) * w
-                e[0, o, i] = a[o, k, i] * w
+            e[0, o, i], e[1, o, i], e[2, o, i] = e[3, o, i], e[4, o, i], e[5, o, i]
         for k in range(1, rows):
             for i in range(start, end):
                 low = a[o, k, i]
@@ -216,6 +207,10 @@ def _ends(a: Any, b: Any, c: Any, d: Any, e: Any, width: int, first: int, past: 
                 e[3, o, i] = -(low * e[3, o, i]) * w
                 e[5, o, i] = (d[o, k, i] - low * e[5, o, i]) * w
                 e[4, o, i] = c[o, k, i] * w
+                if k < rows - 1:
+                    e[2, o, i] = e[2, o, i] - e[1, o, i] * e[5, o, i]
+                    e[0, o, i] = e[0, o, i] - e[1, o, i] * e[3, o, i]
+                    e[1, o, i] = -(e[1, o, i] * e[4, o, i])
 
 
 @njit

@@ -19,7 +19,6 @@ import numpy as np
 from halocline_engine.kernels.machine import Library, Machine, Moved
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.launching import (
-    JUDGES,
     LANES,
     MOST_ROWS_A_LANE,
     Layout,
@@ -176,12 +175,12 @@ class CudaTridiagonal:
         given = (*numbers, np.int32(windows))
         self._launch("long.cu", "windows", plan, jobs, (*places[:5], parts, *given))
         judged = (parts, places[5], marks, np.int32(windows))
-        self._launch("long.cu", "judge", block, systems * JUDGES, judged)
+        self._launch("long.cu", "judge", block, systems * block.threads, judged)
         jobs = min(systems * tiles * LANES, _MOST_AGAIN * plan.threads)
         given = (*numbers, np.int32(tiles))
         self._launch("long.cu", "ends", plan, jobs, (*places[:4], marks, ends, *given))
         bridged = (marks, ends, bands, known, np.int32(tiles))
-        self._launch("long.cu", "bridge", block, systems * JUDGES, bridged)
+        self._launch("long.cu", "bridge", block, systems * block.threads, bridged)
         filled = (*places[:5], marks, known, places[5], *given)
         self._launch("long.cu", "fill", plan, jobs, filled)
 
@@ -229,17 +228,18 @@ class CudaTridiagonal:
     def ends(self, *bands: *TridiagonalBands) -> Batch:
         """Return the equations of the ends of each piece of rows, as the reference does."""
         check_bands(bands)
-        rhs = bands[3]
-        outer, rows, inner = rhs.shape
-        layout = Layout(outer, rows, inner, rhs.dtype.name)
+        (outer, rows, inner), dtype = bands[3].shape, bands[3].dtype
         moved = Moved(self._machine)
-        places = tuple(moved.put(array) for array in bands)
-        found = moved.new((6, outer, inner), rhs.dtype)
-        plan = Plan((("REAL", layout.real), ("THREADS", _SMALL)), _SMALL, 0)
-        numbers = (np.int64(layout.systems), np.int32(rows), np.int32(inner))
-        arguments = (*places, moved.address(found), *numbers)
-        self._launch("ends.cu", "piece_ends", plan, layout.systems, arguments)
+        found = moved.new((6, outer, inner), dtype)
+        places = (*(moved.put(array) for array in bands), moved.address(found))
+        self.by_piece("ends.cu", "piece_ends", Layout(outer, rows, inner, dtype.name), places)
         return moved.get(found)
+
+    def by_piece(self, file: str, name: str, layout: Layout, places: tuple[Address, ...]) -> None:
+        """Queue a kernel that has a thread a piece; `places` are bands, and what it takes more."""
+        plan = Plan((("REAL", layout.real), ("THREADS", _SMALL)), _SMALL, 0)
+        numbers = (np.int64(layout.systems), np.int32(layout.rows), np.int32(layout.inner))
+        self._launch(file, name, plan, layout.systems, (*places, *numbers))
 
     def solve_pentadiagonal(self, *bands: *PentadiagonalBands, pivoting: bool = False) -> Batch:
         """Solve a batch of pentadiagonal systems, by a thread each."""

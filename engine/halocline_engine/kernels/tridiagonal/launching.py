@@ -13,7 +13,6 @@ from functools import lru_cache
 import numpy as np
 
 __all__ = [
-    "JUDGES",
     "LANES",
     "MOST_ROWS_A_LANE",
     "Layout",
@@ -31,8 +30,8 @@ LANES = 32
 # Plans that are not made again where the same sizes come back, as they do from step to step.
 _REMEMBERED = 256
 MOST_ROWS_A_LANE = 16
-#: Threads of a block that looks at all of a long system.
-JUDGES = 1024
+# Threads of a block that looks at all of a long system, at most; as many as it has windows do.
+_JUDGES = 1024
 #: Threads of a block whose systems do not fit on the chip.
 _IN_MEMORY = 128
 # Rows of coefficients ahead of the sweep; more float64 ones do not fit into registers.
@@ -296,11 +295,13 @@ def plan_windows(layout: Layout, *, aligned: bool = True) -> tuple[Plan, Plan]:
     The second plan is that of a block that looks at a whole system. `aligned`: whether all systems
     begin at a multiple of 16 bytes.
 
-    >>> dict(plan_windows(Layout(9, 8000, 1, "float32"))[0].constants)["ROWS_A_LANE"]
-    20
+    >>> [plan_windows(Layout(9, rows, 1, "float64"))[1].threads for rows in (1024, 1 << 20)]
+    [32, 1024]
     """
     window = _WINDOWS[layout.dtype]
     chunk = 16 // layout.itemsize
+    windows = -(-layout.rows // window_rows(layout.dtype)[1])
+    judges = min(_JUDGES, max(LANES, 1 << (windows - 1).bit_length()))
     constants = {
         "REAL": layout.real,
         "ROWS_A_LANE": window.own,
@@ -309,11 +310,11 @@ def plan_windows(layout: Layout, *, aligned: bool = True) -> tuple[Plan, Plan]:
         "COPIED": chunk if aligned else 1,
         "SLIGHT": window.slight,
         "THREADS": _WARPS * LANES,
-        "JUDGES": JUDGES,
+        "JUDGES": judges,
     }
     shared = _WARPS * 4 * LANES * window.own * layout.itemsize
     plan = Plan(tuple(constants.items()), _WARPS * LANES, shared, pieces=LANES)
-    return plan, Plan(plan.constants, JUDGES, 3 * JUDGES * layout.itemsize)
+    return plan, Plan(plan.constants, judges, 3 * judges * layout.itemsize)
 
 
 def window_rows(dtype: str) -> tuple[int, int]:

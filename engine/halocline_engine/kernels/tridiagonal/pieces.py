@@ -20,7 +20,7 @@ Batches are arrays [outer, row, inner]; `first` and `past` say which pieces they
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -36,15 +36,20 @@ __all__ = [
     "PIECE",
     "Bands",
     "Filled",
+    "HostPieces",
+    "KeptPieces",
     "PieceSolver",
     "Pieces",
+    "cut_off",
     "cut_rows",
     "fill_pieces",
     "judge",
+    "judge_pieces",
     "reduce_pieces",
     "solve_ends",
     "solve_rows",
     "verdict",
+    "with_neighbours",
 ]
 
 #: Rows of a piece. Systems of twice as many are long.
@@ -106,6 +111,42 @@ class Filled:
     scale: NDArray[np.float64] | None
 
 
+class KeptPieces(Protocol):
+    """Pieces that stay in the memory of a target until they are filled, which is once."""
+
+    def ends(self) -> NDArray[Any]:
+        """Return what `reduce_pieces` does."""
+        ...
+
+    def fill(self, known: NDArray[Any]) -> Filled:
+        """Return what `fill_pieces` does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostPieces:
+    """Pieces of a target that computes in the memory of the host; see `KeptPieces`."""
+
+    solver: PieceSolver
+    pieces: Pieces
+    first: int
+    past: int
+    bands: Bands
+    periodic: bool
+    residual: bool
+
+    def ends(self) -> NDArray[Any]:
+        """Return the equations of both ends of each piece."""
+        where = (self.pieces, self.first, self.past)
+        return reduce_pieces(self.solver, *where, self.bands, periodic=self.periodic)
+
+    def fill(self, known: NDArray[Any]) -> Filled:
+        """Solve the rows between ends that are known."""
+        where = (self.pieces, self.first, self.past, self.bands)
+        how = {"periodic": self.periodic, "residual": self.residual}
+        return fill_pieces(self.solver, *where, known, **how)
+
+
 def cut_rows(rows: int, *, periodic: bool, size: int = PIECE) -> Pieces:
     """Return how rows are cut; into one piece where they are few.
 
@@ -122,7 +163,7 @@ def reduce_pieces(
     solver: PieceSolver, pieces: Pieces, first: int, past: int, bands: Bands, *, periodic: bool
 ) -> NDArray[Any]:
     """Return the equations of both ends of some pieces, indexed [equation, outer, piece, inner]."""
-    bands = _cut_off(pieces, first, past, bands, periodic=periodic)
+    bands = cut_off(pieces, first, past, bands, periodic=periodic)
     outer, _, inner = bands[3].shape
     found: NDArray[Any] = np.empty((6, outer, past - first, inner), bands[3].dtype)
     for low, high in pieces.alike(first, past):
@@ -153,6 +194,14 @@ def solve_ends(
     return np.stack([first, last])
 
 
+def with_neighbours(known: NDArray[Any], *, periodic: bool) -> NDArray[Any]:
+    """Return the unknowns of all pieces, of the one before the first and behind the last one."""
+    around: NDArray[Any] = np.concatenate([known[:, :, -1:], known, known[:, :, :1]], axis=2)
+    if not periodic:
+        around[:, :, [0, -1]] = 0
+    return around
+
+
 def fill_pieces(
     solver: PieceSolver,
     pieces: Pieces,
@@ -169,7 +218,7 @@ def fill_pieces(
     `known` is indexed [end, outer, piece, inner], and holds the piece before and the one behind
     those as well: zeros where there is none.
     """
-    bands = _cut_off(pieces, first, past, bands, periodic=periodic)
+    bands = cut_off(pieces, first, past, bands, periodic=periodic)
     outer, rows, inner = bands[3].shape
     solution: Batch = np.empty((outer, rows, inner), bands[3].dtype)
     for low, high in pieces.alike(first, past):
@@ -182,21 +231,41 @@ def fill_pieces(
             part[3][:, at] = end
         found = solver.solve(part[0], part[1], part[2], part[3], periodic=False).solution
         _rows(pieces, solution, first, low, high)[...] = found.reshape(outer, -1, inner)
+    return judge_pieces(pieces, first, past, bands, solution, known, residual=residual)
+
+
+def judge_pieces(
+    pieces: Pieces,
+    first: int,
+    past: int,
+    bands: Bands,
+    solution: Batch,
+    known: NDArray[Any],
+    *,
+    residual: bool,
+) -> Filled:
+    """Say how well pieces are solved; see `fill_pieces`.
+
+    The bands are zero where nothing is coupled beyond the ends of all rows.
+    """
+    outer, _, inner = solution.shape
     shape = (outer, past - first, inner)
     status = np.empty(shape, np.uint8)
     missing, scale = np.empty(shape), np.empty(shape)
-    for piece in range(first, past):
-        at = piece - first
-        part = [_rows(pieces, band, first, piece, piece + 1) for band in (*bands, solution)]
-        beside = (known[1, :, at, np.newaxis], known[0, :, at + 2, np.newaxis])
+    for low, high in pieces.alike(first, past):
+        at, count = slice(low - first, high - first), high - low
+        part = [_batch(pieces, band, first, low, high) for band in (*bands, solution)]
+        before, behind = known[1, :, at], known[0, :, low - first + 2 : high - first + 2]
+        beside = [one.reshape(outer * count, 1, inner) for one in (before, behind)]
         found = judge((part[0], part[1], part[2], part[3]), part[4], beside, residual=residual)
-        status[:, at], missing[:, at], scale[:, at] = found
+        for kept, values in zip((status, missing, scale), found, strict=True):
+            kept[:, at] = values.reshape(outer, count, inner)
     kept = (missing, scale) if residual else (None, None)
     return Filled(solution, status, *kept)
 
 
 def judge(
-    bands: Bands, solution: Batch, beside: tuple[Batch, Batch], *, residual: bool
+    bands: Bands, solution: Batch, beside: Sequence[Batch], *, residual: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
     """Return status, missing and scale of each system, indexed [outer, inner], a few at a time.
 
@@ -235,14 +304,12 @@ def solve_rows(solver: PieceSolver, bands: Bands, *, periodic: bool, size: int =
     count = pieces.count
     ends = reduce_pieces(solver, pieces, 0, count, bands, periodic=periodic)
     known = solve_ends(solver, ends, periodic=periodic, size=size)
-    around = np.concatenate([known[:, :, -1:], known, known[:, :, :1]], axis=2)
-    if not periodic:
-        around[:, :, [0, -1]] = 0
+    around = with_neighbours(known, periodic=periodic)
     filled = fill_pieces(solver, pieces, 0, count, bands, around, periodic=periodic, residual=False)
     return Solved(filled.solution, verdict(filled.status, 1))
 
 
-def _cut_off(pieces: Pieces, first: int, past: int, bands: Bands, *, periodic: bool) -> Bands:
+def cut_off(pieces: Pieces, first: int, past: int, bands: Bands, *, periodic: bool) -> Bands:
     """Return bands with zeros where nothing is coupled beyond the ends of all rows."""
     lower, diagonal, upper, rhs = bands
     if not periodic and first == 0:

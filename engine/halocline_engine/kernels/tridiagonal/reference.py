@@ -132,23 +132,20 @@ def ends(*bands: *TridiagonalBands) -> Batch:
     one, rows = rhs.dtype.type(1), rhs.shape[1]
     found = np.empty((6, rhs.shape[0], rhs.shape[2]), rhs.dtype)
     with np.errstate(all="ignore"):
-        w = one / diagonal[:, rows - 2]
-        left, own, value = (band[:, rows - 2] * w for band in (lower, upper, rhs))
-        for i in range(rows - 3, -1, -1):
-            high = upper[:, i]
-            w = one / (diagonal[:, i] - high * left)
-            own = -(high * own) * w
-            value = (rhs[:, i] - high * value) * w
-            left = lower[:, i] * w
-        found[0], found[1], found[2] = left, own, value
         w = one / diagonal[:, 0]
         left, right, value = (band[:, 0] * w for band in (lower, upper, rhs))
+        near, far, first = left, right, value
         for i in range(1, rows):
             low = lower[:, i]
             w = one / (diagonal[:, i] - low * right)
             left = -(low * left) * w
             value = (rhs[:, i] - low * value) * w
             right = upper[:, i] * w
+            if i < rows - 1:
+                first = first - far * value
+                near = near - far * left
+                far = -(far * right)
+        found[0], found[1], found[2] = near, far, first
         found[3], found[4], found[5] = left, right, value
     return found
 

@@ -43,6 +43,13 @@ def test_thomas_spills_nothing(dtype: str) -> None:
     assert found["solve"].stack == 0
 
 
+def test_both_ends_of_a_piece_take_few_registers() -> None:
+    """So many threads are at work on a processor that their loads hide the division."""
+    plan = Plan((("REAL", "double"), ("THREADS", 128)), 128, 0)
+    assert compiled("ends.cu", plan)["piece_ends"].registers <= 64
+    assert compiled("held.cu", plan)["hold_ends"].stack == 0
+
+
 @pytest.mark.parametrize(("rows", "dtype"), [(64, "float64"), (500, "float64"), (100, "float32")])
 def test_lanes_spill_nothing(rows: int, dtype: str) -> None:
     found = compiled("contiguous.cu", plan_contiguous(Layout(9, rows, 1, dtype)))

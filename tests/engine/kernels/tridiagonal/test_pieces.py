@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from halocline_engine.device.probe import device_count
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import cpu, reference
+from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
 from halocline_engine.kernels.tridiagonal.pieces import (
     cut_rows,
     fill_pieces,
@@ -21,6 +22,7 @@ from halocline_engine.kernels.tridiagonal.pieces import (
     solve_ends,
     solve_rows,
     verdict,
+    with_neighbours,
 )
 
 Draw = Callable[..., tuple[Any, Any, Any, Any]]
@@ -43,9 +45,7 @@ def spread(bands: tuple[Any, Any, Any, Any], cuts: Sequence[int], *, periodic: b
         for first, past in blocks
     ]
     known = solve_ends(reference, np.concatenate(ends, axis=2), periodic=periodic, size=SIZE)
-    around = np.concatenate([known[:, :, -1:], known, known[:, :, :1]], axis=2)
-    if not periodic:
-        around[:, :, [0, -1]] = 0
+    around = with_neighbours(known, periodic=periodic)
     return [
         fill_pieces(
             reference,
@@ -143,6 +143,82 @@ def test_a_bad_row_is_reported_for_its_system_only(draw: Draw) -> None:
     assert status[4] is Status.FINE
     for system in (0, 4):
         assert np.array_equal(solved.solution[..., system], good[..., system])
+
+
+def kept_on_device(
+    kernels: Any, bands: tuple[Any, Any, Any, Any], size: int, *, periodic: bool, residual: bool
+) -> list[Any]:
+    """Solve by pieces that stay on a device, in three parts."""
+    machine = kernels._machine
+    pieces = cut_rows(bands[3].shape[1], periodic=periodic, size=size)
+    edges = sorted({0, 1, pieces.count - 1, pieces.count})
+    parts = [
+        DevicePieces(
+            kernels,
+            machine,
+            pieces,
+            first,
+            past,
+            (band[:, pieces.start(first) : pieces.start(past)] for band in bands),
+            periodic=periodic,
+            residual=residual,
+            contiguous=bands[3].shape[2] == 1,
+        )
+        for first, past in itertools.pairwise(edges)
+    ]
+    ends = np.concatenate([part.ends() for part in parts], axis=2)
+    known = solve_ends(kernels, ends, periodic=periodic, size=size)
+    around = with_neighbours(known, periodic=periodic)
+    filled = [
+        part.fill(around[:, :, first : past + 2])
+        for part, (first, past) in zip(parts, itertools.pairwise(edges), strict=True)
+    ]
+    assert all((part.missing is not None) == residual for part in filled)
+    return [
+        np.concatenate([getattr(part, name) for part in filled], axis=1)
+        for name in ("solution", "status", *(("missing", "scale") if residual else ()))
+    ]
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("target", ON_DEVICES)
+@pytest.mark.parametrize(
+    ("shape", "size", "dtype", "periodic"),
+    [
+        ((2, 43, 3), SIZE, "float64", False),
+        ((3, 43, 1), SIZE, "float32", True),
+        ((2, 3000, 1), 1024, "float64", False),
+    ],
+)
+def test_pieces_that_stay_on_a_device_have_the_bits_of_whole_systems(
+    solvers: Callable[[str], Any],
+    draw: Draw,
+    target: str,
+    shape: tuple[int, int, int],
+    size: int,
+    dtype: str,
+    periodic: bool,
+    residual: bool,
+) -> None:
+    """Bad systems too: what is said of each is what the host would say."""
+    bands = draw(shape, dtype, periodic=periodic)
+    lower, diagonal, upper, rhs = bands
+    rhs[0, 33, 0] = np.nan
+    diagonal[1, 16, 0] = 0
+    if shape[0] > 2:
+        lower[2, 3] = diagonal[2, 3] = upper[2, 3] = 0
+    kernels = solvers(target)
+    whole = solve_rows(kernels, bands, periodic=periodic, size=size)
+    found, status, *worst = kept_on_device(
+        kernels, bands, size, periodic=periodic, residual=residual
+    )
+    assert found.tobytes() == whole.solution.tobytes()
+    assert np.array_equal(verdict(status, 1), whole.status)
+    assert whole.status[0, 0] == Status.NOT_FINITE.value
+    if worst:
+        exact = reference.residual(*bands, found, periodic=periodic)
+        missing, scale = (part.max(axis=1) for part in worst)
+        assert np.array_equal(missing / scale, exact, equal_nan=True)
 
 
 def test_what_is_cut_depends_on_the_rows_only() -> None:
