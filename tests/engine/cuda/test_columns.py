@@ -323,6 +323,25 @@ def test_what_a_level_changes_is_loaded_early(load: Any, body: str, tile: Tile) 
     agree(load, text, (9, 5, 21), tile)
 
 
+def test_other_levels_are_not_loaded_early_for_a_branch() -> None:
+    """The first level has none below it, whatever branch names that."""
+    text = """
+def sunk(a: Field[float], b: Field[float], c: Field[float], q: Field[float]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            q = a
+        with interval(1, None):
+            if a + b > 0.0:
+                q = q[0, 0, -1] + c{offset}
+"""
+    for offset, early in (("", True), ("[0, 0, -1]", False)):
+        schedule = plan(*front(text.format(offset=offset)))
+        (entry,) = entries_of(schedule)
+        tile = Tile((8, 2), ahead=2, levels=21)
+        source = emit(schedule, usual_variant(schedule), {entry.name: tile})
+        assert bool(re.search(r"q\d+\[2 \+ q\] = f2", source)) == early
+
+
 def test_what_a_sweep_before_changed_is_not_loaded_early(load: Any) -> None:
     text = """
 def twice(q: Field[float], a: Field[float], b: Field[float]):

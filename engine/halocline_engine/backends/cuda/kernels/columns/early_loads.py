@@ -112,7 +112,8 @@ def early_reads(
 
     The arrays in memory vary from level to level, with so many bytes an element, or are flat: all
     levels share an element. What the pass writes is there until its level is visited, which has
-    it in a variable then. Reads under an `if` are returned where they add little.
+    it in a variable then. Reads of the level itself under an `if` are returned where they add
+    little; other levels may not exist where the branch is not taken.
     """
 
     def there(values: Iterable[Expr]) -> Iterator[Read]:
@@ -129,7 +130,8 @@ def early_reads(
         return sum(varying[name] for name, _ in streams)
 
     found = {(read.name, read.offset): read for read in there(_always(section.body))}
-    more = found | {(read.name, read.offset): read for read in there(_perhaps(section.body))}
+    perhaps = (read for read in there(_perhaps(section.body)) if read.offset[2] == 0)
+    more = found | {(read.name, read.offset): read for read in perhaps}
     if loaded(more) <= min(_SPECULATED, _RISK * loaded(found)):
         found = more
     return list(found.values())
