@@ -30,13 +30,12 @@ from halocline_engine.backends.cuda.text.fragments import (
     offsets,
     section_body,
     signed,
-    touched,
 )
 from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import Order
-from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.ir.walk import assignments, reads, targets_of
 from halocline_engine.schedule.nodes import Schedule, Section
 from halocline_engine.schedule.storage.coverage import exposed
 
@@ -75,6 +74,12 @@ def chunks_text(
             f"columns{number}[lane] = {' + '.join(terms) or '0'};",
         ]
     lines.append("__syncwarp();")
+    carried = {name for one in passes for carry in one.carried for name in carry.names}
+    lines += [
+        f"{TYPES[scope.dtypes[name]]} before_{scope.arrays[name]} = 0;"
+        for name in entry.arrays
+        if name in carried
+    ]
     for one in passes:
         moves = ChunkMoves(one, scope, tile.chunk, start)
         writer = _PassText(entry, one, scope, tile.chunk, variables, moves)
@@ -120,7 +125,6 @@ class _PassText:
         return [
             f"const int begin = {first_level(ends)}, end = {last_level(ends)};",
             *self.moves.declarations(),
-            *(f"{self._type(name)} {self._before(name)} = 0;" for name in self._carried()),
             f"[[maybe_unused]] const int initial = {first};",
             *self.moves.prologue(),
             loop,
@@ -142,10 +146,6 @@ class _PassText:
     @property
     def _forward(self) -> bool:
         return self.one.one.order is Order.FORWARD
-
-    def _carried(self) -> list[str]:
-        found = {name for carry in self.one.carried for name in carry.before}
-        return [name for name in self.entry.arrays if name in found]
 
     def _levels(self) -> list[str]:
         """Return the levels of a chunk, section after section."""
@@ -173,16 +173,17 @@ class _PassText:
             for read in reads(section.body)
             if (place := self._place(read.name, read.offset)) is not None
         }
-        for name in carry.before:
-            values[name, (0, 0, self.one.one.step)] = self._before(name)
+        values |= {access: self._before(access[0]) for access in carry.before}
         written = {assign.target for assign in assignments(section.body)}
         outputs = {n: place for n in written if (place := self._place(n, HERE)) is not None}
         outputs |= {name: self._here(name) for name in kept}
         scope = replace(self.scope, values=values, outputs=outputs)
         return [
-            *offsets([n for n in self.entry.arrays if n in self._direct(section)], self.scope),
+            *offsets(
+                [n for n in self.entry.arrays if n in self._direct(section, carry)], self.scope
+            ),
             *self._first_of(carry, first),
-            *(self._declared(name, section) for name in kept),
+            *(self._declared(name, section, carry) for name in kept),
             *section_body(section, scope),
             *(
                 f"{self._element(n, HERE)} = {self._here(n)};"
@@ -191,15 +192,16 @@ class _PassText:
             ),
             *(
                 f"{self._before(n)} = {self._here(n)};"
-                for n in self._carried()
+                for n in self.entry.arrays
                 if n in carry.handed
             ),
         ]
 
-    def _direct(self, section: Section) -> set[str]:
+    def _direct(self, section: Section, carry: Carry) -> set[str]:
         """Return the arrays of a section that are looked up in memory."""
         windows = {window.name for window in self.one.windows}
-        return touched(section) & set(self.entry.arrays) - windows - self.variables
+        names = {name for name, _ in carry.looked_up(section)} | set(targets_of(section.body))
+        return names & set(self.entry.arrays) - windows - self.variables
 
     def _first_of(self, carry: Carry, first: str) -> Iterator[str]:
         """Yield the loads of what the first level of a section needs of the level before."""
@@ -211,9 +213,11 @@ class _PassText:
                 place = self._element(name, (0, 0, step))
                 yield f"if (k == {first}{within}) {self._before(name)} = {place};"
 
-    def _declared(self, name: str, section: Section) -> str:
+    def _declared(self, name: str, section: Section, carry: Carry) -> str:
         kind, here = self._type(name), self._here(name)
-        if name not in self.variables and HERE in exposed(section.body, name):
+        if (name, HERE) in carry.before:
+            return f"{kind} {here} = {self._before(name)};"
+        if HERE in exposed(section.body, name):
             return f"{kind} {here} = {self._element(name, HERE)};"
         return f"[[maybe_unused]] {kind} {here};"
 

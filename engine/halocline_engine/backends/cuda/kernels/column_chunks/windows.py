@@ -22,7 +22,7 @@ from halocline_engine.backends.cuda.kernels.columns.united import sweeps
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.ir.nodes import Interval
-from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.ir.walk import assignments
 from halocline_engine.schedule.nodes import Schedule, Section
 from halocline_engine.schedule.stages import is_within, joined
 from halocline_engine.schedule.storage.coverage import exposed, moved
@@ -89,8 +89,9 @@ def windows_of(
     }
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     found: list[PassWindows] = []
-    for one in _sweeps(entry, tile.levels):
-        carried = carries(one, frozenset(entry.arrays))
+    passes = tuple(_sweeps(entry, tile.levels))
+    every = carries(passes, frozenset(entry.arrays), tile.levels)
+    for one, carried in zip(passes, every, strict=True):
         made = list(_windows(one, carried, along, sizes, tile.levels))
         written = {window.name for window in made if window.stored}
         if any(window.across != (0, 0) and window.name in written for window in made):
@@ -149,7 +150,7 @@ def _windows(
     """Yield the windows of a sweep, in the order of its text; `least` levels a domain has."""
     seen: dict[tuple[str, tuple[int, int]], list[tuple[Interval, int]]] = {}
     for section, carry in zip(one.sections, carried, strict=True):
-        for name, (i, j, k) in _looked_up(section, carry, one):
+        for name, (i, j, k) in carry.looked_up(section):
             if name in along:
                 seen.setdefault((name, (i, j)), []).append((section.interval, k))
         for assign in assignments(section.body):
@@ -169,16 +170,6 @@ def _windows(
             behind=max((-n for n in offsets), default=0),
             ahead=max((0, *offsets)),
         )
-
-
-def _looked_up(
-    section: Section, carry: Carry, one: Pass
-) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """Yield what a section reads, but for what it has of the level before in variables."""
-    for read in reads(section.body):
-        variable = read.offset == (0, 0, one.step) and read.name in carry.before - carry.loaded
-        if not variable:
-            yield read.name, read.offset
 
 
 def _assigned(section: Section, name: str) -> bool:

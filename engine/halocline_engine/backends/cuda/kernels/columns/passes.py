@@ -1,20 +1,22 @@
 """Passes of a column over its levels, and the values that levels hand on in registers.
 
 A column that reads what it wrote one level before would wait for its own store at each level. Such
-values are kept in a variable, if every level writes them, and from section to section as long as
-no level lies between them.
+values are kept in a variable, if every level writes them. The variable has the value of the last
+level that wrote it until another section does: a sum that only the level reads where it is complete
+needs no memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from halocline_engine.backends.cuda.kernels.columns.united import united_sections
 from halocline_engine.backends.cuda.model.intervals import is_single
-from halocline_engine.ir.nodes import Assign, Interval
+from halocline_engine.ir.nodes import Assign, Bound
 from halocline_engine.ir.types import Order
-from halocline_engine.ir.walk import assignments, irregular, reads
+from halocline_engine.ir.walk import Access, accesses_of, assignments, irregular, targets_of
 from halocline_engine.schedule.nodes import Kernel, Section
 
 __all__ = ["Carry", "Pass", "always_assigned", "carries", "passes_of"]
@@ -40,15 +42,28 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """What the levels of one section have of the level before in variables.
+    """What the levels of one section have of levels visited before in variables.
 
-    `before` are the names whose value there is in one, `loaded` those of them that the first level
-    has to load, and `handed` those that each level hands on.
+    `before` are the elements whose value there is in one when a level begins, `loaded` the names of
+    those that the first level has to load, and `handed` the names that each level hands on.
     """
 
-    before: frozenset[str] = frozenset()
+    before: frozenset[Access] = frozenset()
     loaded: frozenset[str] = frozenset()
     handed: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that there are variables for."""
+        return self.handed | {name for name, _ in self.before}
+
+    def looked_up(self, section: Section) -> tuple[Access, ...]:
+        """Return what the section reads, but for what variables have at all of its levels."""
+        return tuple(
+            (name, offset)
+            for name, offset in accesses_of(section.body)
+            if (name, offset) not in self.before or name in self.loaded
+        )
 
 
 def passes_of(kernel: Kernel, levels: int = 0) -> tuple[Pass, ...]:
@@ -73,36 +88,83 @@ def passes_of(kernel: Kernel, levels: int = 0) -> tuple[Pass, ...]:
 
 
 def carries(
-    one: Pass, arrays: frozenset[str], updated: Sequence[frozenset[str]] = ()
-) -> tuple[Carry, ...]:
-    """Return what each section of a pass carries of `arrays`.
+    passes: Sequence[Pass],
+    arrays: frozenset[str],
+    levels: int = 0,
+    updated: Sequence[frozenset[str]] = (),
+) -> tuple[tuple[Carry, ...], ...]:
+    """Return what each section of each pass carries of `arrays`.
 
-    `updated` has the names of each section that levels may assign under a condition, and whose
-    values they have in variables before. No interval is empty, so what a section hands on is there
-    for the next one.
+    A variable has the value of the last level that was visited where its array is assigned, until
+    another section assigns it: a section that reads this very level needs no memory for it, be it
+    the next one or the first of a later pass. `levels` are those of the domain where they are
+    known. `updated` has the names of each section that levels may assign under a condition, and
+    whose values they have in variables before. No interval is empty, so what a section hands on is
+    there.
     """
-    return tuple(_carries(one, arrays, updated or [frozenset[str]()] * len(one.sections)))
+    every = [(one.step, section) for one in passes for section in one.sections]
+    held: dict[str, tuple[Bound, int]] = {}
+    found: list[tuple[frozenset[Access], frozenset[str]]] = []
+    handed: list[set[str]] = [set() for _ in every]
+    for number, (step, section) in enumerate(every):
+        own = always_assigned(section) | (updated[number] if updated else frozenset[str]())
+        held = {name: at for name, at in held.items() if name not in irregular(section.body)}
+        there = {name: level for name, (level, _) in held.items()}
+        elements = _carried(section, step, own & arrays, there, levels)
+        before = frozenset(name for name, _ in elements)
+        loaded = frozenset(name for (name, _), is_there in elements.items() if not is_there)
+        for name in before - loaded:
+            handed[held[name][1]].add(name)
+        if not is_single(section.interval):
+            handed[number] |= before
+        found.append((frozenset(elements), loaded))
+        held = {name: at for name, at in held.items() if name not in targets_of(section.body)}
+        held |= dict.fromkeys(own & arrays, (_end(section, step, levels), number))
+    made = iter([Carry(*one, frozenset(names)) for one, names in zip(found, handed, strict=True)])
+    return tuple(tuple(islice(made, len(one.sections))) for one in passes)
 
 
-def _carries(
-    one: Pass, arrays: frozenset[str], updated: Sequence[frozenset[str]]
-) -> Iterator[Carry]:
-    wanted = [_read_before(section, one.step) & arrays for section in one.sections]
-    current: frozenset[str] = frozenset()
-    last: Section | None = None
-    for section, names, changed in zip(one.sections, wanted, updated, strict=True):
-        if last is None or not _adjoins(last.interval, section.interval, one.step):
-            current = frozenset()
-        always = (always_assigned(section) | changed) & arrays
-        current -= irregular(section.body)
-        before = names & (current if is_single(section.interval) else always)
-        handed = always & frozenset[str]().union(*wanted)
-        yield Carry(before, before - current, handed)
-        current, last = handed, section
+def _carried(
+    section: Section,
+    step: int,
+    own: frozenset[str],
+    there: Mapping[str, Bound],
+    levels: int,
+) -> dict[Access, bool]:
+    """Return what a section reads of levels that were visited, and whether it is there at once.
+
+    Variables have the elements of `there`, each at its level. Many levels hand on the names in
+    `own`, which each of them has in a variable itself.
+    """
+    found: dict[Access, bool] = {}
+    for name, offset in accesses_of(section.body):
+        is_there = name in there and offset == (0, 0, offset[2])
+        is_there &= there.get(name) == _begin(section, step, levels, offset[2])
+        if not is_single(section.interval):
+            if name in own and offset == (0, 0, step):
+                found[name, offset] = is_there
+        elif is_there and (offset[2] or name in own or name not in targets_of(section.body)):
+            found[name, offset] = True
+    return found
 
 
-def _read_before(section: Section, step: int) -> frozenset[str]:
-    return frozenset(r.name for r in reads(section.body) if r.offset == (0, 0, step))
+def _begin(section: Section, step: int, levels: int, k: int) -> Bound:
+    """Return the level at an offset from the first one that a section visits."""
+    start, end = section.interval.start, section.interval.end
+    return _further(start, k, levels) if step < 0 else _further(end, k - 1, levels)
+
+
+def _end(section: Section, step: int, levels: int) -> Bound:
+    """Return the last level that a section visits."""
+    start, end = section.interval.start, section.interval.end
+    return _further(end, -1, levels) if step < 0 else _further(start, 0, levels)
+
+
+def _further(bound: Bound, k: int, levels: int) -> Bound:
+    """Return the level `k` further; the same one is always written alike if `levels` are known."""
+    if levels:
+        return Bound(from_end=False, offset=bound.level(levels) + k)
+    return Bound(bound.from_end, bound.offset + k)
 
 
 def always_assigned(section: Section) -> frozenset[str]:
@@ -116,8 +178,3 @@ def always_assigned(section: Section) -> frozenset[str]:
             here = isinstance(statement, Assign) and statement.level is None
             first.setdefault(assign.target, here)
     return frozenset(name for name, always in first.items() if always) - irregular(section.body)
-
-
-def _adjoins(above: Interval, below: Interval, step: int) -> bool:
-    """Return whether the levels visited next begin where the others end."""
-    return above.end == below.start if step < 0 else above.start == below.end

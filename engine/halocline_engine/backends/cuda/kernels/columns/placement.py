@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
-    Pass,
     always_assigned,
     carries,
     passes_of,
 )
 from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Tile
-from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.ir.walk import targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section
 from halocline_engine.schedule.storage.column_fusion import private
 from halocline_engine.schedule.storage.coverage import exposed
@@ -26,9 +25,9 @@ __all__ = ["Placement", "column_bytes", "placement_of", "served", "without_memor
 class Placement:
     """Storage of the buffers that each column of a kernel uses for itself.
 
-    Those in `variables` are never looked up: each value is read on the level that makes it or on
-    the next one. Those in `shared` have all their levels in shared memory, in this order. The rest
-    are in memory.
+    Those in `variables` are never looked up: each value is read on the level that makes it, on the
+    next one, or by a later section before another value is made. Those in `shared` have all their
+    levels in shared memory, in this order. The rest are in memory.
     """
 
     variables: frozenset[str]
@@ -76,20 +75,14 @@ def served(kernel: Kernel, names: frozenset[str], levels: int) -> frozenset[str]
 
 def _sections(
     kernel: Kernel, names: frozenset[str], levels: int
-) -> Iterator[tuple[Pass, Section, Carry]]:
-    for one in passes_of(kernel, levels):
-        for section, carry in zip(one.sections, carries(one, names), strict=True):
-            yield one, section, carry
+) -> Iterator[tuple[Section, Carry]]:
+    passes = passes_of(kernel, levels)
+    for one, carried in zip(passes, carries(passes, names, levels), strict=True):
+        yield from zip(one.sections, carried, strict=True)
 
 
-def _has(name: str, one: Pass, section: Section, carry: Carry) -> bool:
-    offsets = {read.offset for read in reads(section.body) if read.name == name}
-    is_written = any(assign.target == name for assign in assignments(section.body))
-    if is_written and (
-        name not in always_assigned(section) or (0, 0, 0) in exposed(section.body, name)
-    ):
+def _has(name: str, section: Section, carry: Carry) -> bool:
+    if name in targets_of(section.body) and name not in always_assigned(section):
         return False
-    if not is_written and (0, 0, 0) in offsets:
-        return False
-    away = offsets - {(0, 0, 0)}
-    return not away or (away == {(0, 0, one.step)} and name in carry.before - carry.loaded)
+    needed = {(name, offset) for offset in exposed(section.body, name)}
+    return needed <= carry.before and name not in carry.loaded

@@ -43,7 +43,7 @@ from halocline_engine.ir.walk import assignments, irregular, reads
 from halocline_engine.schedule.nodes import Section
 from halocline_engine.schedule.storage.coverage import exposed
 
-__all__ = ["ColumnSweep"]
+__all__ = ["ColumnSweep", "sweeps_of"]
 
 #: The most elements that the sections of one level load early in a pass.
 _EARLY = 16
@@ -68,6 +68,11 @@ class _Part:
     def is_single(self) -> bool:
         return is_single(self.section.interval)
 
+    def carrying(self, carry: Carry) -> _Part:
+        """Return the part with what it carries, which it need not load early."""
+        early = {access: name for access, name in self.early.items() if access not in carry.before}
+        return replace(self, early=early, carry=carry)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnSweep:
@@ -85,27 +90,18 @@ class ColumnSweep:
     carriers: frozenset[str]
     served: frozenset[str]
 
-    @staticmethod
-    def of(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile) -> ColumnSweep:
-        """Return the writer of a pass.
-
-        Where levels load less than those of another pass, rounds are longer, so that as many bytes
-        are under way.
-        """
-        tile = replace(tile, ahead=_ahead(entry, one, scope, placement, tile))
-        carriers = frozenset(entry.arrays) - scope.guarded
-        parts = _parts(entry, one, scope, placement, tile)
-        all_of = served(entry.kernel, carriers, tile.levels)
-        return ColumnSweep(entry, one, scope, placement, tile, parts, carriers, all_of)
+    @property
+    def carried(self) -> frozenset[str]:
+        """The names of which the pass has the value of a level visited before in a variable."""
+        return frozenset[str]().union(*(part.carry.names for part in self.parts))
 
     def lines(self) -> list[str]:
         """Return the pass: what its sections share, then one after the other.
 
         Loads for the first loop are under way before the sections ahead of it are computed.
         """
-        lines = [f"{self._type(name)} {self._before(name)} = 0;" for name in self._carried()]
         first = next((part for part in self.parts if part.streams), None)
-        lines += [line for part in self.parts for line in self._declared_early(part)]
+        lines = [line for part in self.parts for line in self._declared_early(part)]
         lines += [line for part in self._ahead_of(first) for line in self._early(part)]
         if first is not None:
             lines += self._fill(first)
@@ -114,10 +110,6 @@ class ColumnSweep:
                 lines += self._fill(part)
             lines += ["{", *indent(self._section(part)), "}"]
         return lines
-
-    def _carried(self) -> list[str]:
-        found = {name for part in self.parts for name in part.carry.before}
-        return [name for name in self.entry.arrays if name in found]
 
     def _ahead_of(self, first: _Part | None) -> Iterator[_Part]:
         """Yield the sections up to the first loop, or all where there is none."""
@@ -303,7 +295,7 @@ class ColumnSweep:
             outputs=self._outputs(part, [*kept, *updated]),
             behind={name: self._store(name) for name in updated},
         )
-        handed = [name for name in self._carried() if name in carry.handed]
+        handed = [name for name in self.entry.arrays if name in carry.handed]
         return [
             *(
                 f"const {self._type(s.name)} {s.variable(0)} = {s.queue}[{place} + q];"
@@ -328,8 +320,7 @@ class ColumnSweep:
         for stream in part.streams:
             for age in range(stream.ages + 1):
                 values[stream.name, stream.at(age)] = stream.variable(age)
-        for name in part.carry.before:
-            values[name, (0, 0, self.one.step)] = self._before(name)
+        values |= {access: self._before(access[0]) for access in part.carry.before}
         return values
 
     def _outputs(self, part: _Part, kept: list[str]) -> dict[str, str]:
@@ -341,12 +332,11 @@ class ColumnSweep:
 
     def _declared(self, name: str, part: _Part) -> str:
         kind, here = self._type(name), self._here(name)
-        if name in self.placement.variables:
-            return f"[[maybe_unused]] {kind} {here};"
+        unused = "[[maybe_unused]] " if name in self.placement.variables else ""
         if name in part.updated or HERE in exposed(part.section.body, name):
             early = self._values(part).get((name, HERE))
-            return f"{kind} {here} = {early or self._place(name, HERE)};"
-        return f"{kind} {here};"
+            return f"{unused}{kind} {here} = {early or self._place(name, HERE)};"
+        return f"{unused}{kind} {here};"
 
     def _store(self, name: str) -> str:
         place, here = self._place(name, HERE), self._here(name)
@@ -393,9 +383,39 @@ class ColumnSweep:
         return f"here_{self.scope.arrays[name]}"
 
 
+def sweeps_of(
+    entry: Entry, scope: Scope, placement: Placement, tile: Tile
+) -> tuple[ColumnSweep, ...]:
+    """Return the writers of the passes of a kernel.
+
+    Where levels load less than those of another pass, rounds are longer, so that as many bytes
+    are under way.
+    """
+    passes = passes_of(entry.kernel, tile.levels)
+    carriers = frozenset(entry.arrays) - scope.guarded
+    parts = [_parts(entry, one, scope, placement, tile) for one in passes]
+    updated = [part.updated for several in parts for part in several]
+    carried = carries(passes, carriers, tile.levels, updated)
+    all_of = served(entry.kernel, carriers, tile.levels)
+    return tuple(
+        ColumnSweep(
+            entry=entry,
+            one=one,
+            scope=scope,
+            placement=placement,
+            tile=replace(tile, ahead=_ahead(entry, one, scope, placement, tile)),
+            parts=tuple(map(_Part.carrying, several, those)),
+            carriers=carriers,
+            served=all_of,
+        )
+        for one, several, those in zip(passes, parts, carried, strict=True)
+    )
+
+
 def _parts(
     entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile
 ) -> tuple[_Part, ...]:
+    """Return the parts of a pass, which carry nothing yet."""
     carriers = frozenset(entry.arrays) - scope.guarded
     arrays = frozenset(entry.arrays) - placement.names
     flat = frozenset(name for name in arrays if scope.kinds[name][1][2] is Stride.NONE)
@@ -420,8 +440,7 @@ def _parts(
         loaded |= {s.name for s in own if HERE in map(s.at, range(s.ages + 1))}
         updated = _perhaps_assigned(section) & carriers & loaded
         parts.append(_Part(section, own, single, updated, Carry()))
-    carried = carries(one, carriers, [part.updated for part in parts])
-    return tuple(replace(part, carry=carry) for part, carry in zip(parts, carried, strict=True))
+    return tuple(parts)
 
 
 def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile) -> int:

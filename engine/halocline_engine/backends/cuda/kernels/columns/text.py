@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
 from halocline_engine.backends.cuda.kernels.columns.placement import Placement, placement_of
-from halocline_engine.backends.cuda.kernels.columns.sweep import ColumnSweep
+from halocline_engine.backends.cuda.kernels.columns.sweep import sweeps_of
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.expressions import TYPES
@@ -40,10 +39,16 @@ def columns_text(
         *_shared_arrays(placement, scope, tile),
     ]
     passes: list[str] = []
-    for one in passes_of(entry.kernel, tile.levels):
-        sweep = ColumnSweep.of(entry, one, scope, placement, tile)
+    sweeps = sweeps_of(entry, scope, placement, tile)
+    for sweep in sweeps:
         passes += ["{", *indent(sweep.lines()), "}"]
-    return [*lines, *_policies(passes), *passes]
+    carried = frozenset[str]().union(*(sweep.carried for sweep in sweeps))
+    variables = [
+        f"{TYPES[scope.dtypes[name]]} before_{scope.arrays[name]} = 0;"
+        for name in entry.arrays
+        if name in carried
+    ]
+    return [*lines, *variables, *_policies(passes), *passes]
 
 
 def _policies(passes: list[str]) -> list[str]:
