@@ -59,7 +59,11 @@ def points_text(entry: Entry, scope: Scope, tile: Tile) -> list[str]:
     ]
     if tile.width * tile.rows == 1 and tile.depth == 1:
         first = f"t{signed(i_low)}"
-        place = [f"const int i = {first}, j = j_, k = k0;", "if (i >= i1) return;"]
+        place = [
+            f"const int i = {first}, j = j_;",
+            "[[maybe_unused]] const int k = k0;",
+            "if (i >= i1) return;",
+        ]
         asked = prefetches(entry, scope, tile)
         return [*lines, *place, *point_lines(entry, scope, asked)]
     return [*lines, *_tiles(entry, scope, tile)]
