@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cubin import resources
-from differential import assert_same, front, inputs, judged, run
-from drawing import SCALARS
-from general_runs import agree
+from differential import assert_same, front
+from emulation.machine import EmulatedMachine
+from general_runs import agree, given_arrays, judged, ran
 from kept import device_code
 from tile_choices import changed
 
@@ -19,6 +23,7 @@ from halocline_engine.backends.cuda.kernels.columns.placement import placement_o
 from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
+from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.plan import plan
 
 #: Two sums of a column, complete at the last level, which shares one with all levels.
@@ -94,7 +99,25 @@ def between(a: Field[{0}], b: Field[{0}], x: Field[{0}], y: Field[{0}]):
     with computation(BACKWARD), interval(-1, None):
         y = x + t[0, 0, -1] + s[0, 0, -1]
 """
-TEXTS = {"sums": SUMS, "later": LATER, "between": BETWEEN}
+#: Fields without levels: a sum, a level that a scan finds, and what another computation had left.
+PLANES = """
+def planes(a: Field[{0}], b: Field[{0}], x: Field[{0}], h: Field[IJ, {0}], low: Field[IJ, {0}]):
+    with computation(FORWARD), interval(0, 1):
+        total: Field[IJ, {0}] = 0.0
+        top: Field[IJ, int] = 0
+    with computation(FORWARD), interval(...):
+        total = total + a
+        if b > {0}(0.2) and top == K - 1:
+            top = K
+        if a > b:
+            low = b + low
+    with computation(BACKWARD), interval(0, -1):
+        x = total * x[0, 0, 1] + low
+        h = h + x
+    with computation(FORWARD), interval(-1, None):
+        h = h / total + top
+"""
+TEXTS = {"sums": SUMS, "later": LATER, "between": BETWEEN, "planes": PLANES}
 DOMAINS: tuple[Domain, ...] = ((5, 3, 5), (3, 2, 12))
 TILES: tuple[dict[str, Any], ...] = (
     {},
@@ -107,14 +130,17 @@ TILES: tuple[dict[str, Any], ...] = (
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("layout", ["along I", "along K"])
 @pytest.mark.parametrize("number", range(len(TILES)))
-def test_values_are_those_of_the_reference(load: Any, name: str, layout: str, number: int) -> None:
+def test_values_are_those_of_the_reference(
+    load: Any, emulation_folder: Path, name: str, layout: str, number: int
+) -> None:
     meaning, facts = front(TEXTS[name].format("float64" if number % 2 else "float32"))
-    scalars = {s.name: SCALARS[s.name] for s in meaning.scalars}
+    machine = EmulatedMachine(emulation_folder / "loaded", shuffled=number)
+    loaded = partial(load, plan(meaning, facts), on=machine, tiles=changed(**TILES[number]))
     for domain in DOMAINS:
-        expected = judged(meaning, facts, inputs(meaning, facts, domain), domain, scalars)
-        own = inputs(meaning, facts, domain, layout=layout)
-        executable = load(plan(meaning, facts), tiles=changed(**TILES[number]))
-        assert_same(run(executable, own, domain, scalars), expected)
+        own = given_arrays(meaning, facts, domain, layout)
+        expected = judged(meaning, facts, own, domain)
+        tiled: Any = SimpleNamespace(load=loaded)
+        assert_same(ran(tiled, meaning, facts, own, domain).arrays, expected.arrays)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -159,3 +185,14 @@ def test_sums_take_no_shared_memory_and_no_stack() -> None:
     (used,) = resources(device_code(text, "sm_90")).values()
     assert used.stack == 0
     assert used.registers <= 96
+
+
+def test_fields_without_levels_are_loaded_and_stored_once() -> None:
+    schedule = plan(*front(PLANES.format("float64")))
+    variant = usual_variant(schedule)
+    text = emit(schedule, variant, tiles_of(schedule, variant, (512, 512, 80)))
+    names = [f"f{n}" for n, f in enumerate(schedule.program.fields) if Axis.K not in f.axes]
+    assert len(names) == 4
+    for name in names:
+        assert len(re.findall(rf"= {name}\[", text)) <= 1
+        assert len(re.findall(rf"{name}\[\w+\] = ", text)) == 1

@@ -19,6 +19,12 @@ from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
     PassWindows,
     windows_of,
 )
+from halocline_engine.backends.cuda.kernels.columns.flat_fields import (
+    flat_fields,
+    flat_loads,
+    flat_stores,
+    with_flat_fields,
+)
 from halocline_engine.backends.cuda.kernels.columns.passes import Carry, always_assigned
 from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant
@@ -50,6 +56,8 @@ def chunks_text(
     if passes is None:
         raise InternalError(f"Kernel '{entry.name}' has no windows: expected a tile that fits.")
     variables = placement_of(entry.kernel, schedule, tile).variables
+    flat = flat_fields(entry.kernel)
+    scope = with_flat_fields(scope, flat)
     kinds = {
         number: kind
         for one in passes
@@ -75,6 +83,7 @@ def chunks_text(
         ]
     lines.append("__syncwarp();")
     carried = {name for one in passes for carry in one.carried for name in carry.names}
+    lines += flat_loads(scope, flat)
     lines += [
         f"{TYPES[scope.dtypes[name]]} before_{scope.arrays[name]} = 0;"
         for name in entry.arrays
@@ -84,7 +93,9 @@ def chunks_text(
         moves = ChunkMoves(one, scope, tile.chunk, start)
         writer = _PassText(entry, one, scope, tile.chunk, variables, moves)
         lines += ["{", *indent(writer.lines()), "}"]
-    return lines
+    stores = flat_stores(scope, flat)
+    # The last warp has threads without a column, which only loaded what another one has.
+    return [*lines, *(["if (lane < own) {", *indent(stores), "}"] if stores else [])]
 
 
 def _columns(entry: Entry, variant: Variant) -> list[str]:
@@ -167,7 +178,7 @@ class _PassText:
     def _level(self, section: Section, carry: Carry, first: str) -> list[str]:
         """Return one level: statements, what it stores and what it hands on."""
         always = always_assigned(section)
-        kept = [name for name in self.entry.arrays if name in always]
+        kept = [n for n in self.entry.arrays if n in always and n not in self.scope.outputs]
         values = {
             (read.name, read.offset): place
             for read in reads(section.body)
@@ -176,7 +187,7 @@ class _PassText:
         values |= {access: self._before(access[0]) for access in carry.before}
         written = {assign.target for assign in assignments(section.body)}
         outputs = {n: place for n in written if (place := self._place(n, HERE)) is not None}
-        outputs |= {name: self._here(name) for name in kept}
+        outputs |= {**self.scope.outputs, **{name: self._here(name) for name in kept}}
         scope = replace(self.scope, values=values, outputs=outputs)
         return [
             *offsets(
@@ -201,7 +212,7 @@ class _PassText:
         """Return the arrays of a section that are looked up in memory."""
         windows = {window.name for window in self.one.windows}
         names = {name for name, _ in carry.looked_up(section)} | set(targets_of(section.body))
-        return names & set(self.entry.arrays) - windows - self.variables
+        return names & set(self.entry.arrays) - windows - self.variables - self.scope.outputs.keys()
 
     def _first_of(self, carry: Carry, first: str) -> Iterator[str]:
         """Yield the loads of what the first level of a section needs of the level before."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from halocline_engine.backends.cuda.kernels.columns.flat_fields import flat_fields
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
     Pass,
@@ -90,7 +91,7 @@ def windows_of(
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     found: list[PassWindows] = []
     passes = tuple(_sweeps(entry, tile.levels))
-    every = carries(passes, frozenset(entry.arrays), tile.levels)
+    every = carries(passes, frozenset(entry.arrays) - flat_fields(entry.kernel), tile.levels)
     for one, carried in zip(passes, every, strict=True):
         made = list(_windows(one, carried, along, sizes, tile.levels))
         written = {window.name for window in made if window.stored}

@@ -328,7 +328,7 @@ class ColumnSweep:
         shared = {
             b.name: self._place(b.name, HERE) for b in self.placement.shared if b.name in written
         }
-        return {**shared, **{name: self._here(name) for name in kept}}
+        return {**self.scope.outputs, **shared, **{name: self._here(name) for name in kept}}
 
     def _declared(self, name: str, part: _Part) -> str:
         kind, here = self._type(name), self._here(name)
@@ -392,7 +392,7 @@ def sweeps_of(
     are under way.
     """
     passes = passes_of(entry.kernel, tile.levels)
-    carriers = frozenset(entry.arrays) - scope.guarded
+    carriers = frozenset(entry.arrays) - scope.guarded - scope.outputs.keys()
     parts = [_parts(entry, one, scope, placement, tile) for one in passes]
     updated = [part.updated for several in parts for part in several]
     carried = carries(passes, carriers, tile.levels, updated)
@@ -416,8 +416,8 @@ def _parts(
     entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile
 ) -> tuple[_Part, ...]:
     """Return the parts of a pass, which carry nothing yet."""
-    carriers = frozenset(entry.arrays) - scope.guarded
-    arrays = frozenset(entry.arrays) - placement.names
+    carriers = frozenset(entry.arrays) - scope.guarded - scope.outputs.keys()
+    arrays = frozenset(entry.arrays) - placement.names - scope.outputs.keys()
     flat = frozenset(name for name in arrays if scope.kinds[name][1][2] is Stride.NONE)
     varying = sorted(arrays - flat - (one.written - carriers))
     sizes = {name: scope.dtypes[name].itemsize for name in varying}

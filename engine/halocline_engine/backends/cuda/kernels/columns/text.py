@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from halocline_engine.backends.cuda.kernels.columns.flat_fields import (
+    flat_fields,
+    flat_loads,
+    flat_stores,
+    with_flat_fields,
+)
 from halocline_engine.backends.cuda.kernels.columns.placement import Placement, placement_of
 from halocline_engine.backends.cuda.kernels.columns.sweep import sweeps_of
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
@@ -31,12 +37,15 @@ def columns_text(
     (i_low, i_high), (_, j_high) = entry.kernel.extent
     placement = placement_of(entry.kernel, schedule, tile)
     tile = tile if variant.disjoint else replace(tile, ahead=0)
+    flat = flat_fields(entry.kernel) if variant.disjoint and not scope.guarded else frozenset[str]()
+    scope = with_flat_fields(scope, flat)
     lines = [
         f"const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x){signed(i_low)};",
         "const int j = row + (int)(blockIdx.y * blockDim.y + threadIdx.y);",
         f"if (i >= ni{signed(i_high)} || j >= nj{signed(j_high)}) return;",
         *inside(scope),
         *_shared_arrays(placement, scope, tile),
+        *flat_loads(scope, flat),
     ]
     passes: list[str] = []
     sweeps = sweeps_of(entry, scope, placement, tile)
@@ -48,7 +57,8 @@ def columns_text(
         for name in entry.arrays
         if name in carried
     ]
-    return [*lines, *variables, *_policies(passes), *passes]
+    stores = flat_stores(scope, flat)
+    return [*lines, *variables, *_policies(passes), *passes, *stores]
 
 
 def _policies(passes: list[str]) -> list[str]:
