@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
 
+from drawing_more import PLANES, TYPED
+from drawing_scope import Scope
+from drawing_statements import statement
+from drawing_values import temporary, value
 from hypothesis import strategies as st
 
 HEAD = """\
@@ -20,6 +23,31 @@ GENERAL_HEAD = HEAD.replace(
     "    d: Field[(np.float64, (3,))], r: Field[IJ, (np.int64, (2,))],"
     " g: GlobalTable[(np.float64, (5,))], f: Field[IJ, np.float64],\n    s: np.float64",
 )
+WHOLE_HEAD = """\
+HALF = 0.5
+
+@function
+def mean(v):
+    return HALF * (v[-1, 0, 0] + v[0, 1, 0])
+
+@function
+def parts(v, most):
+    low = min(v, most)
+    return low, v - low
+
+@function
+def walled(v, wall=1.5):
+    inner = v
+    with horizontal(region[I[0], :], region[:, J[-1] : J[-1] + 1]):
+        inner = wall * v
+    return inner
+
+""" + GENERAL_HEAD.replace(
+    "    s: np.float64",
+    "    hi: Field[I, np.float64], hj: Field[J, np.float32], hik: Field[IK, np.float64],"
+    " hjk: Field[JK, np.float64],\n    base: Field[IJ, np.int64], o: Field[np.bool_],"
+    " gg: GlobalTable[(np.float64, (4, 3))],\n    s: np.float64",
+)
 SCALARS = {"s": 0.375, "q": 3}
 ORDERS = ("PARALLEL", "PARALLEL", "FORWARD", "BACKWARD")
 #: The least levels that any drawn program needs.
@@ -32,32 +60,10 @@ _SPLITS = (
     ("0, -1", "-1, None"),
     ("0, 1", "1, -1", "-1, None"),
 )
-_READ_ONLY = ("a", "b", "c")
-_OUTPUTS = ("x", "y", "z")
-
-
-@dataclass
-class _Scope:
-    """What may be read: temporaries with the block of their first assignment, fields assigned."""
-
-    random: Random
-    order: str = "PARALLEL"
-    interval: str = "..."
-    block: int = 0
-    first: dict[str, int] = field(default_factory=dict[str, int])
-    here: set[str] = field(default_factory=set[str])
-    written: set[str] = field(default_factory=set[str])
-    target: str = ""
-    general: bool = False
-    peer: bool = False
-    loops: int = 0
-    looping: bool = False
-
-    def pick(self, *options: str) -> str:
-        return self.random.choice(options)
-
-    def number(self, low: int, high: int) -> int:
-        return self.random.randint(low, high)
+#: With bounds that only a run knows.
+_OF_THE_RUN = (("1, q",), ("q, None",), ("0, base",), ("base, None",))
+#: Temporaries that are zero first in programs for a peer.
+_ZERO = ("t", "u", "v")
 
 
 def programs() -> st.SearchStrategy[str]:
@@ -73,208 +79,85 @@ def general_programs() -> st.SearchStrategy[str]:
     return st.integers(0, 2**48).map(lambda seed: program(seed, general=True))
 
 
+def whole_programs() -> st.SearchStrategy[str]:
+    """Return texts of programs that mix the constructs of the whole language."""
+    return st.integers(0, 2**48).map(lambda seed: program(seed, whole=True))
+
+
 def program(
-    seed: int, orders: tuple[str, ...] = ORDERS, *, general: bool = False, peer: bool = False
+    seed: int,
+    orders: tuple[str, ...] = ORDERS,
+    *,
+    general: bool = False,
+    whole: bool = False,
+    peer: bool = False,
 ) -> str:
     """Return the text that belongs to a number, with computations of some orders.
 
-    One for a `peer` has temporaries that are zero first, no choices in expressions, no powers of
-    float32, no levels of the run beside the point and none outside of arrays: GT4Py's backends
-    differ there.
+    A `general` one has loops, levels that only a run knows and components; a `whole` one also has
+    regions, fields and temporaries with fewer axes, functions, and every other spelling. One for a
+    `peer` has temporaries that are zero first, no choices in expressions, no powers of float32, no
+    levels of the run beside the point and none outside of arrays: GT4Py's backends differ there.
     """
-    scope = _Scope(Random(seed), general=general, peer=peer)
-    text = GENERAL_HEAD if general else HEAD
-    if peer:
-        text += "    with computation(PARALLEL), interval(...):\n"
-        for name in ("t", "u", "v"):
-            text += f"        {name} = 0.0\n"
-            scope.first[name] = 0
+    general = general or whole
+    scope = Scope(Random(seed), general=general, whole=whole, peer=peer)
+    text = WHOLE_HEAD if whole else GENERAL_HEAD if general else HEAD
+    if whole:
+        text += "    e: Field[(np.float64, (2,))] = 0\n"
+    text += _zero(scope) if peer else ""
     for _ in range(scope.number(1, 3)):
         scope.order = scope.pick(*orders)
-        intervals = list(scope.random.choice(_SPLITS))
+        intervals = list(scope.random.choice(_splits(scope)))
         if scope.order == "BACKWARD":
             intervals.reverse()
-        text += f"    with computation({scope.order}):\n"
-        for interval in intervals:
-            scope.interval, scope.here = interval, set()
-            scope.block += 1
-            text += f"        with interval({interval}):\n"
-            for _ in range(scope.number(1, 5)):
-                text += _statement(scope, "            ", nest=1)
+        text += _computation(scope, intervals)
     return text + "    with computation(PARALLEL), interval(...):\n" + _last(scope)
 
 
-def _last(scope: _Scope) -> str:
+def _computation(scope: Scope, intervals: list[str]) -> str:
+    if (intervals[0],) in _OF_THE_RUN:
+        # Temporaries have the levels below and above only where these are in the domain.
+        scope.interval = "..."
+        text = f"    with computation({scope.order}), interval({intervals[0]}):\n"
+        return text + _block(scope, "        ")
+    text = f"    with computation({scope.order}):\n"
+    for interval in intervals:
+        scope.interval = interval
+        text += f"        with interval({interval}):\n" + _block(scope, "            ")
+    return text
+
+
+def _block(scope: Scope, pad: str) -> str:
+    scope.here = set()
+    scope.block += 1
+    nest = 2 if scope.whole else 1
+    return "".join(statement(scope, pad, nest) for _ in range(scope.number(1, 5)))
+
+
+def _splits(scope: Scope) -> tuple[tuple[str, ...], ...]:
+    """Return the intervals to choose from; no peer has levels that its arrays lack."""
+    if not scope.whole:
+        return _SPLITS
+    return (*_SPLITS, *_SPLITS, *(_OF_THE_RUN[:2] if scope.peer else _OF_THE_RUN))
+
+
+def _zero(scope: Scope) -> str:
+    """Return assignments of zero to temporaries, which a peer leaves undefined elsewhere."""
+    text = "    with computation(PARALLEL), interval(...):\n"
+    scope.first |= dict.fromkeys(_ZERO, 0)
+    text += "".join(f"        {name} = 0.0\n" for name in _ZERO)
+    if not scope.whole:
+        return text
+    text += "".join(f"        {name}: {kind} = 0\n" for name, kind in TYPED.items())
+    text += "    with computation(FORWARD), interval(0, 1):\n"
+    text += "".join(f"        {name}: Field[IJ, {kind}] = 0\n" for name, kind in PLANES.items())
+    scope.declared |= {*TYPED, *PLANES}
+    return text
+
+
+def _last(scope: Scope) -> str:
     """Use the temporaries, so that they are not all dead."""
     scope.order, scope.interval, scope.here = "PARALLEL", "...", set()
     scope.block += 1
-    terms = [_temporary(scope) for _ in range(3)] if scope.first else []
-    return f"        y = {' + '.join([_number(scope, 2), *terms])}\n"
-
-
-def _general(scope: _Scope, pad: str, nest: int) -> str:
-    """Return a loop, or an assignment of a component, of a plane or at a level."""
-    kind = scope.number(0, 3)
-    if kind == 0 and nest:
-        return _loop(scope, pad)
-    if kind == 1 or scope.order == "PARALLEL" or scope.looping:
-        scope.target = "d"
-        return f"{pad}d[0, 0, 0][{scope.pick('0', '2', 'm % 3', 'q - 2')}] = {_number(scope, 2)}\n"
-    if kind == 2:
-        scope.target = "f"
-        return f"{pad}f = {scope.pick('f + ', '0.5 * f + ', '')}{_number(scope, 2)}\n"
-    target = scope.pick("x", "y")
-    scope.target = target
-    level = scope.pick("1", "-1", "q - 2", "m % 3 - 1")
-    scope.written.add(target)
-    scope.here.add(target)
-    return f"{pad}{target}[0, 0, {level}] = {_number(scope, 2)}\n"
-
-
-def _loop(scope: _Scope, pad: str) -> str:
-    """Return a loop of few turns, whose number differs from point to point."""
-    scope.loops += 1
-    count = f"count{scope.loops}"
-    text = f"{pad}{count} = 0\n{pad}while {count} < {scope.pick('2', 'm % 4', 'q')}"
-    text += f" and {_condition(scope)}:\n" if scope.number(0, 2) == 0 else ":\n"
-    scope.looping = True
-    for _ in range(scope.number(1, 2)):
-        text += _statement(scope, pad + "    ", nest=0)
-    scope.looping = False
-    return text + f"{pad}    {count} = {count} + 1\n"
-
-
-def _statement(scope: _Scope, pad: str, nest: int) -> str:
-    if scope.general and scope.number(0, 4) == 0:
-        return _general(scope, pad, nest)
-    if nest and scope.number(0, 4) == 0:
-        return _conditional(scope, pad, nest)
-    if scope.number(0, 7) == 0:
-        text = f"{pad}n = {_whole(scope)}\n"
-        scope.written.add("n")
-        return text
-    temporary = scope.pick("t", "u", "v")
-    target = scope.pick(*_OUTPUTS, temporary, temporary, temporary)
-    scope.target = target
-    text = f"{pad}{target} = {_kept(scope, target)}{_number(scope, 3)}\n"
-    if target in _OUTPUTS:
-        scope.written.add(target)
-    else:
-        scope.first.setdefault(target, scope.block)
-    scope.here.add(target)
-    return text
-
-
-def _kept(scope: _Scope, target: str) -> str:
-    """Return a term that keeps the old value in sight, so that no fault is overwritten."""
-    if scope.number(0, 3) == 0 or (target not in _OUTPUTS and target not in scope.first):
-        return ""
-    return f"0.5 * {target} + "
-
-
-def _conditional(scope: _Scope, pad: str, nest: int) -> str:
-    text = f"{pad}if {_condition(scope)}:\n"
-    for _ in range(scope.number(1, 2)):
-        text += _statement(scope, pad + "    ", nest - 1)
-    if scope.number(0, 1):
-        text += f"{pad}else:\n" + _statement(scope, pad + "    ", nest - 1)
-    return text
-
-
-def _condition(scope: _Scope) -> str:
-    test = f"{_read(scope)} {scope.pick('<', '>=', '!=')} {_leaf(scope)}"
-    match scope.number(0, 3):
-        case 0:
-            return f"{test} and {_read(scope)} > 0.0"
-        case 1:
-            return f"not ({test})"
-        case _:
-            return test
-
-
-def _number(scope: _Scope, depth: int) -> str:
-    if depth == 0 or scope.number(0, 4) == 0:
-        return _leaf(scope)
-    one, two = _number(scope, depth - 1), _number(scope, depth - 1)
-    match scope.number(0, 9):
-        case 0 if not scope.peer:
-            return f"({one} if {_condition(scope)} else {two})"
-        case 1:
-            return f"{scope.pick('min', 'max')}({one}, {two} + 0.0)"
-        case 2:
-            return f"sqrt(abs({one} + 0.5))"
-        case 3:
-            base = f"float64({_read(scope)})" if scope.peer else _read(scope)
-            return f"({base} ** {scope.number(2, 4)})"
-        case 4:
-            return f"({one} / {_read(scope)})"
-        case _:
-            return f"({one} {scope.pick('+', '-', '*')} {two})"
-
-
-def _whole(scope: _Scope) -> str:
-    value = scope.pick("m", "n", "m[1, 0, 0]") if "n" in scope.written else "m"
-    return f"{value} {scope.pick('+', '-', '*', '%')} {scope.pick('q', '2', '-3', 'm')}"
-
-
-def _leaf(scope: _Scope) -> str:
-    if scope.number(0, 3) == 0:
-        return scope.pick("s", "0.5", "2.0", "-1.25", "q", "3")
-    return _read(scope)
-
-
-def _at_level(scope: _Scope) -> str:
-    """Return what is looked up: at a level of the run, in a table, or a component."""
-    index = scope.pick("K", "2", "m % 5", *(("K - 1",) if scope.peer else ("m", "K - q")))
-    side = 0 if scope.peer else 1
-    match scope.number(0, 6):
-        case 4:
-            return "f"
-        case 0:
-            return f"g.A[{scope.pick('1', 'm % 5', 'm' if side else '3')}]"
-        case 1:
-            level = 0 if scope.order == "PARALLEL" else scope.number(-1, 1)
-            return f"d[0, 0, {level}][{scope.pick('0', '1', 'm % 3', 'q - 1')}]"
-        case 2:
-            return f"{scope.pick(*_READ_ONLY)}[{scope.number(-side, side)}, 0, m % 3 - 1]"
-        case 3:
-            return f"r.A[{scope.pick('0', 'm % 2')}]"
-        case _:
-            names = [*_READ_ONLY]
-            if scope.order != "PARALLEL":
-                names += [name for name in _OUTPUTS if name in scope.written]
-            return f"{scope.pick(*names)}.at(K=0 + {index})"
-
-
-def _read(scope: _Scope) -> str:
-    if scope.general and scope.number(0, 4) == 0:
-        return _at_level(scope)
-    kind = scope.number(0, 9)
-    if kind == 3:
-        return scope.pick("h", "h[1, -1]", "w", "w[-1]", "m")
-    if kind > 7:
-        name = scope.pick(*_OUTPUTS)
-        return f"{name}[0, 0, {_level(scope, name)}]"
-    if kind > 3 and scope.first:
-        return _temporary(scope)
-    i, j, k = scope.number(-2, 2), scope.number(-2, 2), scope.number(-1, 1)
-    return f"{scope.pick(*_READ_ONLY)}[{i}, {j}, {k}]"
-
-
-def _temporary(scope: _Scope) -> str:
-    name = scope.pick(*sorted(scope.first))
-    i, j = 0, 0
-    fresh = name not in scope.here or scope.first[name] == scope.block
-    if scope.number(0, 1) and fresh and name != scope.target and not scope.looping:
-        i, j = scope.number(-1, 1), scope.number(-1, 1)
-    return f"{name}[{i}, {j}, {_level(scope, name)}]"
-
-
-def _level(scope: _Scope, name: str) -> int:
-    """Return an offset along K that stays inside the levels, for what the block may read so."""
-    own = name in scope.here or name == scope.target
-    if scope.number(0, 1) or (scope.order == "PARALLEL" and (own or scope.looping)):
-        return 0
-    low = 0 if scope.interval.startswith(("0", "...")) else -1
-    high = 0 if scope.interval.endswith(("None", "...")) else 1
-    return scope.number(low, high)
+    terms = [temporary(scope) for _ in range(3)] if scope.first else []
+    return f"        y = {' + '.join([value(scope, 2), *terms])}\n"

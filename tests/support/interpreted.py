@@ -75,7 +75,14 @@ def namespace() -> dict[str, Any]:
         "__builtins__": safe,
         "np": np,
         "math": SimpleNamespace(
-            sqrt=np.sqrt, fabs=np.abs, exp=np.exp, log=np.log, sin=np.sin, cos=np.cos, pow=np.power
+            sqrt=np.sqrt,
+            fabs=np.abs,
+            exp=np.exp,
+            log=np.log,
+            sin=np.sin,
+            cos=np.cos,
+            pow=np.power,
+            isnan=np.isnan,
         ),
         "load": _load,
         **{f"load_{n}": _load for n in range(SCOPES)},

@@ -1,0 +1,124 @@
+"""Statements of the whole language: regions, planes, functions, vectors, and other spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from drawing_regions import regions
+from drawing_scope import OUTPUTS, Scope
+from drawing_values import condition, read, value, whole_number
+
+__all__ = ["PLANES", "TYPED", "more"]
+
+#: Draws a statement with a margin, and others in it up to a depth.
+_Draw: TypeAlias = Callable[[Scope, str, int], str]
+_INDENT = "    "
+#: Temporaries with all axes that are declared with a type.
+TYPED = {"real": "np.float32", "count": "np.int64"}
+#: Temporaries over I and J, which keep their values along K.
+PLANES = {"p": "np.float64", "deep": "np.int64"}
+
+
+def more(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
+    """Return a statement; `inner` draws those that are in it."""
+    match scope.number(0, 11):
+        case 0 | 1 | 2 if nest and not scope.in_region:
+            return _in_regions(scope, pad, nest, inner)
+        case 3 if nest:
+            return _choice(scope, pad, nest, inner)
+        case 4 | 5 | 6 if scope.order != "PARALLEL":
+            return f"{pad}{_plane(scope)}\n"
+        case 7:
+            return f"{pad}{_called(scope)}\n"
+        case 8:
+            return f"{pad}{_vector(scope)}\n"
+        case 9:
+            return f"{pad}{_two(scope)}\n"
+        case 10:
+            return f"{pad}{_typed(scope)}\n"
+        case _:
+            target = _target(scope)
+            return f"{pad}{target} {scope.pick('+=', '-=')} {value(scope, 2)}\n"
+
+
+def _in_regions(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
+    text = f"{pad}{regions(scope)}\n"
+    scope.in_region = True
+    for _ in range(scope.number(1, 2)):
+        text += inner(scope, pad + _INDENT, nest - 1)
+    scope.in_region = False
+    return text
+
+
+def _choice(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
+    """Return a choice of three, or one that is made when the program is compiled."""
+    if scope.number(0, 3) == 0:
+        tests = [f"if __INLINED(HALF > {scope.pick('0.25', '0.75')})", "else"]
+    else:
+        tests = [f"if {condition(scope)}", f"elif {condition(scope)}", "else"]
+    return "".join(f"{pad}{one}:\n" + inner(scope, pad + _INDENT, nest - 1) for one in tests)
+
+
+def _target(scope: Scope) -> str:
+    """Return what is assigned before, so that it can be read there."""
+    target = scope.pick(*OUTPUTS, *sorted(scope.first))
+    scope.target = target
+    if target in OUTPUTS:
+        scope.written.add(target)
+    scope.here.add(target)
+    return target
+
+
+def _plane(scope: Scope) -> str:
+    """Return an assignment of a temporary over I and J, which keeps its value along K."""
+    name = scope.pick(*PLANES)
+    whole = name == "deep"
+    number = whole_number(scope) if whole else value(scope, 2)
+    known = name in scope.declared
+    scope.declared.add(name)
+    if known and scope.number(0, 3):
+        return f"{name} = {scope.pick(name, '0.5 * ' + name, 'K')} + {number}"
+    return f"{name}: Field[IJ, {PLANES[name]}] = {number}"
+
+
+def _called(scope: Scope) -> str:
+    """Return an assignment of what a function returns."""
+    given = read(scope) if scope.is_narrow else value(scope, 1)
+    if scope.number(0, 2) == 0 and len(scope.first) > 1:
+        low, high = scope.random.sample(sorted(scope.first), 2)
+        scope.here |= {low, high}
+        return f"{low}, {high} = parts({given}, {scope.pick('s', 'K', '0.25')})"
+    function = "mean" if not scope.is_narrow and scope.number(0, 1) else "walled"
+    if scope.in_region:
+        function = "abs"
+    return f"{_target(scope)} = {function}({given}) + {read(scope)}"
+
+
+def _vector(scope: Scope) -> str:
+    """Return an assignment of all components, or of one of a temporary."""
+    if scope.number(0, 2) == 0:
+        scope.here.add("d")
+        scope.target = "d"
+        return f"d = {scope.pick('0.5 * d', 'd - s', '2.0 * d')} + {read(scope)}"
+    scope.here.add("e")
+    scope.target = "e"
+    index = scope.pick("0", "1", "m % 2", "base % 2" if scope.peer else "K % 2")
+    return f"e[0, 0, 0][{index}] = {value(scope, 2)}"
+
+
+def _two(scope: Scope) -> str:
+    """Return two assignments, of which the second one sees the first."""
+    first = _target(scope)
+    number = value(scope, 1)
+    second = _target(scope)
+    return f"{first}, {second} = {number}, {value(scope, 1)}"
+
+
+def _typed(scope: Scope) -> str:
+    """Return an assignment of a temporary with a type of its own."""
+    name = scope.pick(*TYPED)
+    known = name in scope.declared
+    scope.declared.add(name)
+    number = whole_number(scope) if name == "count" else value(scope, 2)
+    return f"{name}{'' if known else ': ' + TYPED[name]} = {number}"

@@ -1,0 +1,58 @@
+"""Reads of the whole language: fewer axes, components, tables, and levels in every spelling."""
+
+from __future__ import annotations
+
+from drawing_scope import READ_ONLY, Scope
+
+__all__ = ["place", "test"]
+
+#: Fields with fewer axes, and the bases of levels.
+_FEWER = ("hi", "hi[1]", "hj[-1]", "hik[1, -1]", "hjk[0, 1]", "hjk", "base", "h[0, 1]")
+#: What offsets look like that name axes.
+_NAMED = ("I+1", "I-1", "J+1", "I-1, J+1", "K+1", "I+1, K-1", "J-1, K+1")
+
+
+def place(scope: Scope) -> str:
+    """Return what is read where, without a level that arrays of GT4Py lack for a peer."""
+    own = scope.written | scope.here
+    # GT4Py takes no index of a component in which K stands.
+    half, third = ("base % 2", "base % 3") if scope.peer else ("K % 2", "K % 3")
+    match scope.number(0, 7):
+        case 0:
+            return scope.pick("K", "(K * 2 - q)", "(K % 3)", "float64(K)", "(0.5 * K)")
+        case 1:
+            return scope.pick(*_FEWER)
+        case 2 if scope.declared:
+            return scope.pick(*sorted(scope.declared))
+        case 3:
+            return f"{scope.pick(*READ_ONLY)}[{scope.pick(*_NAMED)}]"
+        case 4:
+            return f"gg.A[{scope.pick('3', 'm % 4')}, {scope.pick('0', third, 'base % 3')}]"
+        case 5 if not (scope.looping or scope.in_region or "e" in own):
+            return f"e[{scope.number(-1, 1)}, 0, 0][{scope.pick('0', 'm % 2')}]"
+        case 6 if scope.has_levels and (scope.order != "PARALLEL" or "d" not in own):
+            level = scope.pick("K", "2", "base % 4")
+            return f"d.at(K=0 + {level}, ddim=[{scope.pick('0', 'm % 3', third)}])"
+        case 7:
+            moved = ("m % 3 - K % 2", "q - K % 4 - 1")
+            level = scope.pick("base % 2", "m % 3 - 1", *(() if scope.peer else moved))
+            return f"{scope.pick(*READ_ONLY)}[0, 0, {level}]"
+        case _:
+            return f"e[0, 0, 0][{scope.pick('1', 'm % 2', half)}]"
+
+
+def test(scope: Scope) -> str:
+    """Return a condition of levels, of what is true or not, or of a plane."""
+    return scope.pick(
+        "K % 2 == 0",
+        "K >= q - 1",
+        "m % 4 == K",
+        "base > K",
+        "o",
+        "o[1, 0, 0]",
+        "not o[0, -1, 0]",
+        "isnan(x)",
+        "hi > hj",
+        "hik[0, 0] < K",
+        *(f"{name} > 0" for name in sorted(scope.declared)),
+    )

@@ -1,0 +1,126 @@
+"""Run a drawn program on a dataset in one block and cut into several, streamed or kept in memory.
+
+Regions, the levels of the run and temporaries over I and J depend on where a block lies; no bit of
+the result does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import xarray as xr
+from drawing import SCALARS
+
+from halocline_engine.analysis.named import used_fields
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.tasks.options import Options
+from halocline_engine.functions.run import run
+from halocline_engine.ir.nodes import Program
+from halocline_engine.ir.types import Axis, DType
+
+__all__ = ["Cut", "blocks_agree", "drawn_cut"]
+
+SIZES = {"east": 12, "north": 9, "up": 5}
+_SIDES = ("periodic", "edge", "reflect", "extrapolate", "none", {"constant": 0.5})
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a program is run."""
+
+    chunks: dict[str, int]
+    boundary: dict[str, Any]
+    ranks: int = 1
+    steps: int = 1
+    per_pass: int = 1
+    feedback: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def drawn_cut(seed: int, meaning: Program) -> Cut:
+    """Return the way that belongs to a number; `x` is fed back where the program allows it."""
+    random = Random(seed)
+    fields = {one.name: one for one in meaning.fields}
+    fed = fields["x"].written and not fields["x"].read and fields["a"].read
+    bounded = [dim for dim in SIZES if dim != "up" or random.random() < 0.3]
+    return Cut(
+        chunks={dim: random.randint(1, size) for dim, size in list(SIZES.items())[:2]},
+        boundary={dim: random.choice(_SIDES) for dim in bounded},
+        ranks=random.randint(1, 3),
+        steps=random.randint(1, 3),
+        per_pass=random.randint(1, 3),
+        feedback={"x": "a"} if fed and random.random() < 0.7 else {},
+    )
+
+
+def blocks_agree(
+    text: str,
+    meaning: Program,
+    cut: Cut,
+    target: str,
+    seed: int,
+    scalars: Mapping[str, Any] = SCALARS,
+) -> None:
+    """Raise `AssertionError` where blocks change a bit; the reference judges what one has."""
+    given = _dataset(meaning, seed)
+    expected = _arrays(text, given, scalars, cut, "reference")
+    options = Options(steps_per_pass=cut.per_pass)
+    pool = LocalPool(workers=cut.ranks)
+    for mode in ("streamed", "resident"):
+        ranks = patch("halocline_engine.functions.run.local_pool", return_value=pool)
+        how = {"chunks": cut.chunks, "options": options, "mode": mode}
+        with ranks:
+            found = _arrays(text, given, scalars, cut, target, **how)
+        assert found.keys() == expected.keys()
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[name], values, err_msg=f"{mode}, {name}")
+
+
+def _arrays(
+    text: str, given: xr.Dataset, scalars: Mapping[str, Any], cut: Cut, target: str, **how: Any
+) -> dict[str, Any]:
+    with np.errstate(all="ignore"):
+        result = run(
+            text,
+            given,
+            scalars=scalars,
+            axes=dict(zip("IJK", SIZES, strict=True)),
+            boundary=cut.boundary,
+            steps=cut.steps,
+            feedback=cut.feedback,
+            target=target,
+            **how,
+        )
+        return {str(name): result[name].values for name in result.data_vars}
+
+
+def _dataset(meaning: Program, seed: int) -> xr.Dataset:
+    """Return rough inputs for all that the program reads or writes."""
+    random = np.random.default_rng(seed)
+    shapes = {whole.name: whole.shape for whole in meaning.components}
+    dims = dict(zip(Axis, SIZES, strict=True))
+    found: dict[str, Any] = {}
+    for one in used_fields(meaning):
+        name = one.name.partition(".")[0]
+        extra = shapes.get(name, ())
+        axes = [dims[axis] for axis in reversed(one.axes)]
+        found[name] = _values(name, axes, extra, one.dtype, random)
+    for lookup in meaning.lookups:
+        found[lookup.name] = _values(lookup.name, [], lookup.shape, DType.FLOAT64, random)
+    return xr.Dataset(found)
+
+
+def _values(
+    name: str, axes: list[str], extra: tuple[int, ...], dtype: DType, random: np.random.Generator
+) -> tuple[tuple[str, ...], Any]:
+    shape = (*(SIZES[dim] for dim in axes), *extra)
+    if dtype.is_integer:
+        values: Any = random.integers(-9, 10, shape)
+    else:
+        values = random.normal(size=shape) if dtype.is_float else random.random(shape) > 0.5
+    dims = (*axes, *(f"{name}_{number}" for number in range(len(extra))))
+    return dims, values.astype(dtype.value)
