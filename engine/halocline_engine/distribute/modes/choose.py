@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.resident.plan import ResidentPlan, plan_resident
 from halocline_engine.distribute.stencils.plan import Demand, Supply, check_sizes, shown_bytes
 from halocline_engine.distribute.stencils.request import Checked, temporaries_of
@@ -101,10 +102,18 @@ def resident_demand(checked: Checked, options: Options) -> Demand:
         steps=checked.request.steps,
         target=checked.compiled.target,
         block=checked.request.chunks,
-        steps_per_pass=options.steps_per_pass,
+        steps_per_pass=1 if _wraps_levels(checked.layout) else options.steps_per_pass,
         in_memory=True,
         every=checked.request.every,
     )
+
+
+def _wraps_levels(layout: Layout) -> bool:
+    """Whether several steps without an exchange would compute levels beyond the data.
+
+    Intervals, levels of the run and what is summed up over levels would mean other levels there.
+    """
+    return layout.lines[2].endless and any(layout.reach[2])
 
 
 def _bytes(plan: ResidentPlan) -> int:
