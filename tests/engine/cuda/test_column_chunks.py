@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import general_runs
 import numpy as np
 import pytest
 from corpus.calls import CorpusCall, wrong
@@ -15,6 +18,7 @@ from cubin import resources
 from differential import assert_same, front, inputs, judged, run
 from drawing import SCALARS, program
 from emulation.machine import EmulatedArtifact, EmulatedMachine
+from general_runs import given_arrays, ran
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kept import device_code
@@ -167,6 +171,45 @@ def test_drawn_columns_mean_what_the_program_means(
         assume(False)
         return
     agree(load, text, (domain[0], domain[1], max(domain[2], facts.min_levels)), chunk)
+
+
+#: Levels that only a run knows, of arrays that chunks then leave in memory, and a loop.
+IRREGULAR = """
+def columns(a: Field[{0}], b: Field[{0}], c: Field[{0}], p: Field[IJ, {0}], x: Field[{0}]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            s = a
+            h: Field[IJ, {0}] = 0.0
+        with interval(1, -1):
+            s = s[0, 0, -1] * 0.5 + a * b
+            if K >= p:
+                x[0, 0, 1] = s + x * c[0, 0, -1]
+                h = h + x[0, 0, 1]
+    with computation(BACKWARD), interval(1, -1):
+        n = 0
+        while n < 5 and x.at(K=n) < s:
+            n = n + 1
+        b = h + x.at(K=n) * a[0, 0, 1] + s[0, 0, -1] + b[0, 0, 1]
+"""
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_levels_that_only_a_run_knows(load: Any, chunk: int) -> None:
+    meaning, facts = front(IRREGULAR.format("float64"))
+    schedule = plan(meaning, facts)
+    variant, domain = along_k(schedule), (5, 13, 45)
+    for entry in entries_of(schedule):
+        tile = chunks_fitted(Tile((32, 1), chunk=chunk), entry, schedule, variant, domain)
+        assert tile is not None
+        passes = windows_of(entry, schedule, variant, tile)
+        assert passes is not None
+        names = {window.name for one in passes for window in one.windows}
+        assert names >= {"a", "b", "c"}
+        assert "x" not in names
+    artifact: Any = SimpleNamespace(load=partial(load, schedule, tiles=chunks(chunk)))
+    own = given_arrays(meaning, facts, domain, "along K")
+    expected = general_runs.judged(meaning, facts, own, domain)
+    assert_same(ran(artifact, meaning, facts, own, domain).arrays, expected.arrays)
 
 
 def has_columns(case: CorpusCase) -> bool:

@@ -28,7 +28,7 @@ TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
 #: The first of these that proposes a tile gets the kernel; the last one takes every kernel.
 _KINDS = (STAGED, COLUMN_CHUNKS, COLUMNS, LEVELS, ROLLING, LEVELWISE, POINTS)
 #: Those that can have a kernel with loops of its own, or with levels that only a run knows.
-_GENERAL = (COLUMNS, LEVELWISE, POINTS)
+_GENERAL = (COLUMN_CHUNKS, COLUMNS, LEVELWISE, POINTS)
 
 
 def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:

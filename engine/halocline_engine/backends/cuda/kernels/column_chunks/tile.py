@@ -56,7 +56,7 @@ def chunks_fitted(
     if tile.chunk not in CHUNKS or kernel.order is Order.PARALLEL or not variant.disjoint:
         return None
     fields = {field.name for field in schedule.program.fields}
-    if kernel.irregular or entry.level_at_hand or is_guarded(entry, fields):
+    if entry.level_at_hand or is_guarded(entry, fields):
         return None
     (i_low, i_high), (j_low, j_high) = kernel.extent
     columns = (domain[0] + i_high - i_low) * (domain[1] + j_high - j_low)

@@ -80,19 +80,22 @@ def windows_of(
     """Return what each pass has in shared memory, or None where the kernel cannot be cut so."""
     kinds = dict(zip((n for n, _ in arrays_of(schedule)), variant.arrays, strict=True))
     variables = placement_of(entry.kernel, schedule, tile).variables
-    # What all columns share is looked up where it is.
-    alike = (Stride.NONE, Stride.NONE)
-    along = {
+    # What all columns share is looked up where it is, and so are levels that only a run knows.
+    alike, irregular = (Stride.NONE, Stride.NONE), entry.kernel.irregular
+    every = {
         name
         for name in entry.arrays
         for i, j, k in (variant.kinds[kinds[name]],)
         if k is Stride.ONE and (i, j) != alike and name not in variables
     }
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
+    along = every - irregular
+    if sum(sizes[name] for name in along) <= sum(sizes[name] for name in every & irregular):
+        return None
     found: list[PassWindows] = []
     passes = tuple(_sweeps(entry, tile.levels))
-    every = carries(passes, frozenset(entry.arrays) - flat_fields(entry.kernel), tile.levels)
-    for one, carried in zip(passes, every, strict=True):
+    handed = carries(passes, frozenset(entry.arrays) - flat_fields(entry.kernel), tile.levels)
+    for one, carried in zip(passes, handed, strict=True):
         made = list(_windows(one, carried, along, sizes, tile.levels))
         written = {window.name for window in made if window.stored}
         if any(window.across != (0, 0) and window.name in written for window in made):
