@@ -179,6 +179,36 @@ def entangled(a: Field[float64], b: Field[float64], c: Field[float64], d: Field[
 """
 
 
+def test_statements_of_an_interval_of_the_run_have_extents_of_their_own() -> None:
+    program = lower(
+        parse(
+            "def f(a: Field[float64], n: int, x: Field[float64], y: Field[float64]):\n"
+            "    with computation(BACKWARD), interval(1, n):\n"
+            "        t = a[1, 0, 0]\n"
+            "        x = x + a\n"
+            "    with computation(PARALLEL), interval(...):\n"
+            "        y = t[-1, 0, 0]\n"
+        )
+    )
+    check(program)
+    facts = analyse(program)
+    assert facts.fields["x"][:2] == CENTRE
+    assert facts.fields["a"][:2] == ((0, 1), (0, 0))
+    assert facts.temporaries["t"] == ((-1, 0), (0, 0))
+
+
+def test_an_interval_that_changes_its_own_bound_is_tested_once() -> None:
+    program = lower(
+        parse(
+            "def f(n: Field[IJ, int], x: Field[float64]):\n"
+            "    with computation(FORWARD), interval(n, None):\n"
+            "        n = n + 2\n"
+            "        x = 1.0\n"
+        )
+    )
+    assert len(program.computations[0].blocks[0].body) == 1
+
+
 def test_needs_are_the_same_before_and_after_an_if_is_split() -> None:
     program = lower(parse(ENTANGLED))
     split = split_conditionals(program)

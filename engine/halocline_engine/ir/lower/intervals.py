@@ -17,7 +17,7 @@ from halocline_engine.ir.types import Axis, Order
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import Apply, Infix, Literal, Name, Subscript, Term
 
-__all__ = ["check_order", "read_interval"]
+__all__ = ["bounds_of", "check_order", "read_interval"]
 
 _END = Bound(True, 0)
 _FORMS = "Write 'interval(...)', 'interval(start, end)' or 'interval(level)'."
@@ -44,6 +44,12 @@ def read_interval(
     if len(tests) > 1:
         test = Infix("and", tests[0], tests[1], call.place)
     return _constant_interval(call, known, inliner, scope, own), test
+
+
+def bounds_of(call: Apply) -> set[str]:
+    """Return the names of fields and scalars that an interval begins or ends at."""
+    bases = [_base(term) for term in _terms(call) or ()]
+    return {base.name for base in bases if isinstance(base, Name)}
 
 
 def _constant_interval(
@@ -124,10 +130,14 @@ def _value(term: Term, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Va
 
 def _is_of(term: Term, own: Sequence[str]) -> bool:
     """Whether a bound is an argument of the stencil."""
-    base = term
-    while isinstance(base, Subscript):
-        base = base.base
+    base = _base(term)
     return isinstance(base, Name) and base.name in own
+
+
+def _base(term: Term) -> Term:
+    while isinstance(term, Subscript):
+        term = term.base
+    return term
 
 
 def _bound(value: Value | Level | None, place: Place) -> Bound:

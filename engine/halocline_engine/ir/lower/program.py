@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 
 from halocline_engine.errors import ArgumentError, LimitError, ProgramError, SyntaxRuleError
 from halocline_engine.ir.lower.elements.tables import check_gathers
 from halocline_engine.ir.lower.inline import Inliner
-from halocline_engine.ir.lower.intervals import check_order, read_interval
+from halocline_engine.ir.lower.intervals import bounds_of, check_order, read_interval
 from halocline_engine.ir.lower.naming.names import Names, make_names, nearest
 from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.statements.body import Body
@@ -19,6 +19,7 @@ from halocline_engine.ir.nodes import (
     Block,
     Computation,
     Field,
+    If,
     Program,
     Scratch,
     Statement,
@@ -163,11 +164,29 @@ def _computation(
         if test is not None:
             steps = (Branch(test, section.body, (), section.place),)
         statements: list[Statement] = []
+        before = symbols.written.copy()
+        symbols.written.clear()
         for step in steps:
             with faults.of(step):
                 statements += body.statements(inliner.body((step,), scope))
+        changed = {name.partition(".")[0] for name in symbols.written}
+        if test is not None and changed.isdisjoint(bounds_of(section.interval)):
+            statements = list(_apart(statements))
+        symbols.written |= before
         blocks.append(Block(interval, tuple(statements)))
     return Computation(order, tuple(blocks))
+
+
+def _apart(tested: Sequence[Statement]) -> Iterator[Statement]:
+    """Yield the statements that stand in a test with a test each.
+
+    Each has an extent of its own then, as in any other interval.
+    """
+    for one in tested:
+        if isinstance(one, If):
+            yield from (If(one.condition, (inner,), (), inner.location) for inner in one.then)
+        else:
+            yield one
 
 
 def _order(sweep: Sweep) -> Order:
