@@ -41,6 +41,7 @@ __all__ = [
     "Stream",
     "early_reads",
     "hint_of",
+    "is_unchanged",
     "load",
     "loaded_bytes",
     "nodes_of",
@@ -121,7 +122,7 @@ def early_reads(
             if read.level is not None or not (read.name in flat or read.name in varying):
                 continue
             if read.name not in one.written or (
-                read.name in varying and _is_unchanged(read, section, one)
+                read.name in varying and is_unchanged(read, section, one)
             ):
                 yield read
 
@@ -137,7 +138,7 @@ def early_reads(
     return list(found.values())
 
 
-def _is_unchanged(read: Read, section: Section, one: Pass) -> bool:
+def is_unchanged(read: Read, section: Section, one: Pass) -> bool:
     """Return whether nothing of a pass has changed an element of a column when a level begins."""
     if read.offset[:2] != (0, 0) or read.offset[2] * one.step > 0:
         return False

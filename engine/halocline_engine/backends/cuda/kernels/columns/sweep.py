@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from halocline_engine.backends.cuda.kernels.columns.conditional_loads import (
+    ConditionalText,
+)
 from halocline_engine.backends.cuda.kernels.columns.early_loads import (
-    NODES,
     Hint,
     Stream,
-    early_reads,
     hint_of,
     load,
-    loaded_bytes,
-    nodes_of,
-    streams_of,
 )
+from halocline_engine.backends.cuda.kernels.columns.parts import SectionPart, pass_parts
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
     Pass,
     always_assigned,
-    carries,
-    passes_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.placement import Placement, served
 from halocline_engine.backends.cuda.model.entries import Entry, Stride
-from halocline_engine.backends.cuda.model.intervals import is_single
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import (
@@ -39,39 +35,10 @@ from halocline_engine.backends.cuda.text.fragments import (
 from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.ir.walk import assignments, irregular, reads
-from halocline_engine.schedule.nodes import Section
+from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.storage.coverage import exposed
 
 __all__ = ["ColumnSweep", "sweeps_of"]
-
-#: The most elements that the sections of one level load early in a pass.
-_EARLY = 16
-#: The most levels of a round in a pass that loads less than another one.
-_LONGEST = 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A section with what it carries, its streams, and the variables of single early loads.
-
-    Its levels may assign those of `updated`, of which they have their own elements early.
-    """
-
-    section: Section
-    streams: tuple[Stream, ...]
-    early: Mapping[tuple[str, Offset], str]
-    updated: frozenset[str]
-    carry: Carry
-
-    @property
-    def is_single(self) -> bool:
-        return is_single(self.section.interval)
-
-    def carrying(self, carry: Carry) -> _Part:
-        """Return the part with what it carries, which it need not load early."""
-        early = {access: name for access, name in self.early.items() if access not in carry.before}
-        return replace(self, early=early, carry=carry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +53,7 @@ class ColumnSweep:
     scope: Scope
     placement: Placement
     tile: Tile
-    parts: tuple[_Part, ...]
+    parts: tuple[SectionPart, ...]
     carriers: frozenset[str]
     served: frozenset[str]
 
@@ -111,24 +78,24 @@ class ColumnSweep:
             lines += ["{", *indent(self._section(part)), "}"]
         return lines
 
-    def _ahead_of(self, first: _Part | None) -> Iterator[_Part]:
+    def _ahead_of(self, first: SectionPart | None) -> Iterator[SectionPart]:
         """Yield the sections up to the first loop, or all where there is none."""
         for part in self.parts:
             yield part
             if part is first:
                 return
 
-    def _behind(self, part: _Part) -> Iterator[_Part]:
+    def _behind(self, part: SectionPart) -> Iterator[SectionPart]:
         """Yield the sections behind a loop, up to the next one."""
         for later in self.parts[self.parts.index(part) + 1 :]:
             yield later
             if later.streams:
                 return
 
-    def _declared_early(self, part: _Part) -> list[str]:
+    def _declared_early(self, part: SectionPart) -> list[str]:
         return [f"{self._type(name)} {variable};" for (name, _), variable in part.early.items()]
 
-    def _early(self, part: _Part) -> list[str]:
+    def _early(self, part: SectionPart) -> list[str]:
         """Return the loads of single elements, at the first level of a section."""
         if not part.early:
             return []
@@ -141,7 +108,7 @@ class ColumnSweep:
         inner = [level, *self._offsets(names), *loads]
         return ["{", *indent(inner), "}"]
 
-    def _fill(self, part: _Part) -> list[str]:
+    def _fill(self, part: SectionPart) -> list[str]:
         """Return the register queues of a section, with the elements of its first levels."""
         lines: list[str] = []
         kept: list[str] = []
@@ -172,7 +139,7 @@ class ColumnSweep:
             "}",
         ]
 
-    def _section(self, part: _Part) -> list[str]:
+    def _section(self, part: SectionPart) -> list[str]:
         """Return the levels of a section."""
         names = touched(part.section) - self.placement.names
         start = [
@@ -189,49 +156,57 @@ class ColumnSweep:
         test = f"k < {high}" if self.one.step < 0 else f"k >= {low}"
         return [*start, f"while ({test}) {{", *indent([*self._level(part), *steps]), "}"]
 
-    def _rounds(self, part: _Part, steps: list[str]) -> list[str]:
+    def _rounds(self, part: SectionPart, steps: list[str]) -> list[str]:
         """Return the levels of a section in rounds of `ahead` levels.
 
         The elements of the next round are on their way, all together, while a round is computed,
         and those of the sections behind the loop with the last ones.
         """
         ahead, count = self.tile.ahead, self._count(part)
+        conditional = self._under_conditions(part)
         even = [*self._level(part, 0), *steps]
         odd = [*self._level(part, ahead), *steps]
         return [
             f"const int count = {count};",
             "int at = 0;",
+            *conditional.queues(),
             f"for (; at + {2 * ahead} <= count; at += {2 * ahead}) {{",
             *indent(self._next(part, ahead, ahead)),
+            *indent(conditional.loads(0, ahead)),
             *indent(_unrolled(ahead, even)),
             *indent(self._next(part, 0, ahead, f"at + {2 * ahead} + q < count")),
+            *indent(conditional.loads(ahead, ahead)),
             *indent(_unrolled(ahead, odd)),
             "}",
             *(line for later in self._behind(part) for line in self._early(later)),
             *self._rest(part, count, even, odd),
         ]
 
-    def _rest(self, part: _Part, count: str, even: list[str], odd: list[str]) -> list[str]:
+    def _rest(self, part: SectionPart, count: str, even: list[str], odd: list[str]) -> list[str]:
         """Return the levels that do not fill two rounds.
 
         Where their number is not known, each has a branch, which no load is moved across.
         """
-        ahead = self.tile.ahead
+        ahead, conditional = self.tile.ahead, self._under_conditions(part)
         if count.isdecimal():
             rest = int(count) % (2 * ahead)
             over = max(rest - ahead, 0)
             return [
                 *self._next(part, ahead, over),
+                *conditional.loads(0, min(rest, ahead)),
                 *_unrolled(min(rest, ahead), even),
+                *conditional.loads(ahead, over),
                 *_unrolled(over, odd),
             ]
         return [
             *self._next(part, ahead, ahead - 1, f"at + {ahead} + q < count"),
+            *conditional.loads(0, ahead, "at + q < count"),
             *_unrolled(ahead, ["if (at + q < count) {", *indent(even), "}"]),
+            *conditional.loads(ahead, ahead - 1, f"at + {ahead} + q < count"),
             *_unrolled(ahead - 1, [f"if (at + {ahead} + q < count) {{", *indent(odd), "}"]),
         ]
 
-    def _next(self, part: _Part, place: int, number: int, test: str = "") -> list[str]:
+    def _next(self, part: SectionPart, place: int, number: int, test: str = "") -> list[str]:
         """Return the loads of the next round, into the queues from a place on."""
         sign = "+" if self.one.step < 0 else "-"
         loads = [
@@ -247,7 +222,20 @@ class ColumnSweep:
         ]
         return _unrolled(number, [f"if ({test}) {{", *indent(lines), "}"] if test else lines)
 
-    def _count(self, part: _Part) -> str:
+    def _under_conditions(self, part: SectionPart) -> ConditionalText:
+        """Return the writer of what a section loads under conditions."""
+        queues = {(s.name, s.at(0)): f"{s.queue}[{{}} + q]" for s in part.streams}
+        return ConditionalText(
+            conditions=part.conditions,
+            first=part.first,
+            scope=self.scope,
+            step=self.one.step,
+            ahead=self.tile.ahead,
+            at_hand={**queues, **part.early},
+            hints={name: self._hint(name) for name, _ in part.conditions.loads},
+        )
+
+    def _count(self, part: SectionPart) -> str:
         """Return how many levels a section has, as a number where that is known."""
         start, end = part.section.interval.start, part.section.interval.end
         levels = self.tile.levels
@@ -280,7 +268,7 @@ class ColumnSweep:
             for name in names
         ]
 
-    def _level(self, part: _Part, place: int = 0) -> list[str]:
+    def _level(self, part: SectionPart, place: int = 0) -> list[str]:
         """Return one level: statements, stores, what it hands on.
 
         Elements that were loaded early are in the queues from `place` on.
@@ -288,7 +276,8 @@ class ColumnSweep:
         section, carry = part.section, part.carry
         always = always_assigned(section)
         kept = [n for n in self.entry.arrays if n in always and n in self.carriers]
-        updated = [name for name in self.entry.arrays if name in part.updated]
+        changed = part.updated | part.conditions.changed
+        updated = [name for name in self.entry.arrays if name in changed]
         scope = replace(
             self.scope,
             values=self._values(part),
@@ -305,10 +294,11 @@ class ColumnSweep:
             *section_body(section, scope),
             *(self._store(name) for name in kept if name not in self.placement.variables),
             *(f"{self._before(name)} = {self._here(name)};" for name in handed),
+            *self._under_conditions(part).handed_on(),
             *(line for stream in part.streams for line in _aged(stream)),
         ]
 
-    def _values(self, part: _Part) -> dict[tuple[str, Offset], str]:
+    def _values(self, part: SectionPart) -> dict[tuple[str, Offset], str]:
         """Return the places of elements that are read, other than in memory."""
         shared = {buffer.name for buffer in self.placement.shared}
         values = {
@@ -317,20 +307,21 @@ class ColumnSweep:
             if read.name in shared
         }
         values |= part.early
+        values |= self._under_conditions(part).values()
         for stream in part.streams:
             for age in range(stream.ages + 1):
                 values[stream.name, stream.at(age)] = stream.variable(age)
         values |= {access: self._before(access[0]) for access in part.carry.before}
         return values
 
-    def _outputs(self, part: _Part, kept: list[str]) -> dict[str, str]:
+    def _outputs(self, part: SectionPart, kept: list[str]) -> dict[str, str]:
         written = touched(part.section) & self.one.written
         shared = {
             b.name: self._place(b.name, HERE) for b in self.placement.shared if b.name in written
         }
         return {**self.scope.outputs, **shared, **{name: self._here(name) for name in kept}}
 
-    def _declared(self, name: str, part: _Part) -> str:
+    def _declared(self, name: str, part: SectionPart) -> str:
         kind, here = self._type(name), self._here(name)
         unused = "[[maybe_unused]] " if name in self.placement.variables else ""
         if name in part.updated or HERE in exposed(part.section.body, name):
@@ -367,7 +358,7 @@ class ColumnSweep:
         wanted = set(names)
         return offsets([name for name in self.entry.arrays if name in wanted], self.scope)
 
-    def _first(self, part: _Part) -> str:
+    def _first(self, part: SectionPart) -> str:
         interval = part.section.interval
         if self.one.order is Order.FORWARD:
             return bound(interval.start)
@@ -386,85 +377,13 @@ class ColumnSweep:
 def sweeps_of(
     entry: Entry, scope: Scope, placement: Placement, tile: Tile
 ) -> tuple[ColumnSweep, ...]:
-    """Return the writers of the passes of a kernel.
-
-    Where levels load less than those of another pass, rounds are longer, so that as many bytes
-    are under way.
-    """
-    passes = passes_of(entry.kernel, tile.levels)
+    """Return the writers of the passes of a kernel."""
     carriers = frozenset(entry.arrays) - scope.guarded - scope.outputs.keys()
-    parts = [_parts(entry, one, scope, placement, tile) for one in passes]
-    updated = [part.updated for several in parts for part in several]
-    carried = carries(passes, carriers, tile.levels, updated)
     all_of = served(entry.kernel, carriers, tile.levels)
     return tuple(
-        ColumnSweep(
-            entry=entry,
-            one=one,
-            scope=scope,
-            placement=placement,
-            tile=replace(tile, ahead=_ahead(entry, one, scope, placement, tile)),
-            parts=tuple(map(_Part.carrying, several, those)),
-            carriers=carriers,
-            served=all_of,
-        )
-        for one, several, those in zip(passes, parts, carried, strict=True)
+        ColumnSweep(entry, made.one, scope, placement, made.tile, made.parts, carriers, all_of)
+        for made in pass_parts(entry, scope, placement, tile)
     )
-
-
-def _parts(
-    entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile
-) -> tuple[_Part, ...]:
-    """Return the parts of a pass, which carry nothing yet."""
-    carriers = frozenset(entry.arrays) - scope.guarded - scope.outputs.keys()
-    arrays = frozenset(entry.arrays) - placement.names - scope.outputs.keys()
-    flat = frozenset(name for name in arrays if scope.kinds[name][1][2] is Stride.NONE)
-    varying = sorted(arrays - flat - (one.written - carriers))
-    sizes = {name: scope.dtypes[name].itemsize for name in varying}
-    passes = passes_of(entry.kernel, tile.levels)
-    parts: list[_Part] = []
-    streams = early = 0
-    for section in one.sections:
-        own: tuple[Stream, ...] = ()
-        single: dict[tuple[str, Offset], str] = {}
-        if tile.ahead:
-            if not is_single(section.interval):
-                own = streams_of(passes, one, section, sizes, streams)
-            streaming = {stream.name for stream in own}
-            for read in early_reads(section, one, sizes, flat):
-                if read.name not in streaming and early < _EARLY:
-                    single[read.name, read.offset] = f"e{early}"
-                    early += 1
-        streams += len(own)
-        loaded = {name for name, offset in single if offset == HERE}
-        loaded |= {s.name for s in own if HERE in map(s.at, range(s.ages + 1))}
-        updated = _perhaps_assigned(section) & carriers & loaded
-        parts.append(_Part(section, own, single, updated, Carry()))
-    return tuple(parts)
-
-
-def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Tile) -> int:
-    """Return the levels of a round of a pass, whose number has to be known for longer ones."""
-    if not tile.ahead or not tile.levels:
-        return tile.ahead
-    arrays = frozenset(
-        name
-        for name in entry.arrays
-        if name not in placement.names and scope.kinds[name][1][2] is not Stride.NONE
-    )
-    sizes = {name: scope.dtypes[name].itemsize for name in arrays}
-    passes = passes_of(entry.kernel, tile.levels)
-    most = max(loaded_bytes(other, passes, sizes) for other in passes)
-    own = loaded_bytes(one, passes, sizes)
-    text = max(nodes_of(section) for section in one.sections)
-    longest = min(_LONGEST, tile.levels // 4, NODES // (2 * text))
-    return max(tile.ahead, min(longest, tile.ahead * most // own)) if own else tile.ahead
-
-
-def _perhaps_assigned(section: Section) -> frozenset[str]:
-    """Return the names of which a level assigns its own element, but not at every point."""
-    own = {assign.target for assign in assignments(section.body) if assign.level is None}
-    return frozenset(own) - always_assigned(section) - irregular(section.body)
 
 
 def _unrolled(number: int, lines: list[str]) -> list[str]:
