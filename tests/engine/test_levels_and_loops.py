@@ -92,6 +92,12 @@ def bounds(q: Field[np.float64], low: Field[IJ, np.int64], n: int):
         q = 7.0
 
 
+def named(q: Field[(np.float64, (3,))], r: Field[(np.float64, (3,))], n: int):
+    with computation(PARALLEL), interval(...):
+        q = 0.5 * q + q[0, 0, 0][2]
+        r = r - q[0, 0, 0][n]
+
+
 def matrices(
     m: Field[(np.float64, (2, 3))],
     v: Field[(np.float64, (3,))],
@@ -201,6 +207,15 @@ def test_intervals_end_where_a_run_says(target: str) -> None:
     own = called("bounds", target, {"q": q, "low": low, "n": 4})
     expected = np.where(k < low[:, :, None], 7.0, np.where(k < 4, -1.0, q))
     np.testing.assert_array_equal(own["q"], expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_component_that_is_named_is_the_same_for_all(target: str) -> None:
+    q, r = random(NI, NJ, NK, 3), random(NI, NJ, NK, 3, seed=2)
+    own = called("named", target, {"q": q, "r": r, "n": 1})
+    expected = 0.5 * q + q[..., 2:]
+    np.testing.assert_array_equal(own["q"], expected)
+    np.testing.assert_array_equal(own["r"], r - expected[..., 1:2])
 
 
 @pytest.mark.parametrize("target", TARGETS)
