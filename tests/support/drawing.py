@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from drawing_more import PLANES, TYPED
-from drawing_scope import Scope
+from drawing_more import TYPED
+from drawing_scope import PLANES, Scope
 from drawing_statements import statement
 from drawing_values import temporary, value
 from hypothesis import strategies as st

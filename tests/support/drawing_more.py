@@ -6,18 +6,16 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from drawing_regions import regions
-from drawing_scope import OUTPUTS, Scope
+from drawing_scope import OUTPUTS, PLANES, READ_ONLY, Scope
 from drawing_values import condition, read, value, whole_number
 
-__all__ = ["PLANES", "TYPED", "more"]
+__all__ = ["TYPED", "more"]
 
 #: Draws a statement with a margin, and others in it up to a depth.
 _Draw: TypeAlias = Callable[[Scope, str, int], str]
 _INDENT = "    "
 #: Temporaries with all axes that are declared with a type.
 TYPED = {"real": "np.float32", "count": "np.int64"}
-#: Temporaries over I and J, which keep their values along K.
-PLANES = {"p": "np.float64", "deep": "np.int64"}
 
 
 def more(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
@@ -77,6 +75,7 @@ def _plane(scope: Scope) -> str:
     number = whole_number(scope) if whole else value(scope, 2)
     known = name in scope.declared
     scope.declared.add(name)
+    scope.here.add(name)
     if known and scope.number(0, 3):
         return f"{name} = {scope.pick(name, '0.5 * ' + name, 'K')} + {number}"
     return f"{name}: Field[IJ, {PLANES[name]}] = {number}"
@@ -100,7 +99,9 @@ def _vector(scope: Scope) -> str:
     if scope.number(0, 2) == 0:
         scope.here.add("d")
         scope.target = "d"
-        return f"d = {scope.pick('0.5 * d', 'd - s', '2.0 * d')} + {read(scope)}"
+        # GT4Py reads the component itself where another one is named.
+        other = scope.pick(*READ_ONLY) if scope.peer else read(scope)
+        return f"d = {scope.pick('0.5 * d', 'd - s', '2.0 * d')} + {other}"
     scope.here.add("e")
     scope.target = "e"
     index = scope.pick("0", "1", "m % 2", "base % 2" if scope.peer else "K % 2")

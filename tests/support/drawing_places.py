@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drawing_scope import READ_ONLY, Scope
+from drawing_scope import PLANES, READ_ONLY, Scope
 
 __all__ = ["place", "test"]
 
@@ -23,7 +23,7 @@ def place(scope: Scope) -> str:
         case 1:
             return scope.pick(*_FEWER)
         case 2 if scope.declared:
-            return scope.pick(*sorted(scope.declared))
+            return _declared(scope)
         case 3:
             return f"{scope.pick(*READ_ONLY)}[{scope.pick(*_NAMED)}]"
         case 4:
@@ -39,6 +39,14 @@ def place(scope: Scope) -> str:
             return f"{scope.pick(*READ_ONLY)}[0, 0, {level}]"
         case _:
             return f"e[0, 0, 0][{scope.pick('1', 'm % 2', half)}]"
+
+
+def _declared(scope: Scope) -> str:
+    """Return a temporary with a type; one over I and J may be read beside the point."""
+    name = scope.pick(*sorted(scope.declared))
+    if name not in PLANES or name in scope.here or scope.is_narrow or scope.number(0, 1):
+        return name
+    return f"{name}[{scope.number(-1, 1)}, {scope.number(-1, 1)}]"
 
 
 def test(scope: Scope) -> str:

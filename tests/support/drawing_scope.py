@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-__all__ = ["OUTPUTS", "READ_ONLY", "Scope"]
+__all__ = ["OUTPUTS", "PLANES", "READ_ONLY", "Scope"]
 
 READ_ONLY = ("a", "b", "c")
 OUTPUTS = ("x", "y", "z")
+#: Temporaries over I and J, which keep their values along K.
+PLANES = {"p": "np.float64", "deep": "np.int64"}
 
 
 @dataclass

@@ -350,13 +350,21 @@ STATEMENTS = (
     ),
     _row(
         "s: Field[IJ, np.float64] = 0.0",
-        "a temporary over I and J, in FORWARD and BACKWARD: it keeps its value from level to level",
+        "a temporary over I and J, assigned in FORWARD and BACKWARD: it keeps its value from level"
+        " to level",
         Example(
             "with computation(FORWARD), interval(...):\n"
             "    t1: Field[IJ, np.float64] = 1.0\n"
             "    t1 = t1 + a\n"
             "    out = t1",
             lambda e: 1.0 + e("a"),
+        ),
+        Example(
+            "with computation(FORWARD), interval(0, 1):\n"
+            "    t1: Field[IJ, np.float64] = a\n"
+            "with computation(PARALLEL), interval(...):\n"
+            "    out = t1[1, 0] - t1[0, -1]",
+            lambda e: (e("a", 1) - e("a", 0, -1))[:, :, :1] + 0.0 * e("a"),
         ),
     ),
     _row(

@@ -19,7 +19,7 @@ from halocline_engine.ir.nodes import (
     Field,
     If,
     Location,
-    Offset,
+    Number,
     Program,
     Read,
     Statement,
@@ -127,7 +127,7 @@ def _horizontal(block: Block, own: set[str]) -> None:
             if read.name == assign.target and read.offset[:2] != (0, 0):
                 raise _fault(
                     f"'{assign.target}' is assigned from its own neighbour at the offset "
-                    f"{_shown(read.offset)}.",
+                    f"{_shown(read)}.",
                     "Assign to another name, so that every point reads old values.",
                     "self-offset",
                     assign.location,
@@ -136,7 +136,7 @@ def _horizontal(block: Block, own: set[str]) -> None:
     for read, location in _direct_reads(block.body):
         if read.name in written and read.offset[:2] != (0, 0):
             raise _fault(
-                f"'{read.name}' is written and read at the offset {_shown(read.offset)} in the "
+                f"'{read.name}' is written and read at the offset {_shown(read)} in the "
                 "same block.",
                 "Only a temporary that is first assigned in the block may be; assign to a new "
                 "name there.",
@@ -153,7 +153,7 @@ def _loops(block: Block) -> None:
             if read.name in written and read.offset[:2] != (0, 0):
                 raise _fault(
                     f"'{read.name}' is written in a 'while' that reads it at the offset "
-                    f"{_shown(read.offset)}.",
+                    f"{_shown(read)}.",
                     "Read a copy at the offset, that is assigned before the 'while'.",
                     "while-offset",
                     loop.location,
@@ -194,7 +194,7 @@ def _region(statement: Statement, program: Program, written: set[str]) -> None:
     for read, location in _direct_reads((statement,)):
         if read.name in written and read.offset[:2] != (0, 0):
             raise _fault(
-                f"'{read.name}' is written before, and read at the offset {_shown(read.offset)} in"
+                f"'{read.name}' is written before, and read at the offset {_shown(read)} in"
                 " a region.",
                 "Assign the value at the offset to a temporary before the region, and read that.",
                 "region-offset",
@@ -210,7 +210,7 @@ def _vertical(program: Program, block: Block) -> None:
             temporary = any(read.name == t.name for t in program.temporaries)
             raise _fault(
                 f"'{read.name}' is written and read on another level, at the offset "
-                f"{_shown(read.offset)}, in the same PARALLEL block.",
+                f"{_shown(read)}, in the same PARALLEL block.",
                 "Assign it in a computation of its own before."
                 if temporary
                 else "Use computation(FORWARD) or computation(BACKWARD), or write another field.",
@@ -228,7 +228,7 @@ def _written_extents(program: Program) -> None:
             if read is not None:
                 raise _fault(
                     f"Field '{field.name}' is written, but its neighbour at the offset "
-                    f"{_shown(read.offset)} is read.",
+                    f"{_shown(read)} is read.",
                     "Write another field, or read a copy in a temporary that is assigned before "
                     "and not written back.",
                     "written-extent",
@@ -257,10 +257,11 @@ def _first_offset_read(program: Program, field: Field) -> tuple[Read | None, Loc
     return None, found[0][1]
 
 
-def _shown(offset: Offset) -> str:
-    if offset[2] == ANY_LEVEL:
-        return f"({offset[0]}, {offset[1]}, at a level)"
-    return f"({', '.join(str(step) for step in offset)})"
+def _shown(read: Read) -> str:
+    i, j, k = read.offset
+    if isinstance(read.level, Number):
+        return f"({i}, {j})"  # a temporary over I and J
+    return f"({i}, {j}, at a level)" if k == ANY_LEVEL else f"({i}, {j}, {k})"
 
 
 def _reach(extent: Horizontal) -> str:

@@ -52,10 +52,10 @@ What a program means:
 * Offsets are relative to the point: (i, j, k). Fields without an axis are broadcast along it, and
   their offset is 0 there.
 * A read, or a target, with a `level` is at that level, of the point's column: it counts from the
-  domain's first one, and is an int64 expression at the point that is bounded by the first and the
-  last level that the array has. The offset along K is `ANY_LEVEL` then. Such levels that the array
-  has are those of the array of a call, which may go beyond the domain; they are made before the
-  program runs, as scalars that no caller gives, each a `Limit`.
+  domain's first one, and is 0, or an int64 expression at the point that is bounded by the first and
+  the last level that the array has. The offset along K is `ANY_LEVEL` then. Such levels that the
+  array has are those of the array of a call, which may go beyond the domain; they are made before
+  the program runs, as scalars that no caller gives, each a `Limit`.
 * A temporary has exactly the levels of the domain; before its first assignment it holds zero.
 * A table has some numbers for each point along I. Each of its columns is a field over I that is
   only read, and no argument.

@@ -218,12 +218,14 @@ class _Checker:
 
 
 def _is_bounded(level: Expr) -> bool:
-    """Whether a level lies between two limits."""
+    """Whether a level lies between two limits, or is the domain's first one."""
     match level:
         case Call("min", (Call("max", (_, Parameter(first))), Parameter(last)), DType.INT64):
             return first.startswith(".") and last.startswith(".")
         case Call("min", (Call("max", (_, Number(_, 0))), Parameter(last)), DType.INT64):
             return last.startswith(".")
+        case Number(DType.INT64, 0):
+            return True
         case _:
             return False
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from halocline_engine.ir.nodes import Program
 from halocline_engine.passes.split_conditionals import split_conditionals
+from halocline_engine.passes.widen_planes import widen_planes
 
 __all__ = ["PASSES"]
 
-PASSES: tuple[Callable[[Program], Program], ...] = (split_conditionals,)
+PASSES: tuple[Callable[[Program], Program], ...] = (widen_planes, split_conditionals)
