@@ -146,6 +146,13 @@ def _annotated(node: ast.AnnAssign, reader: Reader) -> Store:
 
 
 def _target(node: ast.expr, reader: Reader) -> Term:
+    base = node
+    while isinstance(base, ast.Subscript):
+        base = base.value
+    if isinstance(base, ast.Attribute) and base is not node:
+        message = f"'{ast.unparse(base)}[...]' can be read, but not assigned to."
+        hint = "Write 'q[0, 0, 0][1] = value' for a component; a 'GlobalTable' is read only."
+        raise fault(SyntaxRuleError, reader.place(node), "assignments", message, hint)
     if isinstance(node, ast.Name | ast.Subscript):
         return reader.term(node)
     place = reader.place(node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +15,7 @@ from halocline_engine.ir.lower.naming.scope import Scope
 from halocline_engine.ir.nodes import Bound, Interval
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.language.source import Place, fault
-from halocline_engine.language.syntax import Apply, Infix, Literal, Name, Subscript, Term
+from halocline_engine.language.syntax import Apply, Infix, Literal, Name, Prefix, Subscript, Term
 
 __all__ = ["bounds_of", "check_order", "read_interval"]
 
@@ -24,9 +24,11 @@ _FORMS = "Write 'interval(...)', 'interval(start, end)' or 'interval(level)'."
 
 
 def read_interval(
-    call: Apply, inliner: Inliner, scope: Scope, own: Sequence[str]
+    call: Apply, inliner: Inliner, scope: Scope, own: Sequence[str], deep: Collection[str]
 ) -> tuple[Interval, Term | None]:
     """Return the levels of `interval(...)`; `own` are the names of the stencil's arguments.
+
+    Those that are `deep` have the axis K.
 
     Where an argument is a bound, the levels are those up to the end of the domain on that side, and
     the condition that levels must meet as well comes with them.
@@ -37,6 +39,7 @@ def read_interval(
     known, tests = list(terms), list[Term]()
     for number, term in enumerate(terms if len(terms) == 2 else ()):
         if _is_of(term, own):
+            _check_flat(term, deep)
             known[number] = Literal(0, term.place) if number == 0 else Name("None", term.place)
             level = Name("K", term.place)
             tests.append(Infix("<" if number else ">=", level, term, term.place))
@@ -50,6 +53,17 @@ def bounds_of(call: Apply) -> set[str]:
     """Return the names of fields and scalars that an interval begins or ends at."""
     bases = [_base(term) for term in _terms(call) or ()]
     return {base.name for base in bases if isinstance(base, Name)}
+
+
+def _check_flat(term: Term, deep: Collection[str]) -> None:
+    """Refuse a bound that differs from level to level."""
+    base = _base(term)
+    if isinstance(base, Name) and base.name in deep:
+        message = (
+            f"'{base.name}' has the axis K, and an interval has the same bounds on all levels."
+        )
+        hint = f"Compare it with 'K' in an interval of all levels, as in 'if K < {base.name}:'."
+        raise fault(SyntaxRuleError, term.place, "intervals", message, hint)
 
 
 def _constant_interval(
@@ -125,7 +139,24 @@ def _value(term: Term, inliner: Inliner, scope: Scope, own: Sequence[str]) -> Va
         message = "An axis index cannot be written in an interval."
         hint = "Write its level: 'K[1]' is 1, 'K[-1]' is -1; or give it as an external."
         raise fault(SyntaxRuleError, term.place, "intervals", message, hint)
+    if isinstance(term, Infix | Prefix) and _is_of_some(term, own):
+        message = "A bound that only a run knows is an argument by itself, but this is computed."
+        hint = (
+            "Pass the level as an argument, or write 'if K < n + 1:' in an interval of all levels."
+        )
+        raise fault(SyntaxRuleError, term.place, "intervals", message, hint)
     return inliner.constant(term, scope)
+
+
+def _is_of_some(term: Term, own: Sequence[str]) -> bool:
+    """Whether an argument of the stencil stands in an expression."""
+    match term:
+        case Infix(_, left, right):
+            return _is_of_some(left, own) or _is_of_some(right, own)
+        case Prefix(_, operand):
+            return _is_of_some(operand, own)
+        case _:
+            return _is_of(term, own)
 
 
 def _is_of(term: Term, own: Sequence[str]) -> bool:

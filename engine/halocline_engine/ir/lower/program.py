@@ -25,7 +25,7 @@ from halocline_engine.ir.nodes import (
     Statement,
     Temporary,
 )
-from halocline_engine.ir.types import DType, Order
+from halocline_engine.ir.types import Axis, DType, Order
 from halocline_engine.language.source import START, fault, locate
 from halocline_engine.language.syntax import Branch, Broken, Function, Name, Stencil, Sweep, Syntax
 from halocline_engine.program_warning import ProgramWarning
@@ -150,7 +150,9 @@ def _computation(
 ) -> Computation:
     order = _order(sweep)
     own = (*symbols.fields, *symbols.scalars, *symbols.components)
-    found = [read_interval(section.interval, inliner, scope, own) for section in sweep.sections]
+    arrays = {**symbols.fields, **symbols.components}
+    deep = {name for name, array in arrays.items() if Axis.K in array.axes}
+    found = [read_interval(one.interval, inliner, scope, own, deep) for one in sweep.sections]
     fixed = [
         (interval, section.place)
         for section, (interval, test) in zip(sweep.sections, found, strict=True)
