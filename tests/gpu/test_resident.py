@@ -112,7 +112,7 @@ def test_ranks_without_peer_memory_send_messages(
     how |= {"boundary": BOUNDARIES[1], "steps": 37, "target": "cuda", "chunks": {"y": 60}}
     expected = he.run(text, data, mode="streamed", **how)
     monkeypatch.setattr(
-        "halocline_engine.distribute.resident.peers.open_memory",
+        "halocline_engine.distribute.exchanges.peers.open_memory",
         Mock(side_effect=DeviceError("Not from here.")),
     )
     events: list[Event] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -32,15 +32,20 @@ __all__ = [
     "Memory",
     "OpenSides",
     "Origins",
+    "Overlap",
+    "Overlapping",
     "Placed",
     "Point",
     "Preparable",
+    "Repeating",
+    "Repetition",
     "Scalars",
     "Tunable",
     "TuneMode",
     "Turning",
     "Value",
     "prepare",
+    "repetition",
 ]
 
 #: A NumPy or CuPy array; only the target that made it looks inside.
@@ -63,6 +68,8 @@ TuneMode: TypeAlias = Literal["off", "cached", "measure"]
 
 #: Makes a call with values of its scalars.
 Launch: TypeAlias = Callable[[Mapping[str, Value]], None]
+#: Queues work, and other work beside it.
+Overlap: TypeAlias = Callable[[Sequence[Callable[[], None]], Sequence[Callable[[], None]]], None]
 #: Returns a call on fields whose elements of index zero have some addresses.
 Launcher: TypeAlias = Callable[[Mapping[str, int]], Launch]
 
@@ -266,6 +273,36 @@ class FusingInTurns(Protocol):
         ...
 
 
+class Repetition(Protocol):
+    """Work that is done again and again, on the same arrays and with the same values."""
+
+    def __call__(self, times: int, look: Callable[[], None] | None = None) -> None:
+        """Do it so many times; see `Executable.repeat`."""
+        ...
+
+
+@runtime_checkable
+class Repeating(Protocol):
+    """An executable that keeps what it records of work for the next time."""
+
+    def repetition(self, work: Callable[[], None]) -> Repetition:
+        """Return what does the work again and again."""
+        ...
+
+
+@runtime_checkable
+class Overlapping(Protocol):
+    """An executable whose calls other work of the device may run beside."""
+
+    def overlap(self) -> Overlap:
+        """Return what queues work on the current stream, and other work beside it.
+
+        Both must be independent of each other. The other work, which others wait for, comes first
+        where there is room for one. What is queued afterwards waits for both.
+        """
+        ...
+
+
 class Artifact(Protocol):
     """Code for a program: frozen, picklable, equal after pickling, with nothing alive inside."""
 
@@ -338,3 +375,10 @@ def prepare(
     if isinstance(executable, Preparable):
         return executable.prepared(fields, scalars, origins, domain)
     return partial(executable, fields, scalars, origins, domain)
+
+
+def repetition(executable: Executable, work: Callable[[], None]) -> Repetition:
+    """Return what does work again and again, as cheaply as the target can."""
+    if isinstance(executable, Repeating):
+        return executable.repetition(work)
+    return partial(executable.repeat, work)

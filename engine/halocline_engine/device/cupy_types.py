@@ -25,7 +25,6 @@ __all__ = [
     "DeviceArray",
     "Event",
     "Function",
-    "Graph",
     "MemoryPointer",
     "MemoryPool",
     "Module",
@@ -90,19 +89,9 @@ class Stream(Protocol):
 
     def wait_event(self, event: Event) -> None: ...
 
-    def begin_capture(self, mode: int) -> None: ...
-
-    def end_capture(self) -> Graph: ...
-
     def __enter__(self) -> Stream: ...
 
     def __exit__(self, *details: object) -> None: ...
-
-
-class Graph(Protocol):
-    """A `cupy.cuda.Graph`: work that is queued at once."""
-
-    def launch(self, stream: Stream) -> None: ...
 
 
 class MemoryPool(Protocol):
@@ -210,7 +199,7 @@ class _Driver(Protocol):
 
 
 class _StreamKind(Protocol):
-    def __call__(self, *, non_blocking: bool) -> Stream: ...
+    def __call__(self, *, non_blocking: bool, priority: int = 0) -> Stream: ...
 
 
 class _EventKind(Protocol):

@@ -12,6 +12,7 @@ from halocline_engine.device.compile.compiler import compile_source, compiler_id
 from halocline_engine.device.compile.modules import DeviceKernels
 from halocline_engine.device.cupy_types import DeviceArray, cupy
 from halocline_engine.device.launch import graphs
+from halocline_engine.device.launch.streams import SideStream
 from halocline_engine.device.memory import staging
 from halocline_engine.device.memory.staging import Staging
 from halocline_engine.device.probe import DeviceFacts, device_facts
@@ -70,11 +71,19 @@ class CudaMachine:
         """Return the contents in host memory, complete."""
         return staging.download(array, self._staging)
 
+    def overlap(self) -> SideStream:
+        """Return what queues work beside other work; see `backends.base.Overlapping`."""
+        return SideStream()
+
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
         """Do again what `work` queues on the current stream, and wait for it."""
-        graphs.repeat(work, times, look)
+        graphs.Repetition(work)(times, look)
+
+    def repetition(self, work: Callable[[], None]) -> graphs.Repetition:
+        """Return what does work again and again; see `backends.base.Repeating`."""
+        return graphs.Repetition(work)
 
     @property
     def compiler(self) -> str:

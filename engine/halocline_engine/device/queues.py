@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.device.cupy_types import DeviceArray, Event, MemoryPointer, Stream, cupy
 from halocline_engine.device.io.files import Files
-from halocline_engine.device.launch.graphs import captured
+from halocline_engine.device.launch.capture import captured
 from halocline_engine.device.memory.locking import DeviceLocking, Locking
 from halocline_engine.device.memory.staging import copy_rows, page_locked, reserve
 from halocline_engine.errors import CapacityError

@@ -89,13 +89,15 @@ class Queue:
     def synchronize(self) -> None:
         self.device.wait(self.device.free)
 
-    def begin_capture(self, mode: int) -> None:
-        self.device.recording = 0
 
-    def end_capture(self) -> Any:
-        times, self.device.recording = self.device.recording or 0, None
-        self.device.graphs.append(times)
-        return Graph(self.device, times)
+def captured(stream: Queue, work: Callable[[], None], times: int) -> Graph:
+    device = stream.device
+    device.recording = 0
+    for _ in range(times):
+        work()
+    found, device.recording = Graph(device, device.recording), None
+    device.graphs.append(found.times)
+    return found
 
 
 @pytest.fixture
@@ -103,17 +105,22 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Device]:
     def made(run: float) -> Device:
         device = Device(run)
         monkeypatch.setattr(graphs, "cupy", device.cupy)
+        monkeypatch.setattr(graphs, "captured", captured)
         monkeypatch.setattr(graphs, "perf_counter", lambda: device.now)
         return device
 
     return made
 
 
+def repeat(work: Callable[[], None], times: int, look: Callable[[], None] | None = None) -> None:
+    graphs.Repetition(work)(times, look)
+
+
 @pytest.mark.parametrize("run", [2e-6, 1e-3, 0.05])
 @pytest.mark.parametrize("times", [0, 1, 4, 5, 40, 499, 30_000])
 def test_work_is_done_so_often(on: Callable[[float], Device], run: float, times: int) -> None:
     device = on(run)
-    graphs.repeat(device.work, times)
+    repeat(device.work, times)
     assert device.done == times
     assert device.now == pytest.approx(times * run)
     assert len(device.graphs) == (times > 4 and run < 0.01)
@@ -122,8 +129,17 @@ def test_work_is_done_so_often(on: Callable[[float], Device], run: float, times:
 def test_graphs_are_longer_where_there_are_many(on: Callable[[float], Device]) -> None:
     device = on(2e-6)
     for times in (10, 499, 5000, 100_000):
-        graphs.repeat(device.work, times)
+        repeat(device.work, times)
     assert device.graphs == [4, 4, 12, 32]
+
+
+def test_what_was_recorded_serves_again(on: Callable[[float], Device]) -> None:
+    device = on(2e-6)
+    repetition = graphs.Repetition(device.work)
+    for times in (10, 499, 700, 5000, 100_000, 100_000, 3):
+        repetition(times)
+    assert device.graphs == [4, 12, 32]
+    assert device.done == 206_212
 
 
 @pytest.mark.parametrize("run", [2e-6, 1e-4, 4e-3, 0.04])
@@ -136,12 +152,12 @@ def test_somebody_looks_ten_times_a_second(on: Callable[[float], Device], run: f
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        graphs.repeat(device.work, 10**6, look)
+        repeat(device.work, 10**6, look)
     assert asked <= device.now == device.free <= asked + 0.1
 
 
 def test_the_device_is_never_idle(on: Callable[[float], Device]) -> None:
     device, behind = on(3e-3), list[float]()
-    graphs.repeat(device.work, 1000, lambda: behind.append(device.free - device.now))
+    repeat(device.work, 1000, lambda: behind.append(device.free - device.now))
     assert len(behind) > 90
     assert min(behind) > 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,7 +85,6 @@ class FakeEvent:
 @dataclass
 class FakeStream:
     device: Device
-    graph: list[float] = field(default_factory=list[float])
 
     def __enter__(self) -> FakeStream:
         return self
@@ -93,17 +92,19 @@ class FakeStream:
     def __exit__(self, *details: object) -> None:
         return None
 
-    def begin_capture(self, mode: int) -> None:
-        self.device.recording = []
 
-    def end_capture(self) -> Any:
-        recorded, self.device.recording = self.device.recording or [], None
+def captured(stream: FakeStream, work: Callable[[], None], times: int) -> Any:
+    device = stream.device
+    recorded = device.recording = list[float]()
+    for _ in range(times):
+        work()
+    device.recording = None
 
-        def launch(stream: object) -> None:
-            self.device.host += 1e-5
-            self.device.take(sum(recorded))
+    def launch(_: object) -> None:
+        device.host += 1e-5
+        device.take(sum(recorded))
 
-        return SimpleNamespace(launch=launch)
+    return SimpleNamespace(launch=launch)
 
 
 @pytest.fixture
@@ -112,6 +113,7 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Device]:
         device = Device(run)
         for module in (graphs, stopwatch):
             monkeypatch.setattr(module, "cupy", device.cupy)
+        monkeypatch.setattr(graphs, "captured", captured)
         return device
 
     return made

@@ -10,7 +10,10 @@ import pytest
 
 from halocline_engine.distribute.communicators.base import RankLostError
 from halocline_engine.distribute.communicators.local import LocalCommunicator, Mailbox
-from halocline_engine.distribute.resident.peers import PeerMemory
+from halocline_engine.distribute.exchanges.peers import (
+    PeerMemory,
+    _numbered,  # pyright: ignore[reportPrivateUsage]
+)
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Word:
 def memory(mailbox: Mailbox, word: Word) -> PeerMemory:
     absent: Any = None
     none: dict[Any, Any] = {}
-    places = (none, none, none, none, 0, none, absent, absent)
+    places = (none, none, frozenset[int](), none, none, 0, none, absent, absent)
     return PeerMemory(LocalCommunicator(0, 2, mailbox), absent, *places, cast("Any", word))
 
 
@@ -60,3 +63,18 @@ def test_nothing_is_watched_after_the_end() -> None:
     thread.join(10.0)
     assert not thread.is_alive()
     assert not word.changed.is_set()
+
+
+def test_short_messages_both_ways_have_numbered_words() -> None:
+    """Both ranks of a pair find the same, whatever each of them sends."""
+    sizes = {(0, 1): 64, (1, 0): 64, (0, 2): 64, (2, 1): 1 << 20, (1, 2): 64}
+    found = {
+        rank: _numbered(
+            {to: size for (of, to), size in sizes.items() if of == rank},
+            {of: size for (of, to), size in sizes.items() if to == rank},
+            4,
+        )
+        for rank in range(3)
+    }
+    assert found == {0: {1}, 1: {0}, 2: set()}
+    assert not _numbered({1: 64}, {1: 64}, 2)

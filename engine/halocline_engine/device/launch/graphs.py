@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from math import isqrt
 from time import perf_counter
 
-from halocline_engine.device.cupy_types import Event, Graph, MemoryPool, Stream, cupy
+from halocline_engine.device.cupy_types import Event, MemoryPool, Stream, cupy
+from halocline_engine.device.launch.capture import Graph, captured
 
-__all__ = ["Recorded", "captured", "record", "repeat"]
+__all__ = ["Recorded", "Repetition", "record"]
 
-#: cudaStreamCaptureModeRelaxed: memory may be allocated meanwhile, by any thread.
-_RELAXED = 2
 #: How often work is in one graph, at least and at most. Recording takes the host about as long as
 #: the device takes to begin so many graphs.
 _LEAST = 4
@@ -54,41 +53,51 @@ def record(work: Callable[[], None], times: int) -> Recorded:
     return Recorded(graph, stream, pool)
 
 
-def captured(stream: Stream, work: Callable[[], None], times: int = 1) -> Graph:
-    """Return as a graph what `work` queues on a stream, so many times; nothing is done yet."""
-    stream.begin_capture(_RELAXED)
-    try:
-        for _ in range(times):
-            work()
-    finally:
-        graph = stream.end_capture()
-    return graph
+class Repetition:
+    """Work that is done again and again; what was recorded of it is kept.
 
-
-def repeat(work: Callable[[], None], times: int, look: Callable[[], None] | None = None) -> None:
-    """Do what `work` queues on the current stream so many times, and wait until it is complete.
-
-    `look` is called now and then; what it raises is raised when nothing is under way any more.
+    It is always done on the same stream, by one thread at a time.
     """
-    stream = cupy().cuda.get_current_stream()
-    pace = _Pace(stream, look)
-    try:
-        if times > _LEAST:
-            took = _seconds(work, stream)
-            times -= 1
-            each = _each(times, took)
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._took: float | None = None
+        self._recorded: dict[int, Recorded] = {}
+
+    def __call__(self, times: int, look: Callable[[], None] | None = None) -> None:
+        """Do what the work queues on the current stream so many times; return when it is complete.
+
+        `look` is called now and then; what it raises is raised when nothing is under way any more.
+        """
+        stream = cupy().cuda.get_current_stream()
+        pace = _Pace(stream, look)
+        try:
+            if times > _LEAST and self._took is None:
+                self._took = _seconds(self._work, stream)
+                times -= 1
+            took = _SHOWN if self._took is None else self._took
+            each = 1 if self._took is None else self._each(times, took)
             if each > 1:
-                recorded = record(work, each)
+                recorded = self._recorded[each]
                 for _ in range(times // each):
                     pace.queue(recorded.launch, took * each)
                 times %= each
             for _ in range(times):
-                pace.queue(work, took)
-        else:
-            for _ in range(times):
-                pace.queue(work, _SHOWN)
-    finally:
-        stream.synchronize()
+                pace.queue(self._work, took)
+        finally:
+            stream.synchronize()
+
+    def _each(self, times: int, took: float) -> int:
+        """Return how often the work is in a graph that is there, 1 where there is no use for one.
+
+        A graph that was recorded before serves as long as one twice as long is not worth it.
+        """
+        wanted = _each(times, took)
+        known = max((each for each in self._recorded if each <= times), default=0)
+        if 1 < wanted <= times and wanted >= 2 * known:
+            self._recorded[wanted] = record(self._work, wanted)
+            return wanted
+        return max(known, 1)
 
 
 def _seconds(work: Callable[[], None], stream: Stream) -> float:

@@ -191,8 +191,9 @@ class BlockSteps:
             self._turn()
         for act in self._prepare(step):
             act()
-        if self._computes(step):
-            self._placed(executable or self._executable, step)(*self._call(step))
+        domain = self._cells.domains[step]
+        if all(span.size for span in domain):  # the stencils of some blocks leave the data
+            self._placed(executable or self._executable, domain)(*self._call(domain))
         self._made += 1
 
     def pair(self, step: int) -> list[Callable[[], None]]:
@@ -207,24 +208,32 @@ class BlockSteps:
         It is the next one on the same arrays: what is done later must leave each field the array
         that it had before. The `other` of two steps may begin where the first one ended.
         """
-        executable = executable or self._executable
-        if other and isinstance(executable, Turning):
-            executable = executable.turned()
+        domain = self._cells.domains[step]
+        prepared, calls = self.recorded_parts(step, {domain: executable}, other=other)
+        return [*prepared, *calls]
+
+    def recorded_parts(
+        self, step: int, parts: Mapping[Box, Executable | None], *, other: bool = False
+    ) -> tuple[list[Callable[[], None]], list[Callable[[], None]]]:
+        """Return what prepares a step, and what computes each part of its domain; see `recorded`.
+
+        Parts may be computed in any order, each by its executable.
+        """
         self._turn()
-        prepared = self._prepare(step)
-        if not self._computes(step):
-            return prepared
-        return [*prepared, prepare(self._placed(executable, step), *self._call(step))]
+        calls: list[Callable[[], None]] = []
+        for box, given in parts.items():
+            executable = given or self._executable
+            if other and isinstance(executable, Turning):
+                executable = executable.turned()
+            if all(span.size for span in box):
+                calls.append(prepare(self._placed(executable, box), *self._call(box)))
+        return self._prepare(step), calls
 
-    def _computes(self, step: int) -> bool:
-        """Whether a step computes anything: the stencils of some blocks leave the data."""
-        return all(span.size for span in self._cells.domains[step])
-
-    def _placed(self, executable: Executable, step: int) -> Executable:
-        """Return what computes the domain of a step where it lies in the data."""
+    def _placed(self, executable: Executable, domain: Box) -> Executable:
+        """Return what computes a domain where it lies in the data."""
         if not isinstance(executable, Placed):
             return executable
-        i, j, k = (span.start for span in self._cells.domains[step])
+        i, j, k = (span.start for span in domain)
         lines = self._layout.lines
         ni, nj, nk = (line.size for line in lines)
         around_i, around_j, around_k = (line.low.kind in _AROUND for line in lines)
@@ -257,8 +266,8 @@ class BlockSteps:
             return False
         return self._made > 0 or self._cells.domains[step] == self._cells.valid[step + 1]
 
-    def _call(self, step: int) -> Arguments:
-        i, j, k = self._cells.domains[step]
+    def _call(self, domain: Box) -> Arguments:
+        i, j, k = domain
         fields: dict[str, Array] = {}
         origins: dict[str, tuple[int, int, int]] = {}
         for use in self._layout.uses:

@@ -163,7 +163,8 @@ def _supply(
     device = _device_memory(checked, pool, options)
     if device is not None and results_on_device(checked, pool):
         device, here = device - sizes.result, 0
-    return Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
+    processes = (pool.workers, pool.threads, memory - here, device, pool.remote)
+    return Supply(*processes, same_host=pool.same_host)
 
 
 def _shares(pool: RankPool, sizes: _Bytes) -> bool:

@@ -12,6 +12,7 @@ from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.stores.source import InMemory
 from halocline_engine.datasets.untyped import is_on_device
+from halocline_engine.distribute.exchanges.transport import Transport, transport_of
 from halocline_engine.distribute.executors.base import RankPool
 from halocline_engine.distribute.modes.choose import Choice
 from halocline_engine.distribute.resident.fusing import feedback_of, unfused_layout
@@ -38,9 +39,6 @@ __all__ = [
 
 #: Characters of generated code that are told.
 _LONGEST = 200_000
-
-#: Seconds that an exchange of halos takes beside its bytes, by transport.
-_EXCHANGE = {"none": 0.0, "messages": 1.5e-3, "peer memory": 1e-5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +143,14 @@ def copied(checked: Checked, pool: RankPool, chosen: Choice) -> str:
 
 def transport(checked: Checked, pool: RankPool, chosen: Choice) -> str:
     """Return how halos shall go from worker to worker; ranks find out whether they can."""
-    if chosen.resident is None or len(chosen.resident.ranks) == 1:
-        return "none"
-    of_device = TARGETS[checked.compiled.target].on_device and pool.remote and pool.same_host
-    return "peer memory" if of_device else "messages"
+    return _transport(checked, pool, chosen).name
+
+
+def _transport(checked: Checked, pool: RankPool, chosen: Choice) -> Transport:
+    ranks = 1 if chosen.resident is None else len(chosen.resident.ranks)
+    same_host = ranks > 1 and pool.same_host
+    target = checked.compiled.target
+    return transport_of(target, ranks, remote=pool.remote, same_host=same_host)
 
 
 def unfused(checked: Checked, chosen: Choice) -> str:
@@ -185,7 +187,7 @@ def _rate(checked: Checked, pool: RankPool, plan: Plan, chosen: Choice, moved: M
     each += 2 * points * sum(size for size, _ in temporaries_of(checked.compiled))
     seconds = steps * (each / rate + target.step_cost)
     if chosen.resident is not None:
-        seconds += steps / plan.steps_per_pass * _EXCHANGE[transport(checked, pool, chosen)]
+        seconds += steps / plan.steps_per_pass * _transport(checked, pool, chosen).latency
     else:
         pace = Pace(checked.compiled.target, moved.in_memory, len(plan.layout.uses))
         seconds += plan.passes * pace.moving(moved.loaded + moved.result)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.backends.base import Repetition, repetition
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
 from halocline_engine.distribute.blocks.work import executable_of
 from halocline_engine.distribute.communicators.base import Communicator, agree
+from halocline_engine.distribute.exchanges.halos import Halos, ResidentBlock
 from halocline_engine.distribute.grid.exchange import exchange, wrapped_lines
 from halocline_engine.distribute.grid.geometry import geometry
 from halocline_engine.distribute.grid.partition import Block
-from halocline_engine.distribute.resident.fusing import Group, groups_of
-from halocline_engine.distribute.resident.halos import Exchange, Halos, ResidentBlock
+from halocline_engine.distribute.resident.bundles import Bundle, Bundles
 from halocline_engine.distribute.resident.model import RankJob
 from halocline_engine.distribute.resident.values import load_field, save_field
 from halocline_engine.distribute.tasks.model import COMPUTE
@@ -29,6 +31,14 @@ __all__ = ["RankFields"]
 #: Bundles that are made one by one before others are repeated: each field has had each of its
 #: arrays, and code for all of them is there.
 _EAGER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two bundles, after which each field has the array that it had before."""
+
+    bundles: Sequence[Bundle]
+    repeat: Repetition
 
 
 class RankFields:
@@ -63,8 +73,12 @@ class RankFields:
         )
         if TARGETS[job.target].on_device and communicator.size > 1:
             self._halos.connect()
-        self._bundles = 0
-        self._groups: dict[int, list[tuple[ResidentBlock, list[Group]]]] = {}
+        self._bundles = Bundles(
+            job.layout, self._executable, self._resident, self._halos, job.bundle
+        )
+        self._pairs: dict[tuple[str, ...], _Pair] = {}
+        self._made = self._exchanges = 0
+        self._due = False  # what was read includes the halos
 
     @property
     def transport(self) -> str:
@@ -91,7 +105,7 @@ class RankFields:
     def advance(self, count: int, *, last_alone: bool = False) -> None:
         """Make so many steps, on all blocks; the last one by itself if its change is asked for."""
         whole, rest = divmod(count - last_alone, self._job.bundle)
-        while whole and self._bundles < _EAGER:
+        while whole and self._made < _EAGER:
             self._bundle(self._job.bundle)
             whole -= 1
         if whole >= _EAGER:
@@ -131,38 +145,53 @@ class RankFields:
         return count
 
     def _bundle(self, steps: int) -> None:
-        """Exchange halos, and make so many steps, up to a whole bundle."""
+        """Exchange halos, if that is due, and make so many steps, up to a whole bundle."""
         self._check()
-        if self._bundles:
-            self._halos.prepared()(self._bundles)
-        self._bundles += 1
+        self._exchange()
         with self._computing():
-            for resident, groups in self._grouped(steps):
-                for group in groups:
-                    resident.steps.make(group.last, group.executable)
+            self._bundles.make(steps)
+        self._made += 1
+        self._due = True
+
+    def _exchange(self) -> None:
+        """Exchange halos, if blocks have made steps since the last time."""
+        if self._due:
+            self._halos.prepared()(self._exchanges)
+            self._exchanges += 1
+            self._due = False
 
     def _repeat(self, pairs: int) -> None:
-        """Make pairs of whole bundles, after which every field has the array that it had before."""
-        both = [self._recorded(other=other) for other in (False, True)]
+        """Make pairs of whole bundles, after which every field has the array that it had before.
+
+        Halos are exchanged after each one, for the next.
+        """
+        self._exchange()
+        pair = self._pair()
         if self._halos.queued:
-            acts = [act for halos, steps in both for act in (*halos.acts, *steps)]
-
-            def two() -> None:
-                for act in acts:
-                    act()
-
             with self._computing():
-                self._executable.repeat(two, pairs, self._check)
-            self._bundles += 2 * pairs
+                pair.repeat(pairs, self._check)
             return
         for _ in range(pairs):
-            for halos, steps in both:
+            for bundle in pair.bundles:
                 self._check()
-                halos(self._bundles)
-                self._bundles += 1
                 with self._computing():
-                    for act in steps:
-                        act()
+                    bundle.compute()
+                bundle.exchange(self._exchanges)
+                self._exchanges += 1
+
+    def _pair(self) -> _Pair:
+        """Return two bundles, the first of which begins with the arrays that fields have now."""
+        state = self._halos.state
+        found = self._pairs.get(state)
+        if found is None:
+            bundles = [self._bundles.recorded(other=other) for other in (False, True)]
+
+            def both() -> None:
+                for bundle in bundles:
+                    bundle.queue()
+
+            found = self._pairs[state] = _Pair(bundles, repetition(self._executable, both))
+        return found
 
     def _check(self) -> None:
         """Raise where the job is to end; then nothing waits for other ranks any more."""
@@ -171,25 +200,6 @@ class RankFields:
         except BaseException:
             self._halos.end()
             raise
-
-    def _recorded(self, *, other: bool) -> tuple[Exchange, list[Callable[[], None]]]:
-        """Return what exchanges halos before the next bundle, and what makes its steps."""
-        exchange = self._halos.prepared()
-        steps: list[Callable[[], None]] = []
-        for resident, groups in self._grouped(self._job.bundle):
-            for group in groups:
-                steps += resident.steps.recorded(group.last, group.executable, other=other)
-        return exchange, steps
-
-    def _grouped(self, steps: int) -> list[tuple[ResidentBlock, list[Group]]]:
-        """Return each block with its last `steps` steps of a bundle, as they are made together."""
-        found = self._groups.get(steps)
-        if found is None:
-            found = self._groups[steps] = [
-                (one, groups_of(self._executable, self._job.layout, one.fields.cells, steps))
-                for one in self._resident.values()
-            ]
-        return found
 
     @contextmanager
     def _computing(self) -> Generator[None]:

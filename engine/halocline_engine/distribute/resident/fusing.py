@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from halocline_engine.analysis.boundaries import UNMADE, Kind, MadeSides, Side, cells_of
@@ -13,16 +13,25 @@ from halocline_engine.distribute.grid.geometry import Geometry, Layout
 from halocline_engine.distribute.grid.partition import Box, Span, shares
 from halocline_engine.schedule.temporal.ghosts import inward
 
-__all__ = ["Group", "best_bundle", "feedback_of", "groups_of", "may_fuse", "unfused_layout"]
+__all__ = [
+    "Group",
+    "best_bundle",
+    "divided",
+    "feedback_of",
+    "groups_of",
+    "may_fuse",
+    "unfused_layout",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Steps of a bundle that are made together: the last one, and what makes all of them.
+    """Steps of a bundle that are made together: the first and last one, and what makes all of them.
 
     `executable` is None for the block's own, which makes one.
     """
 
+    first: int
     last: int
     executable: Executable | None
 
@@ -60,14 +69,14 @@ def best_bundle(
         return max(bundle, executable.steps_between_fills(feedback_of(layout), domain, most))
     if steps == 1:
         return bundle
-    return min(most, steps * max(1, bundle // steps))
+    return steps * max(1, min(most, bundle) // steps)
 
 
 def groups_of(executable: Executable, layout: Layout, cells: Geometry, steps: int) -> list[Group]:
     """Return how a block makes the last `steps` steps of its bundle."""
     count = len(cells.domains)
     first = count - steps
-    alone = [Group(step, None) for step in range(first, count)]
+    alone = [Group(step, step, None) for step in range(first, count)]
     if steps == 1 or not isinstance(executable, Fusing) or isinstance(executable, Placed):
         return alone
     if not may_fuse(layout):
@@ -91,9 +100,47 @@ def _fused(
         if sides is not None and len(group) > 1 and _has_cells(layout, ends, last):
             found = executable.fused(len(group), feedback_of(layout), sides, ends)
         if found is not None:
-            yield Group(group[-1], found)
+            yield Group(group[0], group[-1], found)
         else:
-            yield from (Group(step, None) for step in group)
+            yield from (Group(step, step, None) for step in group)
+
+
+def divided(
+    executable: Executable, layout: Layout, cells: Geometry, group: Group, parts: Sequence[Box]
+) -> dict[Box, Executable | None] | None:
+    """Return what makes the steps of a group on parts of its domain, in any order.
+
+    None where a part needs what others compute in the same steps, or has no code.
+    """
+    if isinstance(executable, Placed) or layout.named or _reads_written(layout):
+        return None
+    if group.executable is None:
+        return dict.fromkeys(parts)
+    whole, count = cells.domains[group.last], group.last - group.first + 1
+    sides = _open_sides(layout, cells.domains[group.first], whole, count)
+    if sides is None or not isinstance(executable, Fusing):
+        return None
+    found: dict[Box, Executable | None] = {}
+    for box in parts:
+        i, j, k = (
+            (low or part.start > span.start, high or part.stop < span.stop)
+            for (low, high), part, span in zip(sides, box, whole, strict=True)
+        )
+        ends = _ends_of(layout, (i, j, k))
+        if not _has_cells(layout, ends, box):
+            return None
+        found[box] = executable.fused(count, feedback_of(layout), (i, j, k), ends)
+        if found[box] is None:
+            return None
+    return found
+
+
+def _reads_written(layout: Layout) -> bool:
+    """Whether a program reads a field that it writes at other points of a plane."""
+    return any(
+        use.role not in (Role.INPUT, Role.FED) and any(any(along) for along in reach[:2])
+        for use, reach in zip(layout.uses, layout.reaches, strict=True)
+    )
 
 
 def _open_sides(layout: Layout, first: Box, last: Box, steps: int) -> OpenSides | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from halocline_engine.backends.base import Array
 from halocline_engine.distribute.communicators.base import Communicator, from_all
-from halocline_engine.distribute.resident.halos import ResidentBlock
+from halocline_engine.distribute.exchanges.halos import ResidentBlock
 from halocline_engine.distribute.tasks.until import Until
 
 __all__ = ["Pairs", "changed", "measure"]

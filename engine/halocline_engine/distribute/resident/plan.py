@@ -12,19 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.distribute.exchanges.transport import (
+    NO_TRANSPORT,
+    Transport,
+    transport_of,
+)
 from halocline_engine.distribute.grid.exchange import deepest_wrap, exchange, sent_cells
 from halocline_engine.distribute.grid.geometry import Layout, geometry
 from halocline_engine.distribute.grid.partition import Block, Box, partition, shares
 from halocline_engine.distribute.resident.fusing import may_fuse
+from halocline_engine.distribute.resident.overlap import WORTH
 from halocline_engine.distribute.stencils.memory import Cost, cost_of, sample_blocks
 from halocline_engine.distribute.stencils.pace import Pace
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply
 
 __all__ = ["ResidentPlan", "plan_resident"]
 
-#: Seconds that a message between processes takes, and for each byte of it.
-_LATENCY = 1.5e-3
-_BYTE = 1.5e-9
 #: Points along I are neighbours in memory, so that cells along a cut of I are packed one by one.
 _STRIDED = 4
 #: Steps between two exchanges, at most.
@@ -156,7 +159,10 @@ def _measured(
         projected=len(ranks) * (host + device),
         predicted_fetches=None,
     )
-    seconds = _seconds(demand, cost, samples, most, steps, ranks=len(ranks))
+    transport = transport_of(
+        demand.target, len(ranks), remote=supply.remote, same_host=supply.same_host
+    )
+    seconds = _seconds(demand, cost, samples, most, steps, transport)
     sent = _sent(layout, blocks, steps, ranks)
     return seconds, ResidentPlan(plan, deepest, ranks, host, device, sent)
 
@@ -176,16 +182,28 @@ def _fused_depth(demand: Demand, cut: _Cut, wraps: int | None) -> int:
 
 
 def _seconds(
-    demand: Demand, cost: Cost, samples: Sequence[Block], most: int, steps: int, *, ranks: int
+    demand: Demand,
+    cost: Cost,
+    samples: Sequence[Block],
+    most: int,
+    steps: int,
+    transport: Transport,
 ) -> float:
     """Return the seconds of a step of the rank that has most to do."""
-    fields = len(demand.layout.uses) + len(demand.temporaries)
-    pace = Pace(demand.target, in_memory=True, fields=fields)
-    computing = most * pace.computing(cost) / steps
-    if ranks == 1:
-        return computing
+    target = TARGETS[demand.target]
+    if target.on_device:
+        size = sum(np.dtype(use.dtype).itemsize for use in demand.layout.uses)
+        computing = cost.cell_steps * size / target.memory_rate + steps * target.step_cost
+    else:
+        fields = len(demand.layout.uses) + len(demand.temporaries)
+        computing = Pace(demand.target, in_memory=True, fields=fields).computing(cost)
+    if transport is NO_TRANSPORT:
+        return most * computing / steps
     moved = max(_halo_bytes(demand.layout, one, steps) for one in samples)
-    return computing + (_LATENCY + most * moved * _BYTE) / steps
+    exchanging = transport.latency + most * moved * transport.byte
+    if transport.queued and cost.frames >= WORTH:
+        return max(most * computing, exchanging) / steps
+    return (most * computing + exchanging) / steps
 
 
 def _deeper_than_blocks(layout: Layout, cut: _Cut, steps: int) -> bool:

@@ -91,9 +91,10 @@ class Supply:
     """Resources: processes, blocks at hand in each, bytes for them, bytes of a device.
 
     `device` is None where the target computes in the memory of the process. `remote` says that the
-    processes are others than this one. `direct_io` says that plain files shall go straight to the
-    device and back, which needs room for them there, and `buffers` bytes of the process;
-    `device_decoding` are the bytes there that decoding chunks takes, 0 where the host does that.
+    processes are others than this one, and `same_host` that they are on its host. `direct_io` says
+    that plain files shall go straight to the device and back, which needs room for them there, and
+    `buffers` bytes of the process; `device_decoding` are the bytes there that decoding chunks
+    takes, 0 where the host does that.
     """
 
     workers: int
@@ -104,6 +105,7 @@ class Supply:
     direct_io: bool = False
     buffers: int = 0
     device_decoding: int = 0
+    same_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,8 @@ __all__ = ["HaloKernels"]
 
 _FILE = Path(__file__).with_name("exchange.cu")
 _THREADS = 256
+#: Words that a thread moves at once.
+_AT_ONCE = 4
 #: Blocks of threads that share a box at most: those that wait must leave room for others.
 _MOST = 16
 #: Looks at a counter, of about a microsecond each, until the other rank is taken for lost: it may
@@ -29,25 +31,25 @@ class HaloKernels:
     def __init__(self, library: Library, limit: int = _LIMIT) -> None:
         self._library, self._limit = library, limit
 
-    def send(self, boxes: Sequence[Box], table: int, links: int, state: int, ended: int) -> None:
-        """Queue what stores cells of arrays into buffers of other ranks.
+    def exchange(
+        self, sent: Sequence[Box], received: Sequence[Box], addresses: tuple[int, int, int, int]
+    ) -> Callable[[], None]:
+        """Return what queues an exchange: one kernel sends boxes and receives others.
 
-        The others are addresses: of the boxes and links as `packed_boxes` and `packed_links` give
-        them, of `STATE_WORDS` numbers that are 0 before the first exchange, and of a number that is
-        not 0 from the moment that nobody shall wait any more. Each exchange has the same number of
-        boxes on each link.
+        `addresses` are those of all boxes, sent ones first, and of the links, as `packed_boxes` and
+        `packed_links` give them; of twice `STATE_WORDS` numbers that are 0 before the first
+        exchange; and of a number that is not 0 from the moment that nobody shall wait any more.
+        Each exchange has the same number of boxes on each link.
         """
-        self._launch("send_halos", boxes, (table, links, state, ended))
-
-    def receive(self, boxes: Sequence[Box], table: int, links: int, state: int, ended: int) -> None:
-        """Queue what takes cells out of buffers of this rank into its arrays; see `send`."""
-        self._launch("receive_halos", boxes, (table, links, state, ended))
-
-    def _launch(self, name: str, boxes: Sequence[Box], addresses: tuple[int, ...]) -> None:
+        boxes = (*sent, *received)
         if not boxes:
-            return
+            return _nothing
         most = max(box.cells for box in boxes)
-        grid = (min(_MOST, max(1, -(-most // (4 * _THREADS)))), len(boxes), 1)
+        grid = (min(_MOST, max(1, -(-most // (_AT_ONCE * _THREADS)))), len(boxes), 1)
         kernels = self._library.file(_FILE, {"LIMIT": f"{self._limit}ll", "LAG": _LAG})
-        arguments = tuple(np.uint64(one) for one in addresses)
-        kernels.launch(name, grid, (_THREADS, 1, 1), arguments)
+        arguments = (*(np.uint64(one) for one in addresses), np.uint32(len(sent)))
+        return kernels.ready("exchange_halos", grid, (_THREADS, 1, 1), arguments)
+
+
+def _nothing() -> None:
+    """Queue nothing."""

@@ -1,8 +1,11 @@
 // Cells of halos go from the array of one device into a buffer of another one, and from there into
-// its array; see problem.py. Each row of the grid has a box, whose cells its blocks share.
+// its array; see problem.py. Each row of the grid has a box, whose cells its blocks share. Boxes
+// that are sent come first, so that nobody who waits keeps them from being sent.
 //
 // LAG is how far a sender may be ahead of what is consumed. A wait ends when LIMIT looks were in
-// vain, or when someone asks for the end: then `failed` is set, and nobody waits any more.
+// vain, or when someone asks for the end: then `failed` is set, and nobody waits any more. Who asks
+// does so in the memory of the host, where reads take microseconds and follow one another: only the
+// first block of a box looks there, once in EVERY looks at the counter.
 struct Box {
   long long link, width, array, buffer;
   long long size[3], steps[3], unused[2];
@@ -10,7 +13,7 @@ struct Box {
 
 struct Link {
   unsigned long long *awaited, *set, *done;
-  long long half, boxes, unused;
+  long long half, boxes, numbered;
 };
 
 // How many exchanges were complete before this one, blocks of it that are done, and what went wrong.
@@ -18,51 +21,128 @@ struct State {
   unsigned long long complete, blocks, failed, unused;
 };
 
+#define EVERY 256
+#define AT_ONCE 4
+
+// Whether a wait is over although nothing came, after so many looks.
+__device__ static bool over(long long look, State *state, const volatile unsigned long long *ended) {
+  if (look % EVERY)
+    return false;
+  const bool asked = blockIdx.x == 0 && *ended;
+  if (look <= LIMIT && !asked && !*(volatile unsigned long long *)&state->failed)
+    return false;
+  state->failed = 1;
+  return true;
+}
+
 __device__ static bool arrived(const Link &link, unsigned long long least, State *state,
                                const volatile unsigned long long *ended) {
   const volatile unsigned long long *awaited = link.awaited;
-  for (long long look = 0; *awaited < least; ++look) {
-    if (look > LIMIT || *ended || *(volatile unsigned long long *)&state->failed) {
-      state->failed = 1;
+  for (long long look = 1; *awaited < least; ++look)
+    if (over(look, state, ended))
       return false;
-    }
-  }
   // What was stored before the counter was set is visible from here on.
   __threadfence_system();
   return true;
 }
 
-template <typename Word>
-__device__ static void move(const Box &box, unsigned char *buffer, bool out) {
+template <typename Word> __device__ static Word *place(const Box &box, unsigned cell) {
   const unsigned along = box.size[0], beside = box.size[1];
-  const unsigned cells = along * beside * (unsigned)box.size[2];
+  const unsigned row = cell / along, k = row / beside;
+  const long long i = cell - row * along, j = row - k * beside;
+  return (Word *)(box.array + i * box.steps[0] + j * box.steps[1] + k * box.steps[2]);
+}
+
+// Each four bytes of a cell go with the number of the exchange, in one word that comes as a whole:
+// who waits for the number has the cell, and nothing is counted.
+template <typename Word>
+__device__ static void move_numbered(const Box &box, unsigned char *buffer, bool out,
+                                     unsigned number, State *state,
+                                     const volatile unsigned long long *ended) {
+  const unsigned parts = sizeof(Word) / sizeof(unsigned);
+  const unsigned cells = (unsigned)box.size[0] * (unsigned)box.size[1] * (unsigned)box.size[2];
   for (unsigned cell = blockIdx.x * blockDim.x + threadIdx.x; cell < cells;
        cell += gridDim.x * blockDim.x) {
-    const unsigned row = cell / along, k = row / beside;
-    const long long i = cell - row * along, j = row - k * beside;
-    volatile Word *there = (volatile Word *)buffer + cell;
-    Word *here = (Word *)(box.array + i * box.steps[0] + j * box.steps[1] + k * box.steps[2]);
+    Word *here = place<Word>(box, cell);
+    volatile unsigned long long *words = (unsigned long long *)buffer + cell * parts;
+    union {
+      Word whole;
+      unsigned part[parts];
+    } value;
     if (out)
-      *there = *here;
-    else
-      *here = *there;
+      value.whole = __ldcg(here);
+    for (unsigned n = 0; n < parts; ++n) {
+      if (out) {
+        words[n] = (unsigned long long)number << 32 | value.part[n];
+        continue;
+      }
+      unsigned long long word = words[n];
+      for (long long look = 1; (unsigned)(word >> 32) != number; ++look) {
+        if (over(look, state, ended))
+          return;
+        word = words[n];
+      }
+      value.part[n] = (unsigned)word;
+    }
+    if (!out)
+      *here = value.whole;
   }
 }
 
-__device__ static void exchange(const Box *boxes, Link *links, State *state,
-                                const volatile unsigned long long *ended, bool out) {
+// What other devices store is in the second cache and no nearer to a processor: __ldcg reads there.
+template <typename Word>
+__device__ static void move(const Box &box, unsigned char *buffer, bool out) {
+  const unsigned cells = (unsigned)box.size[0] * (unsigned)box.size[1] * (unsigned)box.size[2];
+  const unsigned stride = gridDim.x * blockDim.x;
+  for (unsigned first = blockIdx.x * blockDim.x + threadIdx.x; first < cells;
+       first += AT_ONCE * stride) {
+    Word words[AT_ONCE];
+    Word *here[AT_ONCE];
+#pragma unroll
+    for (unsigned n = 0; n < AT_ONCE; ++n) {
+      const unsigned cell = first + n * stride;
+      if (cell >= cells)
+        break;
+      here[n] = place<Word>(box, cell);
+      words[n] = __ldcg(out ? here[n] : (const Word *)buffer + cell);
+    }
+#pragma unroll
+    for (unsigned n = 0; n < AT_ONCE; ++n) {
+      const unsigned cell = first + n * stride;
+      if (cell >= cells)
+        break;
+      *(out ? (Word *)buffer + cell : here[n]) = words[n];
+    }
+  }
+}
+
+// The first `sent` boxes are sent, the others are received. `states` has one for each of both.
+extern "C" __global__ void exchange_halos(const Box *boxes, Link *links, State *states,
+                                          const unsigned long long *ended, unsigned sent) {
   const Box box = boxes[blockIdx.y];
   const Link link = links[box.link];
+  const bool out = blockIdx.y < sent;
+  State *state = states + (out ? 0 : 1);
   __shared__ unsigned long long number;
   __shared__ bool go;
   if (threadIdx.x == 0) {
     number = state->complete + 1;
-    go = arrived(link, out ? (number > LAG ? number - LAG : 0) : number, state, ended);
+    go = link.numbered ||
+         arrived(link, out ? (number > LAG ? number - LAG : 0) : number, state, ended);
   }
   __syncthreads();
-  if (go) {
-    unsigned char *buffer = (unsigned char *)(box.buffer + (long long)(number & 1) * link.half);
-    if (box.width == 8)
+  unsigned char *buffer = (unsigned char *)(box.buffer + (long long)(number & 1) * link.half);
+  if (link.numbered) {
+    if (box.width == 16)
+      move_numbered<uint4>(box, buffer, out, number, state, ended);
+    else if (box.width == 8)
+      move_numbered<unsigned long long>(box, buffer, out, number, state, ended);
+    else
+      move_numbered<unsigned int>(box, buffer, out, number, state, ended);
+  } else if (go) {
+    if (box.width == 16)
+      move<uint4>(box, buffer, out);
+    else if (box.width == 8)
       move<unsigned long long>(box, buffer, out);
     else if (box.width == 4)
       move<unsigned int>(box, buffer, out);
@@ -71,25 +151,18 @@ __device__ static void exchange(const Box *boxes, Link *links, State *state,
     else
       move<unsigned char>(box, buffer, out);
   }
-  __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0) {
     const unsigned long long all = (unsigned long long)link.boxes * gridDim.x;
-    if (atomicAdd(link.done, 1ull) + 1 == number * all) {
+    if (!link.numbered) {
+      // What all threads of the block stored comes before the counter.
       __threadfence_system();
-      *(volatile unsigned long long *)link.set = number;
+      if (atomicAdd(link.done, 1ull) + 1 == number * all) {
+        __threadfence_system();
+        *(volatile unsigned long long *)link.set = number;
+      }
     }
-    if (atomicAdd(&state->blocks, 1ull) + 1 == number * gridDim.x * gridDim.y)
+    if (atomicAdd(&state->blocks, 1ull) + 1 == number * gridDim.x * (out ? sent : gridDim.y - sent))
       state->complete = number;
   }
-}
-
-extern "C" __global__ void send_halos(const Box *boxes, Link *links, State *state,
-                                const unsigned long long *ended) {
-  exchange(boxes, links, state, ended, true);
-}
-
-extern "C" __global__ void receive_halos(const Box *boxes, Link *links, State *state,
-                                   const unsigned long long *ended) {
-  exchange(boxes, links, state, ended, false);
 }

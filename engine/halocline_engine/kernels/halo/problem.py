@@ -7,20 +7,37 @@ exchanges use in turn, and a counter `arrived`; the sender has a counter `consum
     receiver    waits until arrived >= n, takes the cells out of half n % 2, sets consumed = n
 
 So the n-th exchange overwrites nothing that is still needed, whatever other links do.
+
+Counters cost some round trips. Short messages do without where two ranks send each other one:
+every four bytes go together with n, in a word of eight, for which the receiver waits. Who has the
+message n - 1 of the other rank knows that this one has taken what came before, so half n % 2 is
+free. Such a half has twice the bytes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BOX_WORDS", "LINK_WORDS", "STATE_WORDS", "Box", "Link", "packed_boxes", "packed_links"]
+__all__ = [
+    "BOX_WORDS",
+    "LINK_WORDS",
+    "STATE_WORDS",
+    "Box",
+    "Link",
+    "packed_boxes",
+    "packed_links",
+    "widened",
+]
 
 #: Numbers of 64 bits that say what a box is, what a link is, and how far a rank has got.
 BOX_WORDS, LINK_WORDS, STATE_WORDS = 12, 6, 4
+#: Bytes that a thread moves in one word, at most.
+_WIDEST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +64,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One direction between this rank and another one; all are addresses but `half` and `boxes`.
+    """One direction between this rank and another one: addresses, but for the last three.
 
     `awaited` is the counter that the other rank sets, `set` the one there that this rank sets, and
-    `done` counts the blocks of threads that are done. A half of the buffer has `half` bytes.
+    `done` counts the blocks of threads that are done. A half of the buffer has `half` bytes. Where
+    words are `numbered`, there are no counters.
     """
 
     awaited: int
@@ -58,6 +76,23 @@ class Link:
     done: int
     half: int
     boxes: int
+    numbered: bool = False
+
+
+def widened(box: Box) -> Box:
+    """Return the box with as many cells along I in one word as alignment allows.
+
+    >>> widened(Box(0, 4, 4096, 8192, (6, 3, 1), (4, 64, 192)))
+    Box(link=0, width=8, array=4096, buffer=8192, size=(3, 3, 1), steps=(8, 64, 192))
+    """
+    i, j, k = box.size
+    di, dj, dk = box.steps
+    if di != box.width:
+        return box
+    places = [box.array, box.buffer, i * di, *([dj] if j > 1 else []), *([dk] if k > 1 else [])]
+    width = math.gcd(_WIDEST, *places)
+    cells = width // box.width
+    return replace(box, width=width, size=(i // cells, j, k), steps=(width, dj, dk))
 
 
 def packed_boxes(boxes: Sequence[Box]) -> NDArray[np.int64]:
@@ -73,5 +108,5 @@ def packed_links(links: Sequence[Link]) -> NDArray[np.int64]:
     """Return links as kernels read them, [link, word]."""
     found = np.zeros((len(links), LINK_WORDS), np.int64)
     for row, link in zip(found, links, strict=True):
-        row[:5] = link.awaited, link.set, link.done, link.half, link.boxes
+        row[:] = link.awaited, link.set, link.done, link.half, link.boxes, link.numbered
     return found

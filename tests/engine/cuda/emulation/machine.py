@@ -44,6 +44,7 @@ import numpy as np
 from kept import kept
 from numpy.typing import NDArray
 
+from halocline_engine.backends.base import Overlap, Repetition
 from halocline_engine.backends.cuda.build import CudaBackend
 from halocline_engine.backends.cuda.model.entries import H200_CACHE
 from halocline_engine.backends.cuda.model.launch import Dim3
@@ -238,6 +239,16 @@ class EmulatedMachine:
     def download(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
 
+    def overlap(self) -> Overlap:
+        """Work may come before or after what it is beside: nothing is as long as one of both."""
+        first_beside = self._order != 1
+
+        def queue(work: Sequence[Callable[[], None]], beside: Sequence[Callable[[], None]]) -> None:
+            for act in (*beside, *work) if first_beside else (*work, *beside):
+                act()
+
+        return queue
+
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
@@ -245,6 +256,9 @@ class EmulatedMachine:
             if look is not None:
                 look()
             work()
+
+    def repetition(self, work: Callable[[], None]) -> Repetition:
+        return functools.partial(self.repeat, work)
 
     @property
     def compiler(self) -> str:

@@ -22,7 +22,9 @@ from halocline_engine.backends.base import (
     Launcher,
     Memory,
     Origins,
+    Overlap,
     Point,
+    Repetition,
     Scalars,
 )
 from halocline_engine.backends.cuda.emit import emit
@@ -157,7 +159,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
 
         def at(addresses: Mapping[str, int]) -> Launch:
             located = self.located(looks, domain, addresses, backward=False)
-            return lambda scalars: located(self._typed(scalars))
+            return lambda scalars: located(_typed(self._scalars, scalars))
 
         return at
 
@@ -179,13 +181,21 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         """Return the launches of a call; `backward` where blocks may run from the last."""
         looks, addresses = self._looks(fields, origins), self._addresses(fields)
         located = self.located(looks, domain, addresses, backward=backward)
-        return _Ready(located, self._typed(scalars), tuple(fields.values()))
+        return _Ready(located, _typed(self._scalars, scalars), tuple(fields.values()))
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
         """Do again what `work` queues; see `backends.base.Executable`."""
         self._machine.repeat(work, times, look)
+
+    def repetition(self, work: Callable[[], None]) -> Repetition:
+        """Return what does work again and again; see `backends.base.Repeating`."""
+        return self._machine.repetition(work)
+
+    def overlap(self) -> Overlap:
+        """Return what queues work beside other work; see `backends.base.Overlapping`."""
+        return self._machine.overlap()
 
     def filling(self, ends: Ends, several: Sequence[Framed]) -> Callable[[], None] | None:
         """Return what queues launches that fill all ghosts; see `backends.ghosts.Filling`."""
@@ -288,13 +298,6 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
             return addresses | places.at(self._machine.address(room)), (*made.values(), room)
 
         return reserve
-
-    def _typed(self, scalars: Scalars) -> dict[str, np.generic]:
-        return {
-            name: dtype.type(scalars[name])
-            for name, dtype in self._scalars.items()
-            if name in scalars
-        }
 
     def _kind(self, views: Mapping[str, View], domain: Domain) -> CallKind:
         sizes = (dtype.itemsize for _, dtype in self._own)
@@ -434,6 +437,10 @@ def _keep(known: dict[_Key, _Kept], key: _Key, found: _Kept) -> None:
     if len(known) >= _KINDS:
         del known[next(iter(known))]
     known[key] = found
+
+
+def _typed(dtypes: Mapping[str, np.dtype[np.generic]], scalars: Scalars) -> dict[str, np.generic]:
+    return {name: dtype.type(scalars[name]) for name, dtype in dtypes.items() if name in scalars}
 
 
 def _written(schedule: Schedule) -> tuple[bool, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from halocline_engine.backends.base import Overlap, Repetition
 from halocline_engine.kernels import machine
 
 __all__ = ["Machine"]
@@ -28,8 +29,16 @@ class Machine(machine.Machine, Protocol):
         """Whether a kernel may be brought to the processors while the one before it ends."""
         ...
 
+    def overlap(self) -> Overlap:
+        """Return what queues work beside other work; see `backends.base.Overlapping`."""
+        ...
+
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
         """Do again what `work` queues; see `backends.base.Executable`."""
+        ...
+
+    def repetition(self, work: Callable[[], None]) -> Repetition:
+        """Return what does work again and again; see `backends.base.Repeating`."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -18,11 +19,12 @@ from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.distribute.blocks.ghosts import ghosts_of
 from halocline_engine.distribute.blocks.steps import BlockFields, BlockSteps
 from halocline_engine.distribute.communicators.base import Communicator, Tag
+from halocline_engine.distribute.exchanges.peers import PeerMemory, connect
 from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.exchange import Piece
 from halocline_engine.distribute.grid.partition import Box
-from halocline_engine.distribute.resident.peers import PeerMemory, connect
 from halocline_engine.distribute.tasks.spent import Stopwatch
+from halocline_engine.ir.types import Axis
 
 __all__ = ["Exchange", "Halos", "ResidentBlock"]
 
@@ -88,9 +90,9 @@ class Halos:
 
     def connect(self) -> None:
         """Let devices store into each other's memory, if they can; all ranks call it."""
-        self._peers = connect(
-            self._communicator, self._message_bytes(self._sent), self._message_bytes(self._received)
-        )
+        sizes = (self._message_bytes(self._sent), self._message_bytes(self._received))
+        itemsize = min((np.dtype(use.dtype).itemsize for use in self._uses.values()), default=1)
+        self._peers = connect(self._communicator, *sizes, itemsize)
 
     @property
     def transport(self) -> str:
@@ -124,30 +126,48 @@ class Halos:
         """Whether exchanges need nothing but the device, or the processor, of this rank."""
         return self.alone or self._peers is not None
 
+    def awaited(self, block: int) -> list[Box]:
+        """Return the cells of a block that other blocks need, over all axes of the domain."""
+        box = self._blocks[block].fields.cells.domains[-1]
+        found: list[Box] = []
+        for piece in itertools.chain(self._own, *self._sent.values()):
+            if piece.source == block:
+                axes = self._uses[piece.field].axes
+                i, j, k = (
+                    sent if axis in axes else whole
+                    for axis, sent, whole in zip(Axis, piece.sent, box, strict=True)
+                )
+                found.append((i, j, k))
+        return found
+
     def prepared(self) -> Exchange:
         """Return the exchange of all halos before the next step, to be done again and again.
 
         It is that of the arrays which the kept fields have now.
         """
-        key = self._state()
+        key = self.state
         found = self._exchanges.get(key)
         if found is None:
-            copies = [
+            copies: list[Callable[[], None]] = [
                 partial(setitem, self._into(piece), ..., self._cells(piece)) for piece in self._own
             ]
-            wraps = list(self._wrap())
+            messages: _Messages | None = None
             if self._peers is not None:
-                sends, receives = self._peers.exchange(
+                exchanged = self._peers.exchange(
                     {to: [self._cells(p) for p in some] for to, some in self._sent.items()},
                     {of: [self._into(p) for p in some] for of, some in self._received.items()},
                 )
-                # Halos of this rank are filled while those of others are under way.
-                queued, messages = [*sends, *copies, *receives, *wraps], None
-            elif self.alone:
-                queued, messages = [*copies, *wraps], None
-            else:
-                queued, messages = wraps, self._made(copies)
-            found = Exchange(queued, messages, self._executable, self._communicator, self._watch)
+                copies.append(exchanged)
+            elif not self.alone:
+                copies, messages = [], self._made(copies)
+            found = Exchange(
+                copies,
+                list(self._wrap()),
+                messages,
+                self._executable,
+                self._communicator,
+                self._watch,
+            )
             self._exchanges[key] = found
         return found
 
@@ -167,8 +187,9 @@ class Halos:
             {of: _Message([self._into(p) for p in some]) for of, some in self._received.items()},
         )
 
-    def _state(self) -> tuple[str, ...]:
-        """Return whose arrays the kept fields of each block have; blocks may fuse steps or not."""
+    @property
+    def state(self) -> tuple[str, ...]:
+        """Whose arrays the kept fields of each block have; blocks may fuse steps or not."""
         return tuple(
             block.steps.owner(use) for block in self._blocks.values() for use in self._uses.values()
         )
@@ -192,12 +213,14 @@ class Halos:
 class Exchange:
     """The exchange of the halos of one rank, between arrays that stay the same.
 
-    First come `messages`, if there are any. What is `queued` copies cells within the rank, and on a
-    device those of others that it reaches; all of it is queued on the current stream. `watch`
-    measures exchanges, if there is one.
+    First come `messages`, if there are any. What is `moved` copies cells within the rank, and on a
+    device exchanges those of others that it reaches; what is `wrapped` fills halos from the cells
+    of a block, those that came included. Both are queued on the current stream. `watch` measures
+    exchanges, if there is one.
     """
 
-    queued: Sequence[Callable[[], None]]
+    moved: Sequence[Callable[[], None]]
+    wrapped: Sequence[Callable[[], None]]
     messages: _Messages | None
     executable: Executable
     communicator: Communicator
@@ -205,17 +228,18 @@ class Exchange:
 
     @property
     def acts(self) -> Sequence[Callable[[], None]]:
-        """What is `queued`, to be done without messages."""
-        if self.watch is None or not self.queued:
-            return self.queued
-        return (self.watch.measured("halos", self.queued),)
+        """What is queued, to be done without messages."""
+        queued = [*self.moved, *self.wrapped]
+        if self.watch is None or not queued:
+            return queued
+        return (self.watch.measured("halos", queued),)
 
     def __call__(self, number: int) -> None:
         """Exchange; `number` counts the exchanges of the job, alike on all ranks."""
         with nullcontext() if self.watch is None else self.watch.spending("halos"):
             if self.messages is not None:
                 self.messages.exchange(("halo", number), self.executable, self.communicator)
-            for act in self.queued:
+            for act in (*self.moved, *self.wrapped):
                 act()
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from halocline_engine.kernels.halo.problem import (
     Link,
     packed_boxes,
     packed_links,
+    widened,
 )
 from halocline_engine.kernels.machine import Moved
 
@@ -46,6 +47,10 @@ _WORD = 8
 #: Counters of a rank for each other one: arrived, consumed, done (sent), done (received), token.
 _COUNTERS = 5
 _ALIGNED = 256
+#: Bytes of a message, at most, whose words are numbered.
+_SHORT = 64 << 10
+#: Bytes that are numbered together.
+_NUMBERED = 4
 #: Seconds between two looks at whether the job is to end.
 _LOOK = 0.05
 
@@ -65,7 +70,8 @@ class _Peer:
 class PeerMemory:
     """The memory of this rank that its neighbours store into, and theirs.
 
-    `sent` and `received` are the bytes of a half of each buffer, by the other rank. `places` are
+    `sent` and `received` are the bytes of a half of each buffer, by the other rank; words of those
+    to and from `numbered` ranks are numbered. `places` are
     where its counters begin, `buffers` where what it sends is stored, and `states` is where this
     rank counts its exchanges.
     """
@@ -74,6 +80,7 @@ class PeerMemory:
     own: SharedMemory
     sent: Mapping[int, int]
     received: Mapping[int, int]
+    numbered: frozenset[int]
     places: Mapping[int, int]
     buffers: Mapping[int, int]
     states: int
@@ -86,24 +93,19 @@ class PeerMemory:
 
     def exchange(
         self, sent: Mapping[int, Sequence[Array]], received: Mapping[int, Sequence[Array]]
-    ) -> tuple[list[Callable[[], None]], list[Callable[[], None]]]:
-        """Return what sends, and what receives, the cells of some views of arrays, by rank.
+    ) -> Callable[[], None]:
+        """Return what sends, and receives, the cells of some views of arrays, by rank.
 
-        Both queue their work on the current stream.
+        It queues its work on the current stream.
         """
-        out = self._boxes(sent, lambda rank: self.peers[rank].buffer)
-        into = self._boxes(received, lambda rank: self.own.address + self.buffers[rank])
+        out = self._boxes(0, sent, lambda rank: self.peers[rank].buffer)
+        into = self._boxes(len(sent), received, lambda rank: self.own.address + self.buffers[rank])
         if not self._links:
-            self._links += [self._packed(out, sending=True), self._packed(into, sending=False)]
-        acts: list[list[Callable[[], None]]] = []
-        for at, (queue, boxes) in enumerate(
-            ((self.kernels.send, out), (self.kernels.receive, into))
-        ):
-            table = int(self.moved.put(packed_boxes(boxes)))
-            state = self.own.address + self.states + at * STATE_WORDS * _WORD
-            links, ended = int(self._links[at]), self.ended.address
-            acts.append([partial(queue, boxes, table, links, state, ended)] if boxes else [])
-        return acts[0], acts[1]
+            self._links.append(self._packed(out, into))
+        table = int(self.moved.put(packed_boxes([*out, *into])))
+        states = self.own.address + self.states
+        addresses = (table, int(self._links[0]), states, self.ended.address)
+        return self.kernels.exchange(out, into, addresses)
 
     def check(self) -> None:
         """Raise `RankLostError` where a kernel waited in vain; all that is queued is complete."""
@@ -135,47 +137,53 @@ class PeerMemory:
                 return
 
     def _boxes(
-        self, views: Mapping[int, Sequence[Array]], buffer_of: Callable[[int], int]
+        self, first: int, views: Mapping[int, Sequence[Array]], buffer_of: Callable[[int], int]
     ) -> list[Box]:
         machine = _machine()
         found: list[Box] = []
-        for link, (rank, some) in enumerate(views.items()):
+        for link, (rank, some) in enumerate(views.items(), first):
             at = buffer_of(rank)
             for view in some:
                 i, j, k = view.shape
                 di, dj, dk = view.strides
                 width = view.dtype.itemsize
-                found.append(Box(link, width, machine.address(view), at, (i, j, k), (di, dj, dk)))
-                at += -(-width * i * j * k // 16) * 16
+                box = Box(link, width, machine.address(view), at, (i, j, k), (di, dj, dk))
+                found.append(widened(box))
+                at += -(-width * i * j * k // 16) * 16 * (2 if rank in self.numbered else 1)
         return found
 
-    def _packed(self, boxes: Sequence[Box], *, sending: bool) -> np.uint64:
+    def _packed(self, out: Sequence[Box], into: Sequence[Box]) -> np.uint64:
         """Return the address of the links that boxes belong to."""
         base = self.own.address
+        boxes = Counter(box.link for box in (*out, *into))
         links: list[Link] = []
-        for at, (rank, half) in enumerate((self.sent if sending else self.received).items()):
-            mine, peer = base + self.places[rank], self.peers[rank]
-            count = sum(box.link == at for box in boxes)
-            if sending:
-                awaited, done, other = mine + _WORD, mine + 2 * _WORD, peer.arrived
-            else:
-                awaited, done, other = mine, mine + 3 * _WORD, peer.consumed
-            links.append(Link(awaited, other, done, half, count))
+        for rank, half in self.sent.items():
+            mine, other = base + self.places[rank], self.peers[rank].arrived
+            count = boxes[len(links)]
+            ends = (mine + _WORD, other, mine + 2 * _WORD)
+            links.append(Link(*ends, half, count, rank in self.numbered))
+        for rank, half in self.received.items():
+            mine, other = base + self.places[rank], self.peers[rank].consumed
+            ends = (mine, other, mine + 3 * _WORD)
+            links.append(Link(*ends, half, boxes[len(links)], rank in self.numbered))
         return self.moved.put(packed_links(links))
 
 
 def connect(
-    communicator: Communicator, sent: Mapping[int, int], received: Mapping[int, int]
+    communicator: Communicator,
+    sent: Mapping[int, int],
+    received: Mapping[int, int],
+    itemsize: int,
 ) -> PeerMemory | None:
     """Return the memory that neighbours share, or None on all ranks where one cannot do so.
 
-    `sent` and `received` are the bytes of a message to, and from, each other rank. All ranks call
-    it, whether they have neighbours or not.
+    `sent` and `received` are the bytes of a message to, and from, each other rank, of cells of
+    `itemsize` bytes or more. All ranks call it, whether they have neighbours or not.
     """
     others = sorted({*sent, *received})
     made: PeerMemory | None = None
     with suppress(DeviceError, _failure()):
-        made = _allocated(communicator, others, sent, received)
+        made = _allocated(communicator, sent, received, _numbered(sent, received, itemsize))
     for rank in others:
         told = {} if made is None else _description(made, rank)
         communicator.send(rank, ("memory", 0), _packed_json(told))
@@ -208,15 +216,19 @@ def connect(
 
 def _allocated(
     communicator: Communicator,
-    others: Sequence[int],
     sent: Mapping[int, int],
     received: Mapping[int, int],
+    numbered: frozenset[int],
 ) -> PeerMemory:
+    others = sorted({*sent, *received})
     places = {rank: at * _COUNTERS * _WORD for at, rank in enumerate(others)}
     states = len(others) * _COUNTERS * _WORD
     at = _aligned(states + 2 * STATE_WORDS * _WORD)
     buffers: dict[int, int] = {}
-    halves = {rank: _aligned(size) for rank, size in received.items()}
+    out, halves = (
+        {rank: _aligned(size * (2 if rank in numbered else 1)) for rank, size in some.items()}
+        for some in (sent, received)
+    )
     for rank, half in halves.items():
         buffers[rank] = at
         at += 2 * half
@@ -224,8 +236,9 @@ def _allocated(
     return PeerMemory(
         communicator,
         SharedMemory.of(at),
-        {rank: _aligned(size) for rank, size in sent.items()},
+        out,
         halves,
+        numbered,
         places,
         buffers,
         states,
@@ -234,6 +247,14 @@ def _allocated(
         Moved(machine),
         SharedWord(),
     )
+
+
+def _numbered(
+    sent: Mapping[int, int], received: Mapping[int, int], itemsize: int
+) -> frozenset[int]:
+    """Return the ranks whose messages have numbered words; the other rank finds the same."""
+    both = sent.keys() & received.keys() if itemsize >= _NUMBERED else set[int]()
+    return frozenset(rank for rank in both if max(sent[rank], received[rank]) <= _SHORT)
 
 
 def _description(made: PeerMemory, rank: int) -> dict[str, Any]:

@@ -1,0 +1,194 @@
+"""Edges that are computed and sent while what is inside is computed: the same bits.
+
+The transport is one of the test's own: threads hand over the cells that devices would store into
+each other's memory. Both orders of edges and inner cells are tried, as on a device.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import halocline_engine as he
+from halocline_engine.backends.targets import TARGETS
+from halocline_engine.distribute.communicators.base import Communicator
+from halocline_engine.distribute.exchanges import halos
+from halocline_engine.distribute.executors.local import LocalPool
+from halocline_engine.distribute.grid.partition import Box, Span
+from halocline_engine.distribute.grid.split import split
+from halocline_engine.distribute.resident import fields, overlap
+from halocline_engine.distribute.tasks.events import Event, StepsFinished
+
+WAVE = """
+def wave(now: Field[T], old: Field[T], next: Field[T], kept: Field[T], c: T):
+    with computation(PARALLEL), interval(...):
+        around = now[1, 0, 0] + now[-1, 0, 0] + now[0, 1, 0] + now[0, -1, 0]
+        next = T(2.0) * now - old + c * (around - T(4.0) * now)
+        kept = now
+"""
+STAR = """
+def star(u: Field[T], v: Field[T], w: Field[IJ, T]):
+    with computation(PARALLEL), interval(1, -1):
+        around = u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -2, 0] + u[0, 0, 1] + u[0, 0, -1]
+        v = u + w * (around - T(6.0) * u)
+    with computation(PARALLEL), interval(0, 1):
+        v = u[0, 0, 1]
+    with computation(PARALLEL), interval(-1, None):
+        v = u
+"""
+BOUNDARIES: list[dict[str, Any]] = [
+    {"x": "periodic", "y": "periodic"},
+    {"x": "periodic", "y": {"low": "reflect", "high": "none"}},
+    {"x": "edge", "y": "extrapolate"},
+]
+
+
+def case(name: str) -> tuple[str, xr.Dataset, dict[str, Any]]:
+    rng = np.random.default_rng(3)
+    if name == "wave":
+        values = {one: (("y", "x"), rng.normal(size=(57, 64))) for one in ("now", "old")}
+        how = {"scalars": {"c": 0.2}, "feedback": {"next": "now", "kept": "old"}}
+        return WAVE.replace("T", "np.float64"), xr.Dataset(values), how
+    star = {
+        "u": (("z", "y", "x"), rng.normal(size=(4, 41, 43))),
+        "w": (("y", "x"), rng.uniform(0.0, 0.1, size=(41, 43))),
+    }
+    return STAR.replace("T", "np.float64"), xr.Dataset(star), {"feedback": {"v": "u"}}
+
+
+@dataclass
+class HandedOver:
+    """Cells that threads hand over; as `exchanges.peers.PeerMemory`."""
+
+    rank: int
+    links: dict[tuple[int, int], queue.SimpleQueue[list[Any]]]
+
+    def exchange(
+        self, sent: Mapping[int, Sequence[Any]], received: Mapping[int, Sequence[Any]]
+    ) -> Callable[[], None]:
+        def act() -> None:
+            for rank, views in sent.items():
+                self.links[self.rank, rank].put([view.copy() for view in views])
+            for rank, views in received.items():
+                for view, values in zip(views, self.links[rank, self.rank].get(), strict=True):
+                    view[...] = values
+
+        return act
+
+    def check(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("edges_first", [True, False])
+@pytest.mark.parametrize("boundary", BOUNDARIES, ids=str)
+@pytest.mark.parametrize("name", ["wave", "star"])
+def test_overlapped_steps_make_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, name: str, boundary: dict[str, Any], edges_first: bool
+) -> None:
+    text, data, how = case(name)
+    how |= {"boundary": boundary, "steps": 23, "target": "cpu"}
+    expected = he.run(text, data, mode="streamed", **how)
+    links: dict[tuple[int, int], queue.SimpleQueue[list[Any]]] = defaultdict(queue.SimpleQueue)
+    overlapped: list[int] = []
+
+    def connect(communicator: Communicator, *_: object) -> HandedOver:
+        return HandedOver(communicator.rank, links)
+
+    def queued(inside: Sequence[Callable[[], None]], beside: Sequence[Callable[[], None]]) -> None:
+        overlapped.append(len(inside))
+        for act in (*beside, *inside) if edges_first else (*inside, *beside):
+            act()
+
+    of_device = {**TARGETS, "cpu": replace(TARGETS["cpu"], on_device=True)}
+    monkeypatch.setattr(fields, "TARGETS", of_device)
+    monkeypatch.setattr(halos, "connect", connect)
+    monkeypatch.setattr(overlap, "WORTH", 1)
+    monkeypatch.setattr(overlap, "_SHARING", 1 if name == "wave" else 1 << 40)
+    plain = fields.executable_of
+
+    def overlap_of(_: object) -> object:
+        return queued
+
+    def overlapping(code: Any) -> Any:
+        executable = plain(code)
+        monkeypatch.setattr(type(executable), "overlap", overlap_of, raising=False)
+        return executable
+
+    monkeypatch.setattr(fields, "executable_of", overlapping)
+    for ranks, chunks, steps in ((2, {"y": 30}, 1), (3, {"y": 23, "x": 22}, 1), (2, {"y": 30}, 3)):
+        overlapped.clear()
+        events: list[Event] = []
+        with patch(
+            "halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=ranks)
+        ):
+            found = he.run(
+                text,
+                data,
+                mode="resident",
+                chunks=chunks,
+                options=he.Options(steps_per_pass=steps),
+                on_event=events.append,
+                **how,
+            )
+        assert overlapped
+        assert min(overlapped) > 0
+        assert {e.transport for e in events if isinstance(e, StepsFinished)} == {"peer memory"}
+        for one in expected.data_vars:
+            np.testing.assert_array_equal(found[one].values, expected[one].values)
+
+
+SPANS = st.tuples(st.integers(0, 9), st.integers(1, 9)).map(lambda s: Span(s[0], s[0] + s[1]))
+BOXES = st.tuples(SPANS, SPANS, st.just(Span(0, 2)))
+
+
+def cells(box: Box) -> set[tuple[int, ...]]:
+    return set(itertools.product(*(range(span.start, span.stop) for span in box)))
+
+
+@given(BOXES, st.lists(BOXES, max_size=4))
+def test_parts_have_each_cell_once_and_edges_all_that_are_sent(
+    domain: Box, sent: list[Box]
+) -> None:
+    found = split(domain, sent)
+    awaited = set[tuple[int, ...]]().union(*map(cells, sent)) & cells(domain)
+    if found is None:
+        return
+    parts = [cells(found.inner), *map(cells, found.edges)]
+    assert sum(map(len, parts)) == len(cells(domain))
+    assert set[tuple[int, ...]]().union(*parts) == cells(domain)
+    assert not awaited & parts[0]
+    assert all(parts)
+
+
+@given(st.integers(5, 9), st.integers(5, 9), st.lists(st.integers(0, 2), min_size=4, max_size=4))
+def test_halos_thinner_than_half_a_block_leave_cells_inside(
+    ni: int, nj: int, depths: list[int]
+) -> None:
+    west, east, south, north = depths
+    flat, along_i, along_j = Span(0, 1), Span(0, ni), Span(0, nj)
+    sent: list[Box] = [
+        (Span(0, west), along_j, flat),
+        (Span(ni - east, ni), along_j, flat),
+        (along_i, Span(0, south), flat),
+        (along_i, Span(nj - north, nj), flat),
+    ]
+    found = split((along_i, along_j, flat), sent)
+    if not any(depths):
+        assert found is None
+    else:
+        assert found is not None
+        assert found.inner == (Span(west, ni - east), Span(south, nj - north), flat)
