@@ -117,7 +117,6 @@ def test_overlapped_steps_make_the_same_bits(
     monkeypatch.setattr(fields, "TARGETS", of_device)
     monkeypatch.setattr(halos, "connect", connect)
     monkeypatch.setattr(overlap, "WORTH", 1)
-    monkeypatch.setattr(overlap, "_SHARING", 1 if name == "wave" else 1 << 40)
     plain = fields.executable_of
 
     def overlap_of(_: object) -> object:

@@ -67,7 +67,7 @@ def test_nothing_is_watched_after_the_end() -> None:
 
 def test_short_messages_both_ways_have_numbered_words() -> None:
     """Both ranks of a pair find the same, whatever each of them sends."""
-    sizes = {(0, 1): 64, (1, 0): 64, (0, 2): 64, (2, 1): 1 << 20, (1, 2): 64}
+    sizes = {(0, 1): 64, (1, 0): 64, (0, 2): 64, (2, 1): 1 << 24, (1, 2): 64}
     found = {
         rank: _numbered(
             {to: size for (of, to), size in sizes.items() if of == rank},

@@ -48,7 +48,7 @@ _WORD = 8
 _COUNTERS = 5
 _ALIGNED = 256
 #: Bytes of a message, at most, whose words are numbered.
-_SHORT = 64 << 10
+_SHORT = 1 << 20
 #: Bytes that are numbered together.
 _NUMBERED = 4
 #: Seconds between two looks at whether the job is to end.
@@ -105,7 +105,7 @@ class PeerMemory:
         table = int(self.moved.put(packed_boxes([*out, *into])))
         states = self.own.address + self.states
         addresses = (table, int(self._links[0]), states, self.ended.address)
-        return self.kernels.exchange(out, into, addresses)
+        return self.kernels.exchange(out, into, addresses, follows=_machine().follows)
 
     def check(self) -> None:
         """Raise `RankLostError` where a kernel waited in vain; all that is queued is complete."""

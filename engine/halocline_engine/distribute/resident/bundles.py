@@ -21,13 +21,12 @@ class Bundle:
     """Steps, and the exchange of halos after them.
 
     Where there is an `overlap`, the last steps make the cells that others await as `edges`, and
-    those `inside` while halos are under way. Edges that are made `before` are complete by then.
+    those `inside` while halos are under way.
     """
 
     steps: Sequence[Callable[[], None]]
     exchange: Exchange
     inside: Sequence[Callable[[], None]] = ()
-    before: Sequence[Callable[[], None]] = ()
     edges: Sequence[Callable[[], None]] = ()
     overlap: Overlap | None = None
 
@@ -43,8 +42,6 @@ class Bundle:
             for act in self.exchange.acts:
                 act()
             return
-        for act in self.before:
-            act()
         self.overlap(self.inside, [*self.edges, *self.exchange.moved])
         for act in self.exchange.wrapped:
             act()
@@ -76,7 +73,6 @@ class Bundles:
         """Return the next bundle on the same arrays; see `BlockSteps.recorded`."""
         steps: _Acts = []
         inside: _Acts = []
-        before: _Acts = []
         edges: _Acts = []
         parts = self._parts()
         for index, (block, groups) in zip(self._blocks, self._grouped(self._steps), strict=True):
@@ -88,11 +84,11 @@ class Bundles:
                 every = {**some.edges, **some.inner}
                 prepared, calls = block.steps.recorded_parts(last, every, other=other)
                 steps += prepared
-                (before if some.edges_first else edges).extend(calls[: len(some.edges)])
+                edges += calls[: len(some.edges)]
                 inside += calls[len(some.edges) :]
         exchange = self._halos.prepared()
         overlap = None if parts is None else self._overlap
-        return Bundle(steps, exchange, inside, before, edges, overlap)
+        return Bundle(steps, exchange, inside, edges, overlap)
 
     def _overlapping(self) -> Overlap | None:
         """Return what queues exchanges beside steps, None where they need a host or nothing."""

@@ -18,21 +18,14 @@ __all__ = ["WORTH", "Parts", "parts_of"]
 
 #: Bytes of fields inside a block from which more kernels are worth it: some 10 us of a device.
 WORTH = 32 << 20
-#: And from which edges and halos find room on the device while what is inside is computed. Below it
-#: all of a kernel is on the processors at once, and what begins later waits for its end.
-_SHARING = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The domain of a group of steps: what is inside, and its edges, each with what makes it.
-
-    With `edges_first`, what is inside begins when edges are complete, else at the same time.
-    """
+    """The domain of a group of steps: what is inside, and its edges, each with what makes it."""
 
     inner: Mapping[Box, Executable | None]
     edges: Mapping[Box, Executable | None]
-    edges_first: bool
 
 
 def parts_of(
@@ -48,14 +41,13 @@ def parts_of(
     fields have fewer than `WORTH` bytes inside.
     """
     found = split(cells.domains[group.last], awaited)
-    size = 0 if found is None else _bytes(layout, found.inner)
-    if found is None or size < WORTH:
+    if found is None or _bytes(layout, found.inner) < WORTH:
         return None
     boxes = divided(executable, layout, cells, group, (found.inner, *found.edges))
     if boxes is None:
         return None
     inner = boxes.pop(found.inner)
-    return Parts({found.inner: inner}, boxes, size < _SHARING)
+    return Parts({found.inner: inner}, boxes)
 
 
 def _bytes(layout: Layout, box: Box) -> int:

@@ -32,14 +32,20 @@ class HaloKernels:
         self._library, self._limit = library, limit
 
     def exchange(
-        self, sent: Sequence[Box], received: Sequence[Box], addresses: tuple[int, int, int, int]
+        self,
+        sent: Sequence[Box],
+        received: Sequence[Box],
+        addresses: tuple[int, int, int, int],
+        *,
+        follows: bool = False,
     ) -> Callable[[], None]:
         """Return what queues an exchange: one kernel sends boxes and receives others.
 
         `addresses` are those of all boxes, sent ones first, and of the links, as `packed_boxes` and
         `packed_links` give them; of twice `STATE_WORDS` numbers that are 0 before the first
         exchange; and of a number that is not 0 from the moment that nobody shall wait any more.
-        Each exchange has the same number of boxes on each link.
+        Each exchange has the same number of boxes on each link. With `follows`, the kernel comes to
+        the processors before the one in front of it is complete, and waits there.
         """
         boxes = (*sent, *received)
         if not boxes:
@@ -48,7 +54,7 @@ class HaloKernels:
         grid = (min(_MOST, max(1, -(-most // (_AT_ONCE * _THREADS)))), len(boxes), 1)
         kernels = self._library.file(_FILE, {"LIMIT": f"{self._limit}ll", "LAG": _LAG})
         arguments = (*(np.uint64(one) for one in addresses), np.uint32(len(sent)))
-        return kernels.ready("exchange_halos", grid, (_THREADS, 1, 1), arguments)
+        return kernels.ready("exchange_halos", grid, (_THREADS, 1, 1), arguments, follows=follows)
 
 
 def _nothing() -> None:

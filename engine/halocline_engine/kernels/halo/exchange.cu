@@ -24,6 +24,15 @@ struct State {
 #define EVERY 256
 #define AT_ONCE 4
 
+// Let the kernel behind this one come to the processors, and wait for the one in front of it; that
+// is complete already unless this one was launched to follow it early.
+__device__ static void follow() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // Whether a wait is over although nothing came, after so many looks.
 __device__ static bool over(long long look, State *state, const volatile unsigned long long *ended) {
   if (look % EVERY)
@@ -125,6 +134,7 @@ extern "C" __global__ void exchange_halos(const Box *boxes, Link *links, State *
   State *state = states + (out ? 0 : 1);
   __shared__ unsigned long long number;
   __shared__ bool go;
+  follow();
   if (threadIdx.x == 0) {
     number = state->complete + 1;
     go = link.numbered ||
