@@ -33,6 +33,7 @@ from halocline_engine.backends.cuda.model.launch import Dim3
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.cache import Cache
+from halocline_engine.copies import AnyArray, copy_slabs
 from halocline_engine.device.compile.compiler import compile_source, compiler_identity
 from halocline_engine.device.machine import current_machine
 from halocline_engine.device.probe import device_count, device_facts
@@ -103,11 +104,15 @@ class CompilingMachine:
     def address(self, array: NDArray[Any]) -> int:
         return int(array.__array_interface__["data"][0])
 
-    def upload(self, host: NDArray[Any], into: NDArray[Any]) -> None:
-        np.copyto(into, host)
+    def upload(self, host: AnyArray, into: NDArray[Any], threads: int = 1) -> None:
+        copy_slabs(host, into, threads)
 
-    def download(self, array: NDArray[Any]) -> NDArray[Any]:
-        return array.copy()
+    def download(
+        self, array: NDArray[Any], into: AnyArray | None = None, threads: int = 1
+    ) -> AnyArray:
+        found = np.empty_like(array) if into is None else into
+        copy_slabs(array, found, threads)
+        return found
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None

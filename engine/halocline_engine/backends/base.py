@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.analysis.boundaries import UNMADE, MadeSides
+from halocline_engine.copies import AnyArray
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.tune import Tuning
 
@@ -92,12 +93,12 @@ class Memory(Protocol):
         """Return an array indexed [i, j, k] whose rows along I all are one; it is not defined."""
         ...
 
-    def upload(self, host: HostArray, into: Array) -> None:
-        """Copy a host array of the same shape into a target's array."""
+    def upload(self, host: AnyArray, into: Array, threads: int = 1) -> None:
+        """Copy a host array of the same shape into a target's array, with so many threads."""
         ...
 
-    def download(self, array: Array) -> HostArray:
-        """Return the contents in host memory, complete."""
+    def download(self, array: Array, into: AnyArray | None = None, threads: int = 1) -> Any:
+        """Return the contents in host memory, complete: a new array, or `into`."""
         ...
 
 

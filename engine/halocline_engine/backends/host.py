@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from halocline_engine.backends.base import HostArray
+from halocline_engine.copies import AnyArray, copy_slabs
 
 __all__ = ["ALIGNMENT", "HostExecutable", "HostMemory", "repeat_work"]
 
@@ -38,13 +39,15 @@ class HostMemory:
         row = np.empty(shape[0], dtype)
         return np.ndarray(shape, dtype, row.data, 0, (dtype.itemsize, 0, 0))
 
-    def upload(self, host: HostArray, into: HostArray) -> None:
+    def upload(self, host: AnyArray, into: HostArray, threads: int = 1) -> None:
         """Copy `host` into `into`, which has the same shape."""
-        np.copyto(into, host)
+        copy_slabs(host, into, threads)
 
-    def download(self, array: HostArray) -> HostArray:
-        """Return a contiguous copy, whose axes lie as those of the array."""
-        return np.array(array, order="K")
+    def download(self, array: HostArray, into: AnyArray | None = None, threads: int = 1) -> Any:
+        """Copy into an array of the same shape, or a new one whose axes lie as those of `array`."""
+        found = np.empty_like(array) if into is None else into
+        copy_slabs(array, found, threads)
+        return found
 
 
 class HostExecutable:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from halocline_engine.copies import AnyArray
 from halocline_engine.device.compile.compiler import compile_source, compiler_identity
 from halocline_engine.device.compile.modules import DeviceKernels
 from halocline_engine.device.cupy_types import DeviceArray, cupy
@@ -63,13 +63,13 @@ class CudaMachine:
         """Return the address of an array's element of index zero."""
         return array.data.ptr
 
-    def upload(self, host: NDArray[Any], into: DeviceArray) -> None:
+    def upload(self, host: AnyArray, into: DeviceArray, threads: int = 1) -> None:
         """Copy a host array into an array of the same shape and type."""
-        staging.upload(host, into, self._staging)
+        staging.upload(host, into, self._staging, threads)
 
-    def download(self, array: DeviceArray) -> NDArray[Any]:
-        """Return the contents in host memory, complete."""
-        return staging.download(array, self._staging)
+    def download(self, array: DeviceArray, into: AnyArray | None = None, threads: int = 1) -> Any:
+        """Return the contents in host memory, complete: a new array, or `into`."""
+        return staging.download(array, self._staging, into, threads)
 
     def overlap(self) -> SideStream:
         """Return what queues work beside other work; see `backends.base.Overlapping`."""

@@ -14,6 +14,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.copies import AnyArray
+
 __all__ = ["Dim3", "Kernels", "Library", "Machine", "Moved", "most_shared", "source_of"]
 
 Dim3: TypeAlias = tuple[int, int, int]
@@ -86,12 +88,12 @@ class Machine(Protocol):
         """Return the address of an array's element of index zero."""
         ...
 
-    def upload(self, host: NDArray[Any], into: Any) -> None:
-        """Copy a host array into an array of the same shape and type."""
+    def upload(self, host: AnyArray, into: Any, threads: int = 1) -> None:
+        """Copy a host array into an array of the same shape and type, with so many threads."""
         ...
 
-    def download(self, array: Any) -> NDArray[Any]:
-        """Return the contents in host memory, complete."""
+    def download(self, array: Any, into: AnyArray | None = None, threads: int = 1) -> Any:
+        """Return the contents in host memory, complete: a new array, or `into`."""
         ...
 
     @property

@@ -7,6 +7,7 @@ which is as late as a device may run them.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace, TracebackType
@@ -116,6 +117,7 @@ class FakeCupy:
     memory: int = 2**40
     late: bool = False
     tells: bool = True
+    lock: threading.Lock = field(default_factory=threading.Lock)
     waiting: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     pinned: list[int] = field(default_factory=list[int])
     copies: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -144,6 +146,7 @@ class FakeCupy:
             memcpyHostToDevice=1,
             memcpyDeviceToHost=2,
             getDevice=lambda: 0,
+            setDevice=self._set_device,
             getDeviceCount=self._count,
             getDeviceProperties=properties_of,
             deviceGetAttribute=self._attribute,
@@ -178,8 +181,9 @@ class FakeCupy:
         return a.array.copy()
 
     def catch_up(self) -> None:
-        while self.waiting:
-            self.waiting.pop(0)()
+        with self.lock:
+            while self.waiting:
+                self.waiting.pop(0)()
 
     def _stream(self, *, non_blocking: bool) -> FakeStream:
         assert non_blocking
@@ -188,6 +192,9 @@ class FakeCupy:
     def _event(self, *, disable_timing: bool) -> FakeEvent:
         assert disable_timing
         return FakeEvent(self)
+
+    def _set_device(self, device: int) -> None:
+        assert device == 0
 
     def _count(self) -> int:
         if self.devices < 0:

@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
-from halocline_engine.datasets.stores.shared import (
+from halocline_engine.datasets.memory.shared import (
     can_share,
     share_results,
     share_variables,

@@ -10,12 +10,14 @@ import pytest
 from fake_cupy import FakeCupy
 
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
+from halocline_engine.copies import slabs
 from halocline_engine.device import machine as machine_module
 from halocline_engine.device.machine import CudaMachine
 from halocline_engine.device.memory import staging as memory
-from halocline_engine.device.memory.staging import Staging, reserve, slabs
+from halocline_engine.device.memory.staging import Staging, reserve
 from halocline_engine.device.probe import DeviceFacts
 from halocline_engine.errors import CapacityError
+from halocline_engine.far_memory import place_of
 
 FACTS = DeviceFacts(0, "Fake 1", "90", 132, 2**40, 50 * 2**20)
 
@@ -121,6 +123,24 @@ def test_large_arrays_go_in_slabs(fake: FakeCupy, monkeypatch: pytest.MonkeyPatc
     own.upload(plane, array)
     assert [rows for _, rows in fake.copies] == [17, 17, 6]
     np.testing.assert_array_equal(own.download(array), plane)
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["here", "elsewhere"])
+@pytest.mark.parametrize("shape", [(40, 30, 20), (40, 600, 1)])
+def test_threads_copy_slabs_from_and_to_where_values_are(
+    fake: FakeCupy, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, int], far: bool
+) -> None:
+    def small(shape: tuple[int, int, int], itemsize: int) -> Iterator[tuple[slice, slice]]:
+        return slabs(shape, itemsize, most=4000)
+
+    monkeypatch.setattr(memory, "slabs", small)
+    own = PitchedMemory(CudaMachine(FACTS))
+    host, back = some(shape).transpose(2, 1, 0).copy().transpose(2, 1, 0), np.zeros(shape)
+    array = own.empty(shape, host.dtype, (2, 0, 0))
+    own.upload(place_of(host).open() if far else host, array, 3)
+    own.download(array, place_of(back).open() if far else back, 3)
+    np.testing.assert_array_equal(back, host)
+    assert len(fake.pinned) <= 2 * 3 + 1  # buffers are used again
 
 
 def test_memory_that_does_not_fit_is_refused_with_numbers(fake: FakeCupy) -> None:

@@ -22,6 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.arguments import source_of
+from halocline_engine.copies import in_threads
 from halocline_engine.datasets.decoding.bounded import bounded_decoding
 from halocline_engine.datasets.decoding.corruption import read_chunked, read_whole, unreadable
 from halocline_engine.datasets.disk import full_disk
@@ -47,6 +48,7 @@ __all__ = [
     "Source",
     "ZarrStore",
     "array_in",
+    "copy_variable",
     "native",
     "open_source",
     "spool",
@@ -54,6 +56,10 @@ __all__ = [
 
 #: Files of a Zarr store, of either format, that tell of a group or an array.
 _METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
+
+#: Bytes that a thread copies at once.
+_PART = 32 << 20
+_THREADS = 8
 
 Region = tuple[slice, ...]
 
@@ -305,3 +311,26 @@ def array_in(source: Source, name: str) -> NDArray[Any] | None:
         return None
     found: NDArray[Any] = variable[(slice(None),) * variable.ndim].data
     return found
+
+
+def copy_variable(source: InMemory, name: str, into: NDArray[Any]) -> None:
+    """Copy a variable: with several threads, where it is in memory."""
+
+    def copy(region: Region) -> None:
+        into[region] = source.read(name, region)
+
+    in_threads(copy, list(_parts(into)), 1 if array_in(source, name) is None else _THREADS)
+
+
+def _parts(values: NDArray[Any]) -> Iterator[Region]:
+    """Yield regions of some bytes, cut along the first dimension."""
+    if not values.ndim:
+        yield ()
+        return
+    row = max(1, values.nbytes // max(1, values.shape[0]))
+    step = max(1, _PART // row)
+    for start in range(0, values.shape[0], step):
+        yield (
+            slice(start, min(start + step, values.shape[0])),
+            *(slice(None),) * (values.ndim - 1),
+        )

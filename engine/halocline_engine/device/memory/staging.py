@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.copies import AnyArray, copy, in_threads, slabs
 from halocline_engine.device.cupy_types import DeviceArray, Event, MemoryPointer, Pinned, cupy
 from halocline_engine.errors import CapacityError
 
@@ -20,12 +21,9 @@ __all__ = [
     "page_locked",
     "reserve",
     "size_class",
-    "slabs",
     "upload",
 ]
 
-#: Bytes that one staging copy moves at most, if a single plane is not larger.
-_SLAB = 32 * 2**20
 _SMALLEST_CLASS = 64 * 2**10
 
 
@@ -51,27 +49,6 @@ def size_class(size: int) -> int:
     (65536, 1048576, 2097152)
     """
     return max(_SMALLEST_CLASS, 1 << (size - 1).bit_length())
-
-
-def slabs(
-    shape: tuple[int, int, int], itemsize: int, most: int = _SLAB
-) -> Iterator[tuple[slice, slice]]:
-    """Yield ranges along J and K so that each pair holds at most `most` bytes, or else one row.
-
-    >>> [levels for _, levels in slabs((4, 4, 5), 8, most=300)]
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    >>> [rows for rows, _ in slabs((4, 5, 1), 8, most=64)]
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    row = max(1, shape[0] * itemsize)
-    planes = max(1, most // (row * max(1, shape[1])))
-    rows = shape[1] if planes > 1 else max(1, most // row)
-    for level in range(0, shape[2], planes):
-        for first in range(0, shape[1], max(1, rows)):
-            yield (
-                slice(first, min(first + rows, shape[1])),
-                slice(level, min(level + planes, shape[2])),
-            )
 
 
 @dataclass(slots=True)
@@ -104,49 +81,82 @@ class Staging:
             self._free.setdefault(size_class(size), []).append((buffer, event))
 
 
-def upload(host: NDArray[Any], into: DeviceArray, staging: Staging) -> None:
-    """Copy a host array into a 3-D device array of the same shape and type.
+def upload(host: AnyArray, into: DeviceArray, staging: Staging, threads: int = 1) -> None:
+    """Copy an array of the host into a 3-D device array of the same shape and type.
 
-    The work is queued on the current stream; the host array may be changed at once.
+    The work is queued on the current stream; the host array may be changed at once. Several
+    threads fill buffers while the device empties others.
     """
     if host.size == 0:
         return
-    cuda = cupy().cuda
-    for rows, levels in slabs(_three(host.shape), host.itemsize):
+
+    def send(rows: slice, levels: slice) -> None:
         part, target = host[:, rows, levels], into[:, rows, levels]
         buffer = staging.take(part.nbytes)
         staged = _staged(buffer, part.shape, host.dtype)
-        np.copyto(staged, part, casting="no")
+        copy(part, staged)
         if _has_rows(target):
             copy_rows(target, staged, to_device=True)
         else:
             target[...] = cupy().asarray(staged)
-        event = cuda.Event(disable_timing=True)
-        event.record(cuda.get_current_stream())
+        event = cupy().cuda.Event(disable_timing=True)
+        event.record(cupy().cuda.get_current_stream())
         staging.give(buffer, part.nbytes, event)
 
+    _each(send, _three(host.shape), host.itemsize, threads)
 
-def download(array: DeviceArray, staging: Staging) -> NDArray[Any]:
-    """Return the contents of a 3-D device array in host memory, complete, I fastest."""
+
+def download(
+    array: DeviceArray, staging: Staging, into: AnyArray | None = None, threads: int = 1
+) -> AnyArray:
+    """Copy a 3-D device array into one of the host of the same shape and type; return that.
+
+    It is complete; without one, it is a new one, I fastest. The device fills some buffers while
+    threads empty others.
+    """
     shape = _three(array.shape)
-    host: NDArray[Any] = np.empty(shape, array.dtype, order="F")
+    host: AnyArray = np.empty(shape, array.dtype, order="F") if into is None else into
     if host.size == 0:
         return host
-    cuda = cupy().cuda
-    for rows, levels in slabs(shape, host.itemsize):
+
+    def fetch(rows: slice, levels: slice) -> None:
         source, part = array[:, rows, levels], host[:, rows, levels]
         if not _has_rows(source):
-            np.copyto(part, cupy().asnumpy(source))
-            continue
+            copy(cupy().asnumpy(source), part)
+            return
         buffer = staging.take(part.nbytes)
         staged = _staged(buffer, part.shape, host.dtype)
         copy_rows(source, staged, to_device=False)
-        event = cuda.Event(disable_timing=True)
-        event.record(cuda.get_current_stream())
+        event = cupy().cuda.Event(disable_timing=True)
+        event.record(cupy().cuda.get_current_stream())
         event.synchronize()
-        np.copyto(part, staged)
+        copy(staged, part)
         staging.give(buffer, part.nbytes, event)
+
+    _each(fetch, shape, host.itemsize, threads)
     return host
+
+
+def _each(
+    work: Callable[[slice, slice], None], shape: tuple[int, int, int], itemsize: int, threads: int
+) -> None:
+    """Do work on each slab, with the device and the stream that are current here."""
+    parts = list(slabs(shape, itemsize))
+    if threads == 1 or len(parts) == 1:
+        for part in parts:
+            work(*part)
+        return
+    cuda = cupy().cuda
+    device, stream = cuda.runtime.getDevice(), cuda.get_current_stream()
+
+    def begin() -> None:
+        cuda.runtime.setDevice(device)
+
+    def one(part: tuple[slice, slice]) -> None:
+        with stream:
+            work(*part)
+
+    in_threads(one, parts, threads, begin)
 
 
 def _three(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -92,6 +92,11 @@ class RankPool(Pool, Protocol):
         """Whether all processes are known to be on this machine."""
         ...
 
+    @property
+    def reaches_memory(self) -> bool:
+        """Whether all processes read and write the memory of this one."""
+        ...
+
     def run_ranks(
         self, work: RankWork, ranks: int, cancelled: CancelToken | None
     ) -> Iterator[Event | Done]:

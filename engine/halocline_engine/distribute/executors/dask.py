@@ -30,6 +30,7 @@ from halocline_engine.distribute.executors.base import POLL, Done, T
 from halocline_engine.distribute.executors.futures import fetched, is_of_files, settle
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
 from halocline_engine.distribute.executors.ranks import run_on_workers
+from halocline_engine.distribute.executors.reach import Reach
 from halocline_engine.distribute.executors.workers import AT_HAND, Workers
 from halocline_engine.distribute.grid.partition import Block, shares
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
@@ -80,6 +81,7 @@ class ClusterPool:
     def __init__(self, client: Any) -> None:
         self.client = client
         self._chosen = Workers(client)
+        self._reach = Reach(self.each)
 
     @property
     def workers(self) -> int:
@@ -100,6 +102,11 @@ class ClusterPool:
     def same_host(self) -> bool:
         """Whether all workers talk to each other on the loopback of this machine."""
         return all(str(worker["host"]).startswith("127.") for worker in self._chosen.now().values())
+
+    @property
+    def reaches_memory(self) -> bool:
+        """Whether all workers read and write the memory of this process."""
+        return self.same_host and self._reach.by(self._chosen.now())
 
     @property
     def memory(self) -> int:

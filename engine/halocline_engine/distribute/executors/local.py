@@ -40,6 +40,7 @@ class LocalPool:
     remote: bool = False
     workers_per_host: int = 1
     same_host: bool = True
+    reaches_memory: bool = True
 
     @property
     def memory(self) -> int:

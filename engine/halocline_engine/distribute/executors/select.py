@@ -78,6 +78,11 @@ class _Granted:
         """Whether all processes are known to be on this machine."""
         return self.pool.same_host
 
+    @property
+    def reaches_memory(self) -> bool:
+        """Whether all processes read and write the memory of this one."""
+        return self.pool.reaches_memory
+
     def run_ranks(
         self, work: RankWork, ranks: int, cancelled: CancelToken | None
     ) -> Iterator[Event | Done]:

@@ -9,12 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.copies import AnyArray
 from halocline_engine.datasets.grids.match import FieldUse, Grid
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block, Box, Span
 
-__all__ = ["pieces_of", "read_box", "regions_of", "segments", "write_box"]
+__all__ = [
+    "grid_pieces",
+    "pieces_of",
+    "read_box",
+    "region_of",
+    "regions_of",
+    "segments",
+    "to_grid",
+    "write_box",
+]
 
 
 def segments(span: Span, size: int) -> list[slice]:
@@ -55,6 +65,19 @@ def pieces_of(use: FieldUse, grid: Grid, block: Block, box: Box) -> Iterator[tup
         yield tuple(part for part, _ in piece), tuple(there for _, there in piece)
 
 
+def grid_pieces(
+    use: FieldUse, grid: Grid, block: Block, box: Box
+) -> Iterator[tuple[Region, tuple[slice, ...]]]:
+    """Yield the regions of a variable that a box is made of, and which cells [i, j, k] those are.
+
+    Along an axis that the variable does not have, they are all.
+    """
+    for region, there in pieces_of(use, grid, block, box):
+        along = dict(zip(use.dims, there, strict=True))
+        cells = (slice(None) if dim is None else along.get(dim, slice(None)) for dim in grid.dims)
+        yield region, tuple(cells)
+
+
 def read_box(
     source: Source, name: str, use: FieldUse, grid: Grid, block: Block, box: Box
 ) -> NDArray[Any]:
@@ -67,23 +90,35 @@ def read_box(
     parts = [_dim_segments(dim, grid, block, box) for dim in use.dims]
     values = _join(source, name, parts, ())
     values = values.astype(use.dtype, copy=False)
-    return np.broadcast_to(_to_grid(values, use, grid), _shape(use, grid, block, box))
+    return np.broadcast_to(to_grid(values, use, grid), _shape(use, grid, block, box))
+
+
+def to_grid(values: AnyArray, use: FieldUse, grid: Grid) -> Any:
+    """Return a view of a part of a variable indexed [others..., i, j, k], as `read_box` does."""
+    order = [*grid.extra, *grid.dims]
+    there = [dim for dim in order if dim is not None and dim in use.dims]
+    ordered = values.transpose([use.dims.index(dim) for dim in there])
+    return ordered[tuple(slice(None) if dim in there else None for dim in order)]
 
 
 def write_box(
     sink: Sink, name: str, use: FieldUse, grid: Grid, block: Block, values: NDArray[Any]
 ) -> int:
     """Write a block's values, indexed [others..., i, j, k]; return how many bytes they have."""
-    spans = {dim: _dim_span(dim, grid, block, block.box) for dim in use.dims}
     order = [*grid.extra, *grid.dims]
     there = [at for at, dim in enumerate(order) if dim in use.dims]
     absent = tuple(at for at in range(len(order)) if at not in there)
     kept = [order[at] for at in there]
     squeezed = values.squeeze(axis=absent)
     data = squeezed.transpose([kept.index(dim) for dim in use.dims])
-    region = tuple(slice(spans[dim].start, spans[dim].stop) for dim in use.dims)
-    sink.write(name, region, data)
+    sink.write(name, region_of(use, grid, block), data)
     return data.nbytes
+
+
+def region_of(use: FieldUse, grid: Grid, block: Block) -> Region:
+    """Return the region of a variable that a block's own cells are."""
+    spans = [_dim_span(dim, grid, block, block.box) for dim in use.dims]
+    return tuple(slice(span.start, span.stop) for span in spans)
 
 
 def _dim_span(dim: str, grid: Grid, block: Block, box: Box) -> Span:
@@ -101,14 +136,6 @@ def _join(source: Source, name: str, parts: list[list[slice]], done: Region) -> 
         return source.read(name, done)
     pieces = [_join(source, name, parts, (*done, part)) for part in parts[len(done)]]
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=len(done))
-
-
-def _to_grid(values: NDArray[Any], use: FieldUse, grid: Grid) -> NDArray[Any]:
-    order = [*grid.extra, *grid.dims]
-    there = [dim for dim in order if dim is not None and dim in use.dims]
-    ordered = values.transpose([use.dims.index(dim) for dim in there])
-    absent = tuple(at for at, dim in enumerate(order) if dim is None or dim not in use.dims)
-    return np.expand_dims(ordered, absent)
 
 
 def _shape(use: FieldUse, grid: Grid, block: Block, box: Box) -> tuple[int, ...]:

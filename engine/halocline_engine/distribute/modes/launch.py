@@ -14,9 +14,10 @@ import xarray as xr
 
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.chunk_files.packed import ALL, CHECKED, decoding_bytes, packed_array
+from halocline_engine.datasets.memory.reached import reach_variables
+from halocline_engine.datasets.memory.shared import can_share, share_variables
 from halocline_engine.datasets.stores.device import OnDevice
 from halocline_engine.datasets.stores.result import attributes_of, in_memory_copy
-from halocline_engine.datasets.stores.shared import can_share, share_variables
 from halocline_engine.datasets.stores.source import InMemory, Source, ZarrStore, spool
 from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.device.decode.codecs import find_nvcomp
@@ -43,7 +44,7 @@ from halocline_engine.distribute.modes.telling import (
 )
 from halocline_engine.distribute.pipeline.resources import io_threads
 from halocline_engine.distribute.resident.run import run_resident
-from halocline_engine.distribute.stencils.job import Job
+from halocline_engine.distribute.stencils.job import Job, Way
 from halocline_engine.distribute.stencils.memory import held_bytes
 from halocline_engine.distribute.stencils.passes import stream
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make_plan
@@ -110,7 +111,7 @@ def launch(
         plan = _plan(checked, memory, pool, options, sizes, in_memory=in_memory)
     else:
         plan = resident.plan
-    shared = resident is not None and _shares(pool, sizes)
+    way: Way = "" if resident is None else _way(checked, pool, sizes)
     _check_disk(checked, pool, sizes, in_memory=in_memory)
     on_event(planned(checked, pool, plan, chosen, Moved(sizes.loaded, sizes.result, in_memory)))
     on_event(compiled(checked.compiled))
@@ -118,7 +119,7 @@ def launch(
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
             dataset=checked.opened.dataset,
-            source=_source(checked, pool, places, stack, shared=shared, stays=bool(resident)),
+            source=_source(checked, pool, places, stack, way, stays=bool(resident)),
             frame=frame,
             code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
             scalars=checked.scalars,
@@ -131,7 +132,7 @@ def launch(
             stored=not isinstance(checked.opened.source, InMemory),
             target=checked.compiled.target,
             compressed=options.compressed,
-            shared=shared and checked.request.output is None,
+            way=way if checked.request.output is None else "",
             until=checked.request.until,
             every=checked.request.every,
             on_device=bool(resident) and results_on_device(checked, pool),
@@ -142,7 +143,7 @@ def launch(
         else:
             times = checkpoint_times(options, sizes.kept)
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
-        here = checked.request.output is not None or not pool.remote or job.shared
+        here = checked.request.output is not None or not pool.remote or bool(job.way)
         return result if here else in_memory_copy(result)
 
 
@@ -167,9 +168,16 @@ def _supply(
     return Supply(*processes, same_host=pool.same_host)
 
 
-def _shares(pool: RankPool, sizes: _Bytes) -> bool:
-    """Whether workers get datasets of this process, and give results, in shared memory."""
-    return pool.remote and pool.same_host and can_share(sizes.loaded + sizes.result)
+def _way(checked: Checked, pool: RankPool, sizes: _Bytes) -> Way:
+    """Return how workers get a dataset of this process, or give a result, without files."""
+    of_files = checked.request.output is not None and not isinstance(
+        checked.opened.source, InMemory
+    )
+    if of_files or not pool.remote or not pool.same_host:
+        return ""
+    if not can_share(sizes.loaded + sizes.result):
+        return ""
+    return "reached" if pool.reaches_memory else "shared"
 
 
 def _attributes(checked: Checked) -> list[dict[str, Any]]:
@@ -366,13 +374,13 @@ def _source(
     pool: Pool,
     places: _Places,
     stack: ExitStack,
+    way: Way,
     *,
-    shared: bool,
     stays: bool,
 ) -> Source:
     """Return what workers read: a dataset of this process is written for other processes.
 
-    It goes to shared memory, or to a new folder in the workspace: every other name there may be the
+    It goes another `way`, or to a new folder in the workspace: every other name there may be the
     caller's.
     """
     opened = checked.opened
@@ -384,8 +392,9 @@ def _source(
         return opened.source
     assert places.workspace is not None
     names = [use.variable for use in checked.match.uses if use.loaded]
-    if shared:
-        return share_variables(opened.dataset, names, stack)
+    if way:
+        share = reach_variables if way == "reached" else share_variables
+        return share(opened.dataset, names, stack)
     places.workspace.mkdir(parents=True, exist_ok=True)
     made = stack.enter_context(temporary_folder(places.workspace))
     return spool(opened.dataset, names, made / "input")

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.grids.match import Role
+from halocline_engine.copies import AnyArray
+from halocline_engine.datasets.grids.match import FieldUse, Role
+from halocline_engine.datasets.memory.reached import ReachedArrays
+from halocline_engine.datasets.memory.shared import SharedArrays
 from halocline_engine.datasets.stores.places import PlaceSink
-from halocline_engine.datasets.stores.shared import SharedArrays
 from halocline_engine.datasets.stores.sink import ArraySink, Sink
-from halocline_engine.datasets.stores.source import Source
+from halocline_engine.datasets.stores.source import Arrays, InMemory, Region, Source, array_in
 from halocline_engine.datasets.untyped import is_of_device
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
 from halocline_engine.distribute.grid.boundary import Line
-from halocline_engine.distribute.grid.partition import Block, Box, Span, shares
-from halocline_engine.distribute.grid.regions import read_box
+from halocline_engine.distribute.grid.partition import Block, Box
+from halocline_engine.distribute.grid.regions import grid_pieces, read_box, region_of, to_grid
 from halocline_engine.distribute.resident.model import RankJob
-from halocline_engine.ir.types import Axis
+from halocline_engine.processors import usable_processors
 
 __all__ = ["load_field", "save_field"]
 
-#: Bytes that are fetched at once from a target, to be copied to where results are.
-_PART = 16 << 20
+#: A few threads have the memory's bandwidth, or that of the way to a device.
+_COPYING = 6
 
 
 def load_field(
@@ -45,19 +48,31 @@ def load_field(
     box = fields.cells.inner[name]
     if any(span.size == 0 for span in box):
         return 0  # no step of this block computes anything
-    use = next(use for use in job.layout.uses if use.name == name)
+    use = _use(job, name)
     inside = _unwrapped(box, wraps)
-    values = read_box(source, variable, use, job.layout.grid, block, inside)
+    grid, into, memory = job.layout.grid, fields.part(name, inside), fields.executable.memory
+    part = _part_in(source, variable, use)
+    lacks = any(
+        span.size > 1 and dim not in use.dims for dim, span in zip(grid.dims, inside, strict=True)
+    )
     # The block has one point of the dimensions that are looped over.
-    point = values[(0,) * (values.ndim - 3)]
-    into = fields.part(name, inside)
-    if is_of_device(values):
-        into[...] = point
+    point = (0,) * len(grid.extra)
+    if part is None or lacks:
+        values = read_box(source, variable, use, grid, block, inside)
+        count = values.nbytes
+        if is_of_device(values):
+            into[...] = values[point]
+        else:
+            memory.upload(values[point], into, _threads(job))
     else:
-        fields.executable.memory.upload(point, into)
+        count = 0
+        for region, cells in grid_pieces(use, grid, block, inside):
+            values = to_grid(part(region), use, grid)[(*point, ...)]
+            memory.upload(values, into[cells], _threads(job))
+            count += values.nbytes
     for lines in (wraps, *((job.layout.lines,) if use.role is Role.INPUT else ())):
         fill_ghosts(fields.arrays[name], lines, fields.cells.frames[name])
-    return values.nbytes
+    return count
 
 
 def save_field(
@@ -69,30 +84,63 @@ def save_field(
     source: str,
     array: Array,
 ) -> int:
-    """Write a block's own cells of a field, which `array` has now; return how many bytes.
-
-    Into memory they go some rows after the others: small arrays of the host are used again, and
-    large ones are new pages each time.
-    """
-    use = next(use for use in job.layout.uses if use.name == source)
+    """Write a block's own cells of a field, which `array` has now; return how many bytes."""
+    use, grid = _use(job, source), job.layout.grid
+    found = _cells_of(sink, name, region_of(use, grid, block))
+    if found is None:
+        return job.write(sink, name, use, block, fields.download(array, source))
     own, frame = fields.cells.own[source], fields.cells.frames[source]
-    size = math.prod(span.size for span in own) * np.dtype(use.dtype).itemsize
-    all_places = sink.sink if isinstance(sink, PlaceSink) else sink
-    in_memory = isinstance(all_places, (ArraySink, SharedArrays)) and Axis.J in use.axes
-    if isinstance(all_places, ArraySink) and is_of_device(all_places.arrays[name]):
-        view = array[tuple(s.within(whole) for s, whole in zip(own, frame, strict=True))]
+    view = array[tuple(span.within(whole) for span, whole in zip(own, frame, strict=True))]
+    if is_of_device(found):
         return job.write(sink, name, use, block, view)
-    parts = min(-(-size // _PART), own[1].size) if in_memory else 1
-    if parts <= 1:
-        values = fields.download(array, source)
-        return job.write(sink, name, use, block, values)
-    count = 0
-    for rows in shares(range(own[1].start, own[1].stop), parts):
-        box = (own[0], Span(rows[0], rows[-1] + 1), own[2])
-        view = array[tuple(s.within(whole) for s, whole in zip(box, frame, strict=True))]
-        values = fields.executable.memory.download(view)
-        count += job.write(sink, name, use, replace(block, box=box), values)
-    return count
+    cells = to_grid(found, use, grid)[(*(0,) * len(grid.extra), ...)]
+    fields.executable.memory.download(view, cells, _threads(job))
+    return cells.nbytes
+
+
+def _threads(job: RankJob) -> int:
+    """Return how many threads of a rank copy; ranks may share the processors of a machine."""
+    return max(1, min(_COPYING, usable_processors() // len(job.blocks)))
+
+
+def _use(job: RankJob, name: str) -> FieldUse:
+    return next(use for use in job.layout.uses if use.name == name)
+
+
+def _part_in(source: Source, variable: str, use: FieldUse) -> Callable[[Region], AnyArray] | None:
+    """Return what gives regions of a variable without a copy; None where nothing does."""
+    match source:
+        case ReachedArrays():
+            part: Callable[[Region], AnyArray] = partial(source.part, variable)
+        case SharedArrays():
+            part = source.arrays[variable].values(writable=False).__getitem__
+        case Arrays():
+            part = source.arrays[variable].__getitem__
+        case InMemory():
+            found = array_in(source, variable)
+            if found is None:
+                return None
+            part = found.__getitem__
+        case _:
+            return None
+    first = part((slice(0, 1),) * len(use.dims))
+    return part if first.dtype == np.dtype(use.dtype) else None
+
+
+def _cells_of(sink: Sink, name: str, region: Region) -> Any:
+    """Return the cells of a region as they lie in memory; None where they do not."""
+    match sink:
+        case PlaceSink(inner, index):
+            found = _cells_of(inner, name, (slice(index, index + 1), *region))
+            return None if found is None else found[(0, ...)]
+        case ReachedArrays():
+            return sink.part(name, region)
+        case SharedArrays():
+            return sink.arrays[name].values(writable=True)[region]
+        case ArraySink():
+            return sink.arrays[name][region]
+        case _:
+            return None
 
 
 def _unwrapped(box: Box, wraps: tuple[Line, Line, Line]) -> Box:

@@ -18,6 +18,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.match import FieldUse, Grid
+from halocline_engine.datasets.memory.reached import reach_results
+from halocline_engine.datasets.memory.shared import SharedArrays, share_results
 from halocline_engine.datasets.stores.places import PlaceSource
 from halocline_engine.datasets.stores.result import (
     add_attributes,
@@ -25,7 +27,6 @@ from halocline_engine.datasets.stores.result import (
     consolidate,
     create_result,
 )
-from halocline_engine.datasets.stores.shared import SharedArrays, share_results
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
 from halocline_engine.device.launch.streams import new_array
@@ -172,7 +173,10 @@ class Results:
         """Open where the results of so many steps are at the end."""
         job = self._job
         uses = {use.variable: use for use in _uses(job) if use.result}
-        if job.shared:
+        if job.way == "reached":
+            sink, arrays = reach_results(uses, _grid(job, steps), self._stack)
+            return _Place(sink, arrays=arrays)
+        if job.way == "shared":
             return _Place(share_results(uses, _grid(job, steps), self._stack))
         if job.output is None:
             make = {"make": new_array} if job.on_device else {}

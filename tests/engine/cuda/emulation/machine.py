@@ -50,6 +50,7 @@ from halocline_engine.backends.cuda.model.entries import H200_CACHE
 from halocline_engine.backends.cuda.model.launch import Dim3
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.cache import Cache, key_of
+from halocline_engine.copies import AnyArray, copy_slabs
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = [
@@ -233,11 +234,16 @@ class EmulatedMachine:
     def address(self, array: NDArray[Any]) -> int:
         return int(array.__array_interface__["data"][0])
 
-    def upload(self, host: NDArray[Any], into: NDArray[Any]) -> None:
-        np.copyto(into, host, casting="no")
+    def upload(self, host: AnyArray, into: NDArray[Any], threads: int = 1) -> None:
+        copy_slabs(host, into, threads)
 
-    def download(self, array: NDArray[Any]) -> NDArray[Any]:
-        return array.copy()
+    def download(
+        self, array: NDArray[Any], into: AnyArray | None = None, threads: int = 1
+    ) -> AnyArray:
+        if into is None:
+            return array.copy()
+        copy_slabs(array, into, threads)
+        return into
 
     def overlap(self) -> Overlap:
         """Work may come before or after what it is beside: nothing is as long as one of both."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from halocline_engine.backends.base import Array, HostArray
+from halocline_engine.backends.base import Array
 from halocline_engine.backends.cuda.model.layout import (
     DEVICE_ALIGNMENT,
     DEVICE_LAYOUT,
@@ -15,6 +15,7 @@ from halocline_engine.backends.cuda.model.layout import (
     alignment_unit,
 )
 from halocline_engine.backends.cuda.runtime.machine import Machine
+from halocline_engine.copies import AnyArray
 
 __all__ = ["PitchedMemory"]
 
@@ -61,10 +62,10 @@ class PitchedMemory:
         unit = alignment_unit(dtype.itemsize, DEVICE_ALIGNMENT)
         return StorageInfo(shape, layout, unit, halo)
 
-    def upload(self, host: HostArray, into: Array) -> None:
+    def upload(self, host: AnyArray, into: Array, threads: int = 1) -> None:
         """Copy a host array into a device array of the same shape and type."""
-        self.machine.upload(host, into)
+        self.machine.upload(host, into, threads)
 
-    def download(self, array: Array) -> HostArray:
-        """Return the contents in host memory, complete."""
-        return self.machine.download(array)
+    def download(self, array: Array, into: AnyArray | None = None, threads: int = 1) -> Any:
+        """Return the contents in host memory, complete: a new array, or `into`."""
+        return self.machine.download(array, into, threads)

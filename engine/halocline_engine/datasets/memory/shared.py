@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -20,16 +19,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.match import FieldUse, Grid
-from halocline_engine.datasets.stores.source import InMemory, Region, array_in
+from halocline_engine.datasets.stores.source import InMemory, Region, copy_variable
 from halocline_engine.errors import CapacityError
 
 __all__ = ["SharedArray", "SharedArrays", "can_share", "share_results", "share_variables"]
 
 #: Of the memory that is free, shared arrays take no more than this share.
 _SHARE = 0.5
-#: Bytes that a thread copies at once.
-_PART = 32 << 20
-_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +74,7 @@ def share_variables(dataset: xr.Dataset, names: Sequence[str], stack: ExitStack)
     for name in dict.fromkeys(names):
         first = source.read(name, (slice(0, 1),) * dataset[name].ndim)
         made[name] = _created(first.dtype, tuple(map(int, dataset[name].shape)), stack)
-        into = made[name].values(writable=True)
-
-        def copy(region: Region, name: str = name, into: NDArray[Any] = into) -> None:
-            into[region] = source.read(name, region)
-
-        threads = 1 if array_in(source, name) is None else _THREADS
-        with ThreadPoolExecutor(threads) as pool:
-            for _ in pool.map(copy, _parts(into)):
-                pass
+        copy_variable(source, name, made[name].values(writable=True))
     return SharedArrays(made)
 
 
@@ -115,17 +103,3 @@ def _created(dtype: np.dtype[Any], shape: tuple[int, ...], stack: ExitStack) -> 
             available=0,
         ) from error
     return SharedArray(f"/proc/{os.getpid()}/fd/{number}", dtype.str, shape)
-
-
-def _parts(values: NDArray[Any]) -> Iterator[Region]:
-    """Yield regions of some bytes, cut along the first dimension."""
-    if not values.ndim:
-        yield ()
-        return
-    row = max(1, values.nbytes // max(1, values.shape[0]))
-    step = max(1, _PART // row)
-    for start in range(0, values.shape[0], step):
-        yield (
-            slice(start, min(start + step, values.shape[0])),
-            *(slice(None),) * (values.ndim - 1),
-        )

@@ -1,0 +1,1 @@
+"""Arrays in memory that several processes of one machine have."""
