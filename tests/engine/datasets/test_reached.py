@@ -14,6 +14,7 @@ import xarray as xr
 
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.memory.reached import reach_results, reach_variables
+from halocline_engine.far_memory import FarArray
 from halocline_engine.ir.types import Axis
 
 GRID = Grid(("x", "y", None), (5000, 4000, 1), (), ())
@@ -41,6 +42,25 @@ def test_variables_are_read_by_regions() -> None:
         assert made.places["n"].shape == ()
         first = reach_variables(data, ["a"], stack)
         assert first.places["a"].address == values.__array_interface__["data"][0]
+
+
+def test_what_the_system_does_not_read_for_others_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.random.default_rng(1).random((7, 5))
+    copied: list[int] = []
+
+    def refused(_far: FarArray, _into: Any) -> None:
+        copied.append(1)
+        raise OSError(14, "Bad address")
+
+    with ExitStack() as stack, monkeypatch.context() as patched:
+        patched.setattr(FarArray, "fetch", refused)
+        made = reach_variables(xr.Dataset({"a": (("y", "x"), values)}), ["a"], stack)
+        patched.undo()
+        assert copied
+        assert made.places["a"].address != values.__array_interface__["data"][0]
+        np.testing.assert_array_equal(made.read("a", (slice(None), slice(2, 4))), values[:, 2:4])
 
 
 def test_results_are_arrays_whose_memory_is_free_when_they_are_dropped() -> None:

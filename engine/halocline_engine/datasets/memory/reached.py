@@ -52,14 +52,14 @@ class ReachedArrays:
 def reach_variables(dataset: xr.Dataset, names: Sequence[str], stack: ExitStack) -> ReachedArrays:
     """Return variables of a dataset, which stay where they are until the stack ends.
 
-    What is computed, or does not lie row by row, is copied.
+    What is computed, does not lie row by row, or is memory of a device's driver, is copied.
     """
     source = InMemory(dataset)
     kept: dict[str, NDArray[Any]] = {}
     stack.callback(kept.clear)
     for name in dict.fromkeys(names):
         found = array_in(source, name)
-        if found is None or not _in_rows(found):
+        if found is None or not _in_rows(found) or not _can_be_read(found):
             first = source.read(name, (slice(0, 1),) * dataset[name].ndim)
             made = np.empty(tuple(map(int, dataset[name].shape)), first.dtype)
             copy_variable(source, name, made)
@@ -98,6 +98,18 @@ def reach_results(
 def _in_rows(values: NDArray[Any]) -> bool:
     """Whether elements along the last dimension lie side by side."""
     return not values.ndim or values.shape[-1] == 1 or values.strides[-1] == values.itemsize
+
+
+def _can_be_read(values: NDArray[Any]) -> bool:
+    """Whether the system reads memory for others: not what drivers map, as page-locked arrays."""
+    if not values.size:
+        return True
+    part = values[(slice(0, 1),) * values.ndim]
+    try:
+        place_of(part).open().fetch(np.empty(part.shape, part.dtype))
+    except OSError:
+        return False
+    return True
 
 
 def _shut(memory: mmap.mmap) -> None:

@@ -112,7 +112,7 @@ def launch(
     else:
         plan = resident.plan
     way: Way = "" if resident is None else _way(checked, pool, sizes)
-    _check_disk(checked, pool, sizes, in_memory=in_memory)
+    _check_disk(checked, pool, sizes, way, in_memory=in_memory)
     on_event(planned(checked, pool, plan, chosen, Moved(sizes.loaded, sizes.result, in_memory)))
     on_event(compiled(checked.compiled))
     with ExitStack() as stack:
@@ -336,15 +336,16 @@ def _device_memory(checked: Checked, pool: Pool, options: Options) -> int | None
     return min(device, options.device_memory)
 
 
-def _check_disk(checked: Checked, pool: Pool, sizes: _Bytes, *, in_memory: bool) -> None:
+def _check_disk(checked: Checked, pool: Pool, sizes: _Bytes, way: Way, *, in_memory: bool) -> None:
     request = checked.request
     scratch = request.workspace or (request.output.parent if request.output else _temporary())
     needs = [] if request.output is None else [(request.output.parent, sizes.result)]
     if request.steps > 1 and not in_memory:
         needs.append((scratch, _PASSES * sizes.kept))
-    if pool.remote and request.output is None:
+    files = pool.remote and not way
+    if files and request.output is None:
         needs.append((scratch, sizes.result))
-    if pool.remote and isinstance(checked.opened.source, InMemory):
+    if files and isinstance(checked.opened.source, InMemory):
         needs.append((scratch, sizes.loaded))
     if request.every is not None and (request.workspace is not None or pool.remote):
         result = scratch if request.output is None else request.output.parent
