@@ -111,8 +111,8 @@ def launch(
         plan = _plan(checked, memory, pool, options, sizes, in_memory=in_memory)
     else:
         plan = resident.plan
-    way: Way = "" if resident is None else _way(checked, pool, sizes)
-    _check_disk(checked, pool, sizes, way, in_memory=in_memory)
+    way = _way(checked, pool, sizes, resident=bool(resident))
+    _check_disk(checked, pool, sizes, way, in_memory=in_memory, resident=bool(resident))
     on_event(planned(checked, pool, plan, chosen, Moved(sizes.loaded, sizes.result, in_memory)))
     on_event(compiled(checked.compiled))
     with ExitStack() as stack:
@@ -132,7 +132,7 @@ def launch(
             stored=not isinstance(checked.opened.source, InMemory),
             target=checked.compiled.target,
             compressed=options.compressed,
-            way=way if checked.request.output is None else "",
+            way=way if resident and checked.request.output is None else "",
             until=checked.request.until,
             every=checked.request.every,
             on_device=bool(resident) and results_on_device(checked, pool),
@@ -168,16 +168,20 @@ def _supply(
     return Supply(*processes, same_host=pool.same_host)
 
 
-def _way(checked: Checked, pool: RankPool, sizes: _Bytes) -> Way:
-    """Return how workers get a dataset of this process, or give a result, without files."""
-    of_files = checked.request.output is not None and not isinstance(
-        checked.opened.source, InMemory
-    )
-    if of_files or not pool.remote or not pool.same_host:
+def _way(checked: Checked, pool: RankPool, sizes: _Bytes, *, resident: bool) -> Way:
+    """Return how workers get a dataset of this process, or give a result, without files.
+
+    Results of passes are files on their way.
+    """
+    source_here = isinstance(checked.opened.source, InMemory)
+    result_here = resident and checked.request.output is None
+    if not (source_here or result_here) or not pool.remote or not pool.same_host:
         return ""
     if not can_share(sizes.loaded + sizes.result):
         return ""
-    return "reached" if pool.reaches_memory else "shared"
+    if pool.reaches_memory:
+        return "reached"
+    return "shared" if resident else ""
 
 
 def _attributes(checked: Checked) -> list[dict[str, Any]]:
@@ -336,16 +340,17 @@ def _device_memory(checked: Checked, pool: Pool, options: Options) -> int | None
     return min(device, options.device_memory)
 
 
-def _check_disk(checked: Checked, pool: Pool, sizes: _Bytes, way: Way, *, in_memory: bool) -> None:
+def _check_disk(
+    checked: Checked, pool: Pool, sizes: _Bytes, way: Way, *, in_memory: bool, resident: bool
+) -> None:
     request = checked.request
     scratch = request.workspace or (request.output.parent if request.output else _temporary())
     needs = [] if request.output is None else [(request.output.parent, sizes.result)]
     if request.steps > 1 and not in_memory:
         needs.append((scratch, _PASSES * sizes.kept))
-    files = pool.remote and not way
-    if files and request.output is None:
+    if pool.remote and request.output is None and not (way and resident):
         needs.append((scratch, sizes.result))
-    if files and isinstance(checked.opened.source, InMemory):
+    if pool.remote and not way and isinstance(checked.opened.source, InMemory):
         needs.append((scratch, sizes.loaded))
     if request.every is not None and (request.workspace is not None or pool.remote):
         result = scratch if request.output is None else request.output.parent
