@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from workloads import CASES, Case, Domain
 
+from halocline_engine.backends.base import Overlap, Repetition
 from halocline_engine.backends.cuda.model.entries import H200_CACHE
 from halocline_engine.backends.cuda.model.launch import Dim3
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
@@ -113,6 +115,16 @@ class CompilingMachine:
         found = np.empty_like(array) if into is None else into
         copy_slabs(array, found, threads)
         return found
+
+    def overlap(self) -> Overlap:
+        def queue(work: Sequence[Callable[[], None]], beside: Sequence[Callable[[], None]]) -> None:
+            for act in (*beside, *work):
+                act()
+
+        return queue
+
+    def repetition(self, work: Callable[[], None]) -> Repetition:
+        return partial(self.repeat, work)
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
