@@ -1,8 +1,9 @@
 """Split an `if` whose statements need each other's neighbours.
 
-After this, no `If` assigns a temporary and reads it at a horizontal offset: such an `If` becomes
-its condition, kept in a temporary, and one masked statement after the other. So every top-level
-statement can run on all its points in any order, and has one extent.
+After this, no `If` assigns a temporary and reads it at a horizontal offset, or assigns a field and
+a temporary at a level: such an `If` becomes its condition, kept in a temporary, and one masked
+statement after the other. So every top-level statement can run on all its points in any order, and
+has one extent.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from halocline_engine.ir.nodes import (
     Unary,
 )
 from halocline_engine.ir.types import DType
-from halocline_engine.ir.walk import is_entangled, reads_of
+from halocline_engine.ir.walk import assignments, is_entangled, reads_of
 
 __all__ = ["split_conditionals"]
 
@@ -71,7 +72,7 @@ class _Masks:
 
 def _split(statement: Statement, masks: _Masks) -> Iterator[Statement]:
     """Yield the statement, or what it is split into."""
-    if not isinstance(statement, If) or not is_entangled(statement, masks.temporaries):
+    if not isinstance(statement, If) or not _must_split(statement, masks.temporaries):
         yield statement
         return
     test = statement.condition
@@ -85,9 +86,18 @@ def _split(statement: Statement, masks: _Masks) -> Iterator[Statement]:
         yield from _under(Unary("not", test, DType.BOOL), inner, masks)
 
 
+def _must_split(statement: If, temporaries: frozenset[str]) -> bool:
+    """Whether its statements need extents of their own, which one with a level cannot get later."""
+    if is_entangled(statement, temporaries):
+        return True
+    several = list(assignments((statement,)))
+    wide = any(one.level is not None and one.target in temporaries for one in several)
+    return wide and any(one.target not in temporaries for one in several)
+
+
 def _under(test: Expr, statement: Statement, masks: _Masks) -> Iterator[Statement]:
     """Yield the statement under a test that is kept, split again where it must be."""
-    if not isinstance(statement, If) or not is_entangled(statement, masks.temporaries):
+    if not isinstance(statement, If) or not _must_split(statement, masks.temporaries):
         yield If(test, (statement,), (), statement.location)
         return
     inner = _store(statement.condition, statement.location, masks)

@@ -51,11 +51,28 @@ MASKED = """
         while p < 1.0:
             p = p + 0.75
 """
+BESIDE_A_FIELD = """
+    with computation(FORWARD), interval(...):
+        if p > 0.0:
+            p = p + a
+            x = p
+        else:
+            x = 2.0
+            p = p - b
+"""
 NONE = """
     with computation(PARALLEL), interval(...):
         y = p + a[1, 0, 0]
 """
-TEXTS = (BESIDE, THROUGH, SUM + BESIDE, SAME_LEVEL, MASKED + THROUGH, SUM + SAME_LEVEL + BESIDE)
+TEXTS = (
+    BESIDE,
+    THROUGH,
+    SUM + BESIDE,
+    SAME_LEVEL,
+    MASKED + THROUGH,
+    SUM + SAME_LEVEL + BESIDE,
+    BESIDE_A_FIELD + THROUGH,
+)
 
 
 @pytest.mark.parametrize("target", ["reference", "cpu"])
