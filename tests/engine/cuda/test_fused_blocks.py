@@ -13,7 +13,7 @@ from emulation.machine import EmulatedArtifact
 
 import halocline_engine as he
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
-from halocline_engine.distribute.resident import fields, work
+from halocline_engine.distribute.resident import bundles, work
 from halocline_engine.distribute.resident.fusing import Group, best_bundle, groups_of
 from halocline_engine.functions.stencil import Stencil
 
@@ -79,7 +79,7 @@ def test_bundles_have_the_bits_of_single_steps(
     def three(*_: Any, **__: Any) -> int:
         return 3
 
-    monkeypatch.setattr(fields, "groups_of", grouped)
+    monkeypatch.setattr(bundles, "groups_of", grouped)
     monkeypatch.setattr(CudaExecutable, "fused_steps", three)
     text, feedback = PROGRAMS[name]
     data = data_of(name)
@@ -118,7 +118,7 @@ def test_a_block_near_an_end_of_the_data_makes_single_steps(
     def six(*_: Any, **__: Any) -> int:
         return 6
 
-    monkeypatch.setattr(fields, "groups_of", grouped)
+    monkeypatch.setattr(bundles, "groups_of", grouped)
     monkeypatch.setattr(CudaExecutable, "fused_steps", six)
     on_host = he.stencil(WAVE, target="reference")
     artifact = EmulatedArtifact(on_host.compiled.schedule, emulation_folder)

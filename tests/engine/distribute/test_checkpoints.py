@@ -315,7 +315,7 @@ def test_what_is_written_for_workers_replaces_nothing(tmp_path: Path) -> None:
     )
     places, pool = SimpleNamespace(workspace=tmp_path), SimpleNamespace(remote=True)
     with ExitStack() as stack:
-        place(checked, pool, places, stack, shared=False, stays=False)
+        place(checked, pool, places, stack, "", stays=False)
         assert len(list(tmp_path.iterdir())) == 2
         assert kept.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["input"]
