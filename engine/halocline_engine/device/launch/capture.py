@@ -6,6 +6,7 @@ CuPy's own graphs run all kernels with the priority of the stream that they are 
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -22,18 +23,19 @@ _NODE_PRIORITY = 8
 
 
 class Graph:
-    """Work that is queued at once; `address` is that of the driver's executable graph."""
+    """Work that is queued at once; `address` is that of the driver's executable graph.
+
+    When nothing refers to it, it is given back, and what is under way goes on.
+    """
 
     def __init__(self, address: int) -> None:
         self._address = address
+        given_back = weakref.finalize(self, _driver().cuGraphExecDestroy, ctypes.c_void_p(address))
+        given_back.atexit = False
 
     def launch(self, stream: Stream) -> None:
         """Queue the work on a stream."""
         _call("cuGraphLaunch", self._address, stream.ptr)
-
-    def __del__(self) -> None:
-        """Give it back; work that is under way goes on."""
-        _driver().cuGraphExecDestroy(ctypes.c_void_p(self._address))
 
 
 def captured(stream: Stream, work: Callable[[], None], times: int = 1) -> Graph:

@@ -72,7 +72,8 @@ class Repetition:
         stream = cupy().cuda.get_current_stream()
         pace = _Pace(stream, look)
         try:
-            if times > _LEAST and self._took is None:
+            if times > _LEAST and (self._took is None or self._took > _SHOWN / _LEAST):
+                # What took long may have loaded its code at that time.
                 self._took = _seconds(self._work, stream)
                 times -= 1
             took = _SHOWN if self._took is None else self._took
