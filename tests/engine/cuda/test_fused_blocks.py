@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import xarray as xr
-from emulation.machine import EmulatedArtifact
+from emulation.machine import EmulatedArtifact, EmulatedKernels
+from handed_over import hand_over
 
 import halocline_engine as he
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
+from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.resident import bundles, work
+from halocline_engine.distribute.resident.bundles import Bundle, Bundles
 from halocline_engine.distribute.resident.fusing import Group, best_bundle, groups_of
 from halocline_engine.functions.stencil import Stencil
 
@@ -51,16 +56,16 @@ ENDS = {
 }
 
 
-def data_of(name: str) -> xr.Dataset:
+def data_of(name: str, ny: int = 26) -> xr.Dataset:
     rng = np.random.default_rng(5)
     if name == "wave":
-        values = {one: (("y", "x"), rng.normal(size=(26, 39))) for one in ("now", "old")}
+        values = {one: (("y", "x"), rng.normal(size=(ny, 39))) for one in ("now", "old")}
         return xr.Dataset(values)
     dtype = "float32" if name == "upwind" else "float64"
     return xr.Dataset(
         {
-            "u": (("z", "y", "x"), rng.normal(size=(2, 26, 39)).astype(dtype)),
-            "c": (("y", "x"), rng.random((26, 39)).astype(dtype)),
+            "u": (("z", "y", "x"), rng.normal(size=(2, ny, 39)).astype(dtype)),
+            "c": (("y", "x"), rng.random((ny, 39)).astype(dtype)),
         }
     )
 
@@ -103,6 +108,48 @@ def test_bundles_have_the_bits_of_single_steps(
             np.testing.assert_array_equal(found[one].values, expected[one].values)
     fused = [group for groups in made for group in groups if group.executable is not None]
     assert bool(fused) == (name != "masked")
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("name", ["wave", "upwind"])
+def test_edges_of_fused_steps_are_made_apart(
+    name: str, ends: str, emulation_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ranks whose halos travel while cells inside are computed."""
+    made: list[Bundle] = []
+    recorded, launch, lock = Bundles.recorded, EmulatedKernels.launch, threading.Lock()
+
+    def noted(self: Bundles, *, other: bool) -> Bundle:
+        made.append(recorded(self, other=other))
+        return made[-1]
+
+    def alone(*given: Any, **more: Any) -> None:
+        with lock:  # the emulation has one device
+            launch(*given, **more)
+
+    def three(*_: Any, **__: Any) -> int:
+        return 3
+
+    monkeypatch.setattr(Bundles, "recorded", noted)
+    monkeypatch.setattr(EmulatedKernels, "launch", alone)
+    monkeypatch.setattr(CudaExecutable, "fused_steps", three)
+    hand_over(monkeypatch, "reference")
+    text, feedback = PROGRAMS[name]
+    data = data_of(name, 60)
+    on_host = he.stencil(text, target="reference")
+    artifact = EmulatedArtifact(on_host.compiled.schedule, emulation_folder)
+    emulated = Stencil(replace(on_host.compiled, artifact=artifact, fingerprint=f"{name} {ends}"))
+    how: dict[str, Any] = {"boundary": ENDS[ends], "steps": 26, "feedback": feedback}
+    how |= {"axes": {"I": "x", "J": "y", "K": None if name == "wave" else "z"}}
+    how |= {"chunks": {"y": 30}, "target": "reference"}
+    expected = he.run(on_host, data, mode="streamed", **how)
+    with patch("halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=2)):
+        options = he.Options(steps_per_pass=3)
+        found = he.run(emulated, data, mode="resident", options=options, **how)
+    for one in expected.data_vars:
+        np.testing.assert_array_equal(found[one].values, expected[one].values)
+    assert made
+    assert all(bundle.overlap is not None and bundle.edges for bundle in made)
 
 
 def test_a_block_near_an_end_of_the_data_makes_single_steps(

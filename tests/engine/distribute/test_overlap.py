@@ -7,27 +7,22 @@ each other's memory. Both orders of edges and inner cells are tried, as on a dev
 from __future__ import annotations
 
 import itertools
-import queue
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 import xarray as xr
+from handed_over import hand_over
 from hypothesis import given
 from hypothesis import strategies as st
 
 import halocline_engine as he
-from halocline_engine.backends.targets import TARGETS
-from halocline_engine.distribute.communicators.base import Communicator
-from halocline_engine.distribute.exchanges import halos
 from halocline_engine.distribute.executors.local import LocalPool
 from halocline_engine.distribute.grid.partition import Box, Span
 from halocline_engine.distribute.grid.split import split
-from halocline_engine.distribute.resident import fields, overlap
+from halocline_engine.distribute.resident import fields
 from halocline_engine.distribute.tasks.events import Event, StepsFinished
 
 WAVE = """
@@ -67,32 +62,6 @@ def case(name: str) -> tuple[str, xr.Dataset, dict[str, Any]]:
     return STAR.replace("T", "np.float64"), xr.Dataset(star), {"feedback": {"v": "u"}}
 
 
-@dataclass
-class HandedOver:
-    """Cells that threads hand over; as `exchanges.peers.PeerMemory`."""
-
-    rank: int
-    links: dict[tuple[int, int], queue.SimpleQueue[list[Any]]]
-
-    def exchange(
-        self, sent: Mapping[int, Sequence[Any]], received: Mapping[int, Sequence[Any]]
-    ) -> Callable[[], None]:
-        def act() -> None:
-            for rank, views in sent.items():
-                self.links[self.rank, rank].put([view.copy() for view in views])
-            for rank, views in received.items():
-                for view, values in zip(views, self.links[rank, self.rank].get(), strict=True):
-                    view[...] = values
-
-        return act
-
-    def check(self) -> None: ...
-
-    def end(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 @pytest.mark.parametrize("edges_first", [True, False])
 @pytest.mark.parametrize("boundary", BOUNDARIES, ids=str)
 @pytest.mark.parametrize("name", ["wave", "star"])
@@ -102,21 +71,14 @@ def test_overlapped_steps_make_the_same_bits(
     text, data, how = case(name)
     how |= {"boundary": boundary, "steps": 23, "target": "cpu"}
     expected = he.run(text, data, mode="streamed", **how)
-    links: dict[tuple[int, int], queue.SimpleQueue[list[Any]]] = defaultdict(queue.SimpleQueue)
     overlapped: list[int] = []
-
-    def connect(communicator: Communicator, *_: object) -> HandedOver:
-        return HandedOver(communicator.rank, links)
 
     def queued(inside: Sequence[Callable[[], None]], beside: Sequence[Callable[[], None]]) -> None:
         overlapped.append(len(inside))
         for act in (*beside, *inside) if edges_first else (*inside, *beside):
             act()
 
-    of_device = {**TARGETS, "cpu": replace(TARGETS["cpu"], on_device=True)}
-    monkeypatch.setattr(fields, "TARGETS", of_device)
-    monkeypatch.setattr(halos, "connect", connect)
-    monkeypatch.setattr(overlap, "WORTH", 1)
+    hand_over(monkeypatch, "cpu")
     plain = fields.executable_of
 
     def overlap_of(_: object) -> object:
