@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-import xarray as xr
+from stepped_programs import BOUNDARIES, stepped
 
 import halocline_engine as he
 from halocline_engine.device.machine import CudaMachine
@@ -15,45 +13,13 @@ from halocline_engine.distribute.tasks.events import Event, StepsFinished
 
 pytestmark = pytest.mark.gpu
 
-WAVE = """
-def wave(now: Field[T], old: Field[T], next: Field[T], kept: Field[T], c: T):
-    with computation(PARALLEL), interval(...):
-        around = now[1, 0, 0] + now[-1, 0, 0] + now[0, 1, 0] + now[0, -1, 0]
-        next = T(2.0) * now - old + c * (around - T(4.0) * now)
-        kept = now
-"""
-STAR = """
-def star(u: Field[T], v: Field[T], w: Field[IJ, T]):
-    with computation(PARALLEL), interval(1, -1):
-        around = u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -2, 0] + u[0, 0, 1] + u[0, 0, -1]
-        v = u + w * (around - T(6.0) * u)
-    with computation(PARALLEL), interval(0, 1):
-        v = u[0, 0, 1]
-    with computation(PARALLEL), interval(-1, None):
-        v = u
-"""
-BOUNDARIES: list[dict[str, Any]] = [
-    {"x": "periodic", "y": "periodic"},
-    {"x": "edge", "y": {"low": "reflect", "high": "none"}},
-    {"x": {"constant": 0.5}, "y": "extrapolate"},
-]
-
-
-def case(name: str, dtype: str, *, large: bool) -> tuple[str, xr.Dataset, dict[str, Any]]:
-    """Return a program, its data and arguments; edges go out first where blocks are `large`."""
-    rng = np.random.default_rng(5)
-    number = "np." + dtype
-    if name == "wave":
-        shape = (3011, 2999) if large else (157, 211)
-        values = {one: (("y", "x"), rng.normal(size=shape).astype(dtype)) for one in ("now", "old")}
-        how = {"scalars": {"c": 0.2}, "feedback": {"next": "now", "kept": "old"}}
-        return WAVE.replace("T", number), xr.Dataset(values), how
-    nz, ny, nx = (45, 509, 601) if large else (7, 61, 83)
-    star = {
-        "u": (("z", "y", "x"), rng.normal(size=(nz, ny, nx)).astype(dtype)),
-        "w": (("y", "x"), rng.uniform(0.0, 0.1, size=(ny, nx)).astype(dtype)),
-    }
-    return STAR.replace("T", number), xr.Dataset(star), {"feedback": {"v": "u"}}
+#: Blocks of `large` data are so large that their edges go out first.
+SIZES = {
+    ("wave", False): (1, 157, 211),
+    ("wave", True): (1, 3011, 2999),
+    ("star", False): (7, 61, 83),
+    ("star", True): (45, 509, 601),
+}
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -66,7 +32,7 @@ def test_any_number_of_devices_makes_the_same_bits(
     if devices == 1:
         pytest.skip("needs two devices")
     assert machine.facts.index >= 0
-    text, data, how = case(name, dtype, large=large)
+    text, data, how = stepped(name, dtype, SIZES[name, large])
     ny, nx = data.sizes["y"], data.sizes["x"]
     for boundary in BOUNDARIES:
         how |= {"boundary": boundary, "steps": 53, "target": "cuda", "mode": "resident"}

@@ -12,6 +12,7 @@ import distributed
 import numpy as np
 import pytest
 import xarray as xr
+from stepped_programs import BOUNDARIES, stepped
 
 import halocline_engine as he
 from halocline_engine.datasets.untyped import variable_data
@@ -25,45 +26,9 @@ DASK = cast(Any, distributed)
 
 pytestmark = pytest.mark.gpu
 
-WAVE = """
-def wave(now: Field[T], old: Field[T], next: Field[T], kept: Field[T], c: T):
-    with computation(PARALLEL), interval(...):
-        around = now[1, 0, 0] + now[-1, 0, 0] + now[0, 1, 0] + now[0, -1, 0]
-        next = T(2.0) * now - old + c * (around - T(4.0) * now)
-        kept = now
-"""
-STAR = """
-def star(u: Field[T], v: Field[T], w: Field[IJ, T]):
-    with computation(PARALLEL), interval(1, -1):
-        around = u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -2, 0] + u[0, 0, 1] + u[0, 0, -1]
-        v = u + w * (around - T(6.0) * u)
-    with computation(PARALLEL), interval(0, 1):
-        v = u[0, 0, 1]
-    with computation(PARALLEL), interval(-1, None):
-        v = u
-"""
-BOUNDARIES: list[dict[str, Any]] = [
-    {"x": "periodic", "y": "periodic"},
-    {"x": "periodic", "y": {"low": "reflect", "high": "none"}},
-    {"x": {"constant": 0.5}, "y": "none"},
-    {"x": "edge", "y": "extrapolate"},
-]
-
 
 def case(name: str, dtype: str) -> tuple[str, xr.Dataset, dict[str, Any]]:
-    rng = np.random.default_rng(3)
-    number = "np." + dtype
-    if name == "wave":
-        values = {
-            one: (("y", "x"), rng.normal(size=(157, 211)).astype(dtype)) for one in ("now", "old")
-        }
-        how = {"scalars": {"c": 0.2}, "feedback": {"next": "now", "kept": "old"}}
-        return WAVE.replace("T", number), xr.Dataset(values), how
-    values = {
-        "u": (("z", "y", "x"), rng.normal(size=(7, 61, 83)).astype(dtype)),
-        "w": (("y", "x"), rng.uniform(0.0, 0.1, size=(61, 83)).astype(dtype)),
-    }
-    return STAR.replace("T", number), xr.Dataset(values), {"feedback": {"v": "u"}}
+    return stepped(name, dtype, (7, 61, 83) if name == "star" else (1, 157, 211))
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES, ids=str)

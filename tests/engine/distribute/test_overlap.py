@@ -13,10 +13,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-import xarray as xr
 from handed_over import hand_over
 from hypothesis import given
 from hypothesis import strategies as st
+from stepped_programs import BOUNDARIES, stepped
 
 import halocline_engine as he
 from halocline_engine.distribute.executors.local import LocalPool
@@ -25,42 +25,6 @@ from halocline_engine.distribute.grid.split import split
 from halocline_engine.distribute.resident import fields
 from halocline_engine.distribute.tasks.events import Event, StepsFinished
 
-WAVE = """
-def wave(now: Field[T], old: Field[T], next: Field[T], kept: Field[T], c: T):
-    with computation(PARALLEL), interval(...):
-        around = now[1, 0, 0] + now[-1, 0, 0] + now[0, 1, 0] + now[0, -1, 0]
-        next = T(2.0) * now - old + c * (around - T(4.0) * now)
-        kept = now
-"""
-STAR = """
-def star(u: Field[T], v: Field[T], w: Field[IJ, T]):
-    with computation(PARALLEL), interval(1, -1):
-        around = u[1, 0, 0] + u[-1, 0, 0] + u[0, 1, 0] + u[0, -2, 0] + u[0, 0, 1] + u[0, 0, -1]
-        v = u + w * (around - T(6.0) * u)
-    with computation(PARALLEL), interval(0, 1):
-        v = u[0, 0, 1]
-    with computation(PARALLEL), interval(-1, None):
-        v = u
-"""
-BOUNDARIES: list[dict[str, Any]] = [
-    {"x": "periodic", "y": "periodic"},
-    {"x": "periodic", "y": {"low": "reflect", "high": "none"}},
-    {"x": "edge", "y": "extrapolate"},
-]
-
-
-def case(name: str) -> tuple[str, xr.Dataset, dict[str, Any]]:
-    rng = np.random.default_rng(3)
-    if name == "wave":
-        values = {one: (("y", "x"), rng.normal(size=(57, 64))) for one in ("now", "old")}
-        how = {"scalars": {"c": 0.2}, "feedback": {"next": "now", "kept": "old"}}
-        return WAVE.replace("T", "np.float64"), xr.Dataset(values), how
-    star = {
-        "u": (("z", "y", "x"), rng.normal(size=(4, 41, 43))),
-        "w": (("y", "x"), rng.uniform(0.0, 0.1, size=(41, 43))),
-    }
-    return STAR.replace("T", "np.float64"), xr.Dataset(star), {"feedback": {"v": "u"}}
-
 
 @pytest.mark.parametrize("edges_first", [True, False])
 @pytest.mark.parametrize("boundary", BOUNDARIES, ids=str)
@@ -68,7 +32,7 @@ def case(name: str) -> tuple[str, xr.Dataset, dict[str, Any]]:
 def test_overlapped_steps_make_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, name: str, boundary: dict[str, Any], edges_first: bool
 ) -> None:
-    text, data, how = case(name)
+    text, data, how = stepped(name, "float64", (4, 57, 64))
     how |= {"boundary": boundary, "steps": 23, "target": "cpu"}
     expected = he.run(text, data, mode="streamed", **how)
     overlapped: list[int] = []
