@@ -99,6 +99,25 @@ def test_operators(machine: EmulatedMachine, dtype: DType) -> None:
         np.testing.assert_array_equal(got, expected(expr, x, y), err_msg=repr(expr))
 
 
+@pytest.mark.parametrize("divisor", [3.0, -7.0, 0.1, 9.81e5, 1e-300, 1e300, 5e-324, 0.0, 4.0])
+def test_quotients_by_one_number_have_the_bits_of_a_division(
+    machine: EmulatedMachine, divisor: float
+) -> None:
+    edges = [0.0, 1.0, divisor, 5e-324, 2.3e-308, 2.0**-900, 2.0**900, 1.7e308, math.inf, math.nan]
+    random = np.random.default_rng()
+    bits = random.integers(0, 2**63, 4000).view(np.float64)
+    usual = random.uniform(0.5, 2.0, 4000) * 10.0 ** random.integers(-9, 9, 4000)
+    x = np.concatenate([edges, np.nextafter(edges, 0.0), bits, usual])
+    x = np.concatenate([x, -x])
+    expr = Binary("/", read("a", DType.FLOAT64), Number(DType.FLOAT64, divisor), DType.FLOAT64)
+    (got,) = computed(machine, [expr], x, x)
+    with np.errstate(all="ignore"):
+        want = x / divisor
+    np.testing.assert_array_equal(got, want)
+    given = ~np.isnan(want)
+    assert (got[given].view(np.int64) == want[given].view(np.int64)).all()
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_functions_of_floats(machine: EmulatedMachine, dtype: DType) -> None:
     a, b = read("a", dtype), read("b", dtype)

@@ -92,6 +92,8 @@ def expression_text(
             return parameter(name)
         case nodes.Unary(operator, operand, dtype):
             return _unary(operator, inner(operand), dtype)
+        case nodes.Binary("/", left, right, DType.FLOAT64) if _is_uniform(right):
+            return f"quotient({inner(left)}, {inner(right)})"
         case nodes.Binary(operator, left, right, dtype):
             return _binary(operator, inner(left), inner(right), dtype)
         case nodes.Call(function, arguments, dtype):
@@ -140,6 +142,20 @@ def _float_literal(value: float, *, single: bool) -> str:
     else:
         text = str(number) + ("f" if single else "")
     return f"({text})" if text.startswith("-") else text
+
+
+def _is_uniform(divisor: nodes.Expr) -> bool:
+    """Whether all points divide by one value, whose reciprocal a thread computes once.
+
+    Compilers themselves make products of divisions by powers of two.
+    """
+    match divisor:
+        case nodes.Parameter():
+            return True
+        case nodes.Number(value=value):
+            return abs(math.frexp(value)[0]) != 0.5
+        case _:
+            return False
 
 
 def _unsigned(dtype: DType) -> str:

@@ -86,6 +86,26 @@ template <class T, class F> __device__ __forceinline__ T truncated(F x) {
 """,
     ),
     (
+        # A correctly rounded reciprocal gives the correctly rounded quotient by one product and two
+        # fused operations (Markstein 1990; Brisebarre, Muller and Raina 2004), where nothing
+        # overflows, underflows or is zero. Compilers reuse the reciprocal of a divisor. The rest is
+        # a function of its own, so that its code is not repeated at every quotient.
+        "quotient",
+        """\
+__device__ __forceinline__ bool is_within_power2(double x, int power) {
+  const unsigned high = (unsigned)(__double_as_longlong(x) >> 32) & 0x7fffffffu;
+  return high - ((1023u - power) << 20) < (2u * power << 20);
+}
+__device__ __noinline__ double unusual_quotient(double x, double by) { return x / by; }
+__device__ __forceinline__ double quotient(double x, double by) {
+  const double inverse = 1.0 / by, near = x * inverse;
+  const bool usual = is_within_power2(by, 60);
+  if (usual && is_within_power2(x, 900)) return fma(fma(-by, near, x), inverse, near);
+  return usual && x == 0.0 ? near : unusual_quotient(x, by);
+}
+""",
+    ),
+    (
         "is_nan",
         """\
 template <class T> __device__ __forceinline__ bool is_nan(T x) { return x != x; }

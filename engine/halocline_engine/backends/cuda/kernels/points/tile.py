@@ -268,14 +268,15 @@ def _reach(offsets: Sequence[Offset], axis: int) -> int:
 def _width(entry: Entry, schedule: Schedule, variant: Variant) -> int:
     """Return how many points of the smallest element type 16 bytes hold, if they are aligned.
 
-    Types of less than 4 bytes do not count: they are masks beside the numbers.
+    Types of less than 4 bytes do not count: they are masks beside the numbers. Nor do indices and
+    masks of regions, which lie as they were made whatever the fields do.
     """
-    kinds = _kinds(schedule, variant)
+    kinds, made = _kinds(schedule, variant), schedule.program.made
     aligned = dict(zip((name for name, _ in arrays_of(schedule)), variant.aligned, strict=True))
     sizes = [
         max(4, dtype.itemsize)
         for name, dtype in arrays_of(schedule)
-        if name in entry.arrays and kinds[name][0] is Stride.ONE and aligned[name]
+        if name in {*entry.arrays} - {*made} and kinds[name][0] is Stride.ONE and aligned[name]
     ]
     return VECTOR // min(sizes) if sizes else 1
 
