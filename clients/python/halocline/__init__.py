@@ -10,9 +10,6 @@ with hc.Client("http://127.0.0.1:8000") as client:
 import importlib
 import typing
 
-from halocline.awaited.client import AsyncClient
-from halocline.awaited.job import AsyncJob
-from halocline.client import Client
 from halocline.errors import (
     ArgumentError,
     AuthenticationError,
@@ -45,12 +42,19 @@ from halocline.errors import (
     TypeRuleError,
     WaitTimeout,
 )
-from halocline.events import Event
-from halocline.job import Job
-from halocline.plan import Plan
-from halocline.processes.local import run_local
-from halocline.processes.many import Outcome
 from halocline.registration import register_when_imported as _register_when_imported
+
+if typing.TYPE_CHECKING:
+    from halocline.awaited.client import AsyncClient
+    from halocline.awaited.job import AsyncJob
+    from halocline.client import Client
+    from halocline.events import Event
+    from halocline.job import Job
+    from halocline.plan import Plan
+    from halocline.processes.local import run_local
+    from halocline.processes.many import Outcome
+
+    __version__: str
 
 __all__ = [
     "ArgumentError",
@@ -94,16 +98,27 @@ __all__ = [
     "run_local",
 ]
 
-if typing.TYPE_CHECKING:
-    __version__: str
-
+#: What loads more than Python itself does is imported when it is first used.
+_HOMES = {
+    "AsyncClient": "halocline.awaited.client",
+    "AsyncJob": "halocline.awaited.job",
+    "Client": "halocline.client",
+    "Event": "halocline.events",
+    "Job": "halocline.job",
+    "Outcome": "halocline.processes.many",
+    "Plan": "halocline.plan",
+    "run_local": "halocline.processes.local",
+}
 
 _register_when_imported()
 
 
-def __getattr__(name: str) -> str:
+def __getattr__(name: str) -> object:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("halocline")
+    if name in _HOMES:
+        found = getattr(importlib.import_module(_HOMES[name]), name)
+        return globals().setdefault(name, found)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
