@@ -14,7 +14,7 @@ import numpy as np
 
 from halocline_engine.backends.cpu import build, builtins, calls, code
 from halocline_engine.backends.cpu import run as cpu
-from halocline_engine.backends.cpu.builtins import ASKED, SCOPES
+from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.text.emit import Module, emit
 from halocline_engine.backends.cpu.text.layout import Layout
@@ -41,10 +41,6 @@ def _load(pointer: _Pointer, offset: int) -> Any:
 
 def _store(pointer: _Pointer, offset: int, value: Any) -> None:
     pointer.at(offset)[0] = value
-
-
-def _ask(pointer: _Pointer, place: int, inside: bool, stride: int) -> None:
-    """Memory is where it is."""
 
 
 def _pointer(dtype: DType) -> Callable[[int], _Pointer]:
@@ -87,7 +83,6 @@ def namespace() -> dict[str, Any]:
         "load": _load,
         **{f"load_{n}": _load for n in range(SCOPES)},
         **{f"store_{n}": _store for n in range(SCOPES)},
-        **{f"{verb}_{lines}": _ask for verb in ("ask", "claim") for lines in ASKED},
         "select": _select,
         "multiply_add": multiply_add,
         "minimum": np.minimum,

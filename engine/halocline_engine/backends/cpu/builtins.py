@@ -3,9 +3,6 @@
 `pointer_float64(address)` makes an integer an address of that type. `load(pointer, offset)` reads
 an array that nothing in the function writes; `load_3` and `store_3(pointer, offset, value)` are for
 an array that is written, where arrays with different numbers share no byte. Offsets count bytes.
-`ask_4(pointer, place, inside, stride)` asks for four lines of memory from an element on, `stride`
-bytes further where that is not inside, and `claim_4` for lines that will be written; the addresses
-may be anywhere.
 
 Memory is reached through integers and not through arrays, because an array index may be negative in
 Python, and the code that checks for that keeps loops from being vectorised. The numbers are there
@@ -25,17 +22,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic as _numba_intrinsic
 
-from halocline_engine.backends.cpu.ahead import LINE
 from halocline_engine.ir.types import DType
 
-__all__ = ["ASKED", "SCOPES", "namespace"]
+__all__ = ["SCOPES", "namespace"]
 
 #: How many written arrays of a function are told apart.
 SCOPES = 8
-#: How many lines may be asked for in one go.
-ASKED = (1, 2, 4)
-#: What LLVM calls keeping memory in all levels of the cache, and the cache of data.
-_ALL_LEVELS, _DATA = 3, 1
 #: Full vectors where the processor has them; Numba's own choice is half of one on many.
 _WIDE = '"prefer-vector-width"="512"'
 
@@ -92,30 +84,6 @@ def _store(scope: int) -> _Function:
         return _types.void(pointer, offset, pointer.dtype), generate
 
     return store
-
-
-def _ask(lines: int, *, write: bool) -> _Function:
-    """Return what asks for lines of memory; where an address is in none, nothing happens."""
-
-    @_intrinsic
-    def ask(_typing: Any, pointer: Any, place: Any, inside: Any, stride: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            byte, word = _cgutils.voidptr_t, _ir.IntType(32)
-            kind = _ir.FunctionType(_ir.VoidType(), [byte, word, word, word])
-            prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-            hints = [word(number) for number in (int(write), _ALL_LEVELS, _DATA)]
-            base, element, within, further = arguments
-            whole = element.type
-            offset = builder.mul(element, whole(_size(pointer.dtype)))
-            offset = builder.add(offset, builder.select(within, whole(0), further))
-            for line in range(lines):
-                away = builder.add(offset, whole(line * LINE))
-                builder.call(prefetch, [builder.gep(builder.bitcast(base, byte), [away]), *hints])
-            return context.get_dummy_value()
-
-        return _types.void(pointer, place, inside, stride), generate
-
-    return ask
 
 
 def _size(dtype: Any) -> int:
@@ -281,8 +249,6 @@ def namespace() -> dict[str, Any]:
         "load": _load(None),
         **{f"load_{n}": _load(n) for n in range(SCOPES)},
         **{f"store_{n}": _store(n) for n in range(SCOPES)},
-        **{f"ask_{lines}": _ask(lines, write=False) for lines in ASKED},
-        **{f"claim_{lines}": _ask(lines, write=True) for lines in ASKED},
         "select": _select,
         "multiply_add": _multiply_add,
         "minimum": _extreme("<"),

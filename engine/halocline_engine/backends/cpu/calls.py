@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from threading import Lock
 from typing import Any, TypeAlias, cast
 
@@ -12,7 +11,6 @@ import numba
 import numpy as np
 
 from halocline_engine.backends.base import HostArray, Value
-from halocline_engine.backends.cpu.ahead import leaves_caches, touched
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.code import Compiled, Signature, machine_code
 from halocline_engine.backends.cpu.columns import Cut, Sizes, cut
@@ -90,7 +88,6 @@ class Kernels:
     def __init__(self, schedule: Schedule, caches: Caches) -> None:
         self.schedule = schedule
         self.caches = caches
-        self._touched = touched(schedule.program)
         self._compiled: dict[Layout, tuple[Entry, ...]] = {}
         self._lock = Lock()
 
@@ -100,20 +97,13 @@ class Kernels:
         scalars: Mapping[str, Value],
         origins: Mapping[str, tuple[int, int, int]],
         domain: Domain,
-        *,
-        asks: bool | None = None,
     ) -> Call:
-        """Return what a run on these arrays knows, without memory for temporaries.
-
-        Kernels ask for memory ahead where the arrays leave the caches, or as `asks` says.
-        """
+        """Return what a run on these arrays knows, without memory for temporaries."""
         used = [f.name for f in self.schedule.program.fields if f.read or f.written]
         places = {name: place_of(fields[name], origins[name]) for name in used}
         strides = {name: place.words[1:] for name, place in places.items()}
         apart = len({place.words[0] for place in places.values()}) == len(places)
-        if asks is None:
-            asks = leaves_caches(prod(domain) * self._touched, self.caches)
-        layout = layout_of(self.schedule.program, strides, apart=apart, asks=asks)
+        layout = layout_of(self.schedule.program, strides, apart=apart)
         return Call(
             self._entries(layout),
             places,

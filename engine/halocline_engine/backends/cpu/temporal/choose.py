@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from math import prod
 
-from halocline_engine.backends.cpu.ahead import leaves_caches
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.calls import Domain
 from halocline_engine.backends.cpu.temporal.tiles import Reach, shape_of, work_of
@@ -27,6 +26,8 @@ _STEPS = range(2, 13)
 _MEMORY, _CACHE = 29e9, 58e9
 #: Bytes of elements on which a core does an operation in a second.
 _OPERATIONS = 190e9
+#: Of the last cache, which others use too, fields that are this share stay in the cores' own.
+_OWN = 4
 #: What a tile may take of the cache; the rest is for what comes and goes.
 _SHARE = 0.7
 _HEAVY = {FMA: 1, "abs": 1, "min": 2, "max": 2}
@@ -46,7 +47,7 @@ def gains_of(
     written = sum(step.dtypes[name].itemsize for name in step.results)
     # What is written is fetched first.
     moved = read + 2 * written
-    if not leaves_caches(prod(domain) * (read + written), caches):
+    if prod(domain) * (read + written) <= caches.last // _OWN:
         return Gains({})
     near = max((moved + 3 * between) / _CACHE, _operations(step) / _OPERATIONS)
     far = moved / _MEMORY

@@ -321,13 +321,11 @@ class _Worker:
             )
             for name, origin in job.origins.items()
         }
-        ends = number in (0, job.asked.steps - 1)
         call = job.kernels.call(
             {**job.fields, **own},
             job.scalars,
             {**origins, **dict.fromkeys(own, inside)},
             sizes_of(box),
-            asks=ends,
         )
         yield from _noted(replace(call, places={**call.places, **self._buffers}), job, own)
 

@@ -5,17 +5,15 @@ code serves any split over threads; the number of levels `nk`; how many `rows` a
 how many points along the inner axis (`width`), to finish in all planes before the next ones are
 begun; for each array the address of the domain's first point and its three strides in bytes; and
 the scalars. The innermost loop runs along the layout's inner axis, where offsets are constants for
-arrays that are adjacent along it. Where the layout asks for memory ahead, that loop goes in parts
-of constant length, as is best for vectors, and then through what is left of a row.
+arrays that are adjacent along it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
-from halocline_engine.backends.cpu.ahead import PARTS_AHEAD, Row, leading, lines_of, part_of
 from halocline_engine.backends.cpu.builtins import SCOPES
 from halocline_engine.backends.cpu.columns import Reuse, reuse_of
 from halocline_engine.backends.cpu.text.layout import Layout
@@ -38,6 +36,9 @@ from halocline_engine.schedule.nodes import Kernel, Schedule, Section
 from halocline_engine.schedule.storage.temporaries import kernels_of
 
 __all__ = ["Function", "Module", "emit"]
+
+#: An array, and the offsets along J and along the other axis that is not the inner one.
+_Row: TypeAlias = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +167,9 @@ class _Writer:
         self.arrays = arrays
         self.scalars = scalars
         self.zigzag = zigzag and kernel.order is Order.PARALLEL
-        scans = kernel.order is not Order.PARALLEL and layout.inner is Axis.K
-        self.asks = layout.asks and not self.zigzag and not scans
         self.registers = {t.name: f"r{n}" for n, t in enumerate(kernel.registers)}
         self.scopes = _scopes(kernel, layout, arrays)
-        self.pointers: dict[Row, str] = {}
+        self.pointers: dict[_Row, str] = {}
 
     def loops(self) -> Iterator[str]:
         """Yield the loop nest, indented for a function's body."""
@@ -209,60 +208,15 @@ class _Writer:
     def _nest(self, section: Section, axes: list[str], depth: int) -> Iterator[str]:
         self.pointers = _rows(section, self.registers, self.inner)
         *outer, inner = axes
-        low, high = self._bounds(inner, section)
-        part = self._part()
-        if part:
-            yield "    " * depth + f"whole = {low} + max({high} - {low}, 0) // {part} * {part}"
-            yield "    " * depth + f"back = max(whole - {low} - {PARTS_AHEAD * part}, 0)"
         for axis in outer:
             yield from ("    " * depth + line for line in self._loop(axis, section))
             depth += 1
         pad = "    " * depth
         for key, name in self.pointers.items():
             yield f"{pad}{name} = {_row(self.arrays[key[0]], key, self.inner)}"
-        if part:
-            yield f"{pad}for part in range({low}, whole, {part}):"
-            yield from (f"{pad}    {line}" for line in self._asked(section, outer[-1], part))
-            yield f"{pad}    for lane in range({part}):"
-            yield f"{pad}        {inner} = part + lane"
-            yield from self._body(section.body, depth + 2)
-            yield f"{pad}for {inner} in range(whole, {high}):"
-        else:
-            (line,) = self._loop(inner, section)
-            yield pad + line
+        (line,) = self._loop(inner, section)
+        yield pad + line
         yield from self._body(section.body, depth + 1)
-
-    def _part(self) -> int:
-        """Return the points of a part of a row, once rows have pointers; 0 where rows go whole."""
-        sizes = [
-            self.arrays[name].dtype.itemsize for name, _, _ in self.pointers if self._lies(name)
-        ]
-        return part_of(sizes) if self.asks else 0
-
-    def _lies(self, name: str) -> bool:
-        """Return whether the elements of an array are neighbours in a row."""
-        array = self.arrays[name]
-        return array.adjacent and self.inner in array.axes
-
-    def _asked(self, section: Section, across: str, part: int) -> Iterator[str]:
-        """Yield what a part asks for; `across` is the loop around the rows.
-
-        After a row's last part comes the next row; rows that are shorter than the distance ask for
-        the place that they are at.
-        """
-        written = targets_of(section.body)
-        backward = (section.order or self.kernel.order) is Order.BACKWARD and across == "k"
-        yield f"inside = part + {PARTS_AHEAD * part} < whole"
-        yield f"place = select(inside, part + {PARTS_AHEAD * part}, part - back)"
-        rows = (row for row in self.pointers if row[2] != ANY_LEVEL)
-        for name, row in leading(rows, backward=backward).items():
-            if self._lies(name):
-                array = self.arrays[name]
-                ask = "claim" if name in written else "ask"
-                lines = lines_of(part, array.dtype.itemsize)
-                stride = f"{array.text}_{across}" if Axis(across.upper()) in array.axes else "0"
-                sign = "-" if backward else ""
-                yield f"{ask}_{lines}({self.pointers[row]}, place, inside, {sign}{stride})"
 
     def _loop(self, axis: str, section: Section) -> Iterator[str]:
         """Yield the head of a loop; where columns turn, the outer ones of every other go back."""
@@ -350,20 +304,20 @@ class _Writer:
         return f"{pointer}, {place} * {array.text}_{index}"
 
 
-def _rows(section: Section, registers: Mapping[str, str], inner: Axis) -> dict[Row, str]:
+def _rows(section: Section, registers: Mapping[str, str], inner: Axis) -> dict[_Row, str]:
     """Name a pointer for every array and offset across the inner axis."""
     assigned = (
         (one.target, (0, 0, 0 if one.level is None else ANY_LEVEL))
         for one in assignments(section.body)
     )
-    keys: dict[Row, None] = {}
+    keys: dict[_Row, None] = {}
     for name, (i, j, k) in (*accesses_of(section.body), *assigned):
         if name not in registers:
             keys[(name, j, k if inner is Axis.I else i)] = None
     return {key: f"p{n}" for n, key in enumerate(keys)}
 
 
-def _row(array: _Array, key: Row, inner: Axis) -> str:
+def _row(array: _Array, key: _Row, inner: Axis) -> str:
     """Return the address of a row's first element, as text; of all levels, that of the first."""
     _, j, other = key
     across = Axis.K if inner is Axis.I else Axis.I

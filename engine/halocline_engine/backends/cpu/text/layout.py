@@ -16,13 +16,12 @@ class Layout:
     """The axis of the innermost loop, I or K, and the fields whose elements are adjacent along it.
 
     Temporaries in memory are always adjacent along `inner`. Where not all fields are `apart`, one
-    array stands for two of them. `asks`: loops ask for memory before they come to it, see `ahead`.
+    array stands for two of them.
     """
 
     inner: Axis
     adjacent: frozenset[str]
     apart: bool = True
-    asks: bool = False
 
 
 def contiguous(program: Program, inner: Axis = Axis.I) -> Layout:
@@ -35,7 +34,6 @@ def layout_of(
     strides: Mapping[str, tuple[int, int, int]],
     *,
     apart: bool = True,
-    asks: bool = False,
 ) -> Layout:
     """Return the layout of a call: the inner axis is the one that most fields are adjacent along.
 
@@ -52,5 +50,5 @@ def layout_of(
         if k == field.dtype.itemsize and Axis.K in field.axes:
             along_k.append(field.name)
     if len(along_k) > len(along_i):
-        return Layout(Axis.K, frozenset(along_k), apart, asks)
-    return Layout(Axis.I, frozenset(along_i), apart, asks)
+        return Layout(Axis.K, frozenset(along_k), apart)
+    return Layout(Axis.I, frozenset(along_i), apart)
