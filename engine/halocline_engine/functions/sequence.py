@@ -17,7 +17,8 @@ from halocline_engine.datasets.stores.source import InMemory, Opened, open_sourc
 from halocline_engine.distribute.executors.base import RankPool
 from halocline_engine.distribute.jobs.execute import Blockwise
 from halocline_engine.distribute.jobs.outputs import check_workspace
-from halocline_engine.distribute.sequences.job import Kept, SequenceRequest, sequence_job
+from halocline_engine.distribute.sequences.job import sequence_job
+from halocline_engine.distribute.sequences.request import Kept, SequenceRequest
 from halocline_engine.distribute.sequences.template import StageOf
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.options import options_of
@@ -93,8 +94,8 @@ def sequence(
     results : sequence of str, optional
         Which of the variables that stages make are results; by default all.
     workspace : path, optional
-        Folder that keeps the values between two steps from time to time. The same job with the same
-        workspace resumes from the last ones, unless it keeps snapshots.
+        Folder that keeps the values between two steps from time to time, and snapshots. The same
+        job with the same workspace resumes from the last ones.
     attempt : int, default: 0
         Number that keeps apart the files of several runs in one workspace.
 

@@ -11,7 +11,13 @@ import pytest
 import xarray as xr
 
 import halocline_engine as he
-from halocline_engine.distribute.tasks.events import Checkpointed, Event, Planned, Resumed
+from halocline_engine.distribute.tasks.events import (
+    Checkpointed,
+    Event,
+    Planned,
+    Resumed,
+    SnapshotWritten,
+)
 from halocline_engine.functions.reports.planning import plan_of
 
 ADVECT = """
@@ -190,6 +196,49 @@ def test_it_resumes_between_two_steps(stored: bool, tmp_path: Path) -> None:
     told.clear()
     repeated(air() + 1.0, on_event=told.append, **other)
     assert not [event for event in told if isinstance(event, Resumed)]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("to", ["memory", "store"])
+def test_snapshots_of_an_interrupted_run_stay(stored: bool, to: str, tmp_path: Path) -> None:
+    told: list[Event] = []
+    how: dict[str, Any] = {
+        "every": 2,
+        "steps": 7,
+        "options": he.Options(checkpoint_steps=3, memory=45_000 if stored else None),
+        "workspace": tmp_path / "work",
+        "output": tmp_path / "out.zarr" if to == "store" else None,
+    }
+    wanted = repeated(air(), steps=7, every=2)
+    for attempt, stop in enumerate((3, 6)):
+        stops = stopped_after(stop, told)
+        with pytest.raises(he.CancelledError):
+            repeated(air(), attempt=attempt, cancelled=stops, on_event=told.append, **how)
+        assert {path.name for path in tmp_path.iterdir()} == {"work"}
+    told.clear()
+    result = repeated(air(), attempt=2, on_event=told.append, **how)
+    assert [event for event in told if isinstance(event, Resumed)] == [Resumed(6, 7)]
+    assert not [event for event in told if isinstance(event, SnapshotWritten)]
+    assert result["step"].values.tolist() == [2, 4, 6, 7]
+    for name in wanted.data_vars:
+        assert np.array_equal(result[name], wanted[name], equal_nan=True)
+
+
+def test_values_before_which_a_snapshot_is_damaged_are_not_gone_on_from(tmp_path: Path) -> None:
+    told: list[Event] = []
+    how: dict[str, Any] = {"every": 2, "options": he.Options(checkpoint_steps=1)}
+    work = tmp_path / "work"
+    stops = stopped_after(3, told)
+    with pytest.raises(he.CancelledError):
+        repeated(air(), cancelled=stops, on_event=told.append, workspace=work, **how)
+    next(work.glob("attempt-0/snapshot-000002.json")).write_text("{}")
+    told.clear()
+    result = repeated(air(), attempt=1, on_event=told.append, workspace=work, **how)
+    assert not [event for event in told if isinstance(event, Resumed)]  # the two newest are kept
+    check(result.isel(step=1, drop=True))
+    wanted = repeated(air(), steps=2)
+    for name in wanted.data_vars:
+        assert np.array_equal(result.isel(step=0)[name], wanted[name], equal_nan=True)
 
 
 def test_a_stage_of_several_passes(tmp_path: Path) -> None:

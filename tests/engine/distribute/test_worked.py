@@ -97,6 +97,86 @@ def test_ranks_tell_of_halos_and_of_intervals() -> None:
     assert halos[-1] == share.halos
 
 
+def _data() -> xr.Dataset:
+    rng = np.random.default_rng(3)
+    return xr.Dataset(
+        {
+            "t": (("z", "x"), rng.random((3, 4))),
+            "w": (("z", "y"), rng.random((3, 5))),
+            "a": ("z", [-0.5] * 3),
+            "b": ("z", [2.5] * 3),
+            "order": ("z", [1, 0, 1]),
+            "parent": ("z", [0, 0, 1]),
+            "count": ("cell", [3], {"sample_dimension": "z"}),
+        },
+        {"z": ("z", [0.5, 1.5, 2.5], {"axis": "Z"}), "zf": ("z_face", [0.0, 1.0, 2.0, 3.0])},
+    )
+
+
+_BANDS = {"lower": "a", "diagonal": "b", "upper": "a", "dim": "z"}
+_LONG = {"a": -0.5, "b": 2.5, "t": 1.0}
+_WEIGHTS = xr.Dataset(
+    {
+        "row": ("n_s", [1, 1, 2]),
+        "col": ("n_s", [1, 2, 3]),
+        "S": ("n_s", [0.5, 0.5, 1.0]),
+        "src_grid_dims": ("src_grid_rank", [3]),
+        "dst_grid_dims": ("dst_grid_rank", [2]),
+    }
+)
+_TWICE = """
+def twice(t: Field[float], u: Field[float]):
+    with computation(PARALLEL), interval(...):
+        u = 2.0 * t + 1.0
+"""
+_STAGES = [
+    {"stencil": {"program": _TWICE, "axes": {"I": "x", "J": None, "K": "z"}}},
+    {"tridiagonal": {**_BANDS, "rhs": "u"}},
+]
+_ORDER = {"source": "t", "index": "order", "dim": "z"}
+_TREE = {"diagonal": "b", "upper": "a", "rhs": "b", "parent": "parent", "row_size": "count"}
+#: What a function is called with, and how many operations it makes of 12 values in 4 columns.
+_COMPUTING: dict[str, tuple[str, dict[str, Any], int]] = {
+    "tridiagonal": ("tridiagonal", {**_BANDS, "rhs": "t"}, 9 * 12),
+    "periodic": ("tridiagonal", {**_BANDS, "rhs": "t", "periodic": True}, 16 * 12),
+    "trees": ("tree", _TREE, 9 * 3),
+    "product": ("matmul", {"left": "t", "right": "w", "dim": "z"}, 2 * 3 * 4 * 5),
+    "gather": ("gather", _ORDER, 0),
+    "sums": ("scatter", {**_ORDER, "size": 2, "duplicates": "sum"}, 12),
+    "weights": ("regrid", {"weights": _WEIGHTS, "variables": ["t"], "dims": ["z"]}, 2 * 3 * 4),
+    "column": ("column", {"expression": "2.0 * t", "heights": "zf"}, 12),
+    "sequence": ("sequence", {"stages": _STAGES, "steps": 2}, 2 * (2 + 9) * 12),
+}
+
+
+@pytest.mark.parametrize("name", _COMPUTING)
+def test_operations_of_other_jobs_are_counted(name: str) -> None:
+    function, arguments, operations = _COMPUTING[name]
+    events: list[Event] = []
+    how: dict[str, Any] = {"target": "reference", "on_event": events.append}
+    getattr(he, function)(dataset=_data(), **arguments, **how)
+    found = shares(events)
+    assert sum(one.operations for one in found) == operations
+    assert all(one.bytes > 0 and one.computing > 0 for one in found)
+
+
+@pytest.mark.parametrize("mode", ["streamed", "resident"])
+def test_operations_of_long_systems_are_counted(mode: str) -> None:
+    rows = 4096
+    dataset = xr.Dataset({name: ("z", np.full(rows, value)) for name, value in _LONG.items()})
+    events: list[Event] = []
+    how: dict[str, Any] = {"mode": mode, "target": "cpu", "chunks": {"z": 2048}}
+    he.tridiagonal(dataset, rhs="t", **_BANDS, **how, on_event=events.append)
+    assert sum(one.operations for one in shares(events)) == 9 * rows
+
+
+def test_operations_are_shared_by_what_workers_moved() -> None:
+    shares = Shares("cpu", operations=900)
+    for worker, moved in (("a", 100), ("b", 200)):
+        shares.add(worker, Report(0, 1.0, moved, moved, 1, spent=Spent(computing=0.5)), [], 1)
+    assert [(one.bytes, one.operations) for one in shares.told()] == [(200, 300), (400, 600)]
+
+
 def test_work_is_shared_by_cells_and_steps() -> None:
     shares = Shares("cpu", StepWork(bytes=1000, operations=60, cells=10))
     report = Report(0, 1.0, 1, 1, 1, spent=Spent(computing=0.5))

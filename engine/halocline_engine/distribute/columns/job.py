@@ -21,6 +21,7 @@ from halocline_engine.analysis.columns import (
 )
 from halocline_engine.analysis.named import near
 from halocline_engine.analysis.scalars import scalars_of
+from halocline_engine.analysis.work import work_of
 from halocline_engine.backends.base import Value
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.grids.column_dims import Axis as ColumnAxis
@@ -290,7 +291,15 @@ def column_job(checked: CheckedColumn, pool: Pool, target: str, options: Options
         projected=cut.projected,
         output=request.output,
         note=_kernels(compiled),
+        operations=_operations(checked),
     )
+
+
+def _operations(checked: CheckedColumn) -> int:
+    """Return the floating-point operations of all columns."""
+    others = [size for dim, size in checked.sizes.items() if dim != checked.grid.dims.centre]
+    column = work_of(checked.program, (1, 1, checked.grid.shape.domain))
+    return math.prod(others) * column.operations.total()
 
 
 def _kernels(compiled: Compiled) -> str:

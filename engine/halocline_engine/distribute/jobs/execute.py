@@ -112,7 +112,8 @@ class Blockwise:
     from a folder for what they hand on, which is None where all run in this process and are not to
     go through stores (`in_stores`). It may make each one when the one before has ended. Of its
     `steps` so many `steps_done`, in `passes_done`, need not be made: these are not among `stages`.
-    Instead of both it may be `ranked`: its data stay in memory.
+    Instead of both it may be `ranked`: its data stay in memory. Its kernels make so many
+    floating-point `operations` in all; 0 where it only moves values.
     """
 
     opened: Opened
@@ -135,6 +136,7 @@ class Blockwise:
     steps_done: int = 0
     passes_done: int = 0
     ranked: Ranked | None = None
+    operations: int = 0
 
     @property
     def grid(self) -> Grid:
@@ -164,7 +166,7 @@ def run_blockwise(
         steps=job.steps,
         done=job.passes_done,
         steps_done=job.steps_done,
-        shares=Shares(job.target),
+        shares=Shares(job.target, operations=job.operations),
     )
     check_blockwise(job, pool)
     on_event(planned(job, pool, reason))

@@ -48,11 +48,13 @@ class _Share:
 class Shares:
     """What all workers did so far, of steps of which each is `step`.
 
-    Where it is None, kernels move what their blocks read and write, and operations do not count.
+    Where it is None, kernels move what their blocks read and write, and who moved more of that made
+    more of the `operations` of the whole.
     """
 
     target: str = ""
     step: StepWork | None = None
+    operations: int = 0
     _shares: dict[tuple[str, int | None], _Share] = field(
         default_factory=dict["tuple[str, int | None]", _Share]
     )
@@ -79,14 +81,22 @@ class Shares:
     def told(self) -> Iterator[Worked]:
         """Yield an event for each worker."""
         for (worker, rank), share in self._shares.items():
-            part = 0.0 if self.step is None else share.cells / self.step.cells
+            moved, operations = self._work(share)
             yield Worked(
                 worker=worker,
                 target=self.target,
                 blocks=share.blocks,
-                bytes=share.moved if self.step is None else round(part * self.step.bytes),
-                operations=0 if self.step is None else round(part * self.step.operations),
+                bytes=moved,
+                operations=operations,
                 **asdict(share.spent),
                 rank=rank,
                 intervals=tuple(one.numbers() for one in share.intervals),
             )
+
+    def _work(self, share: _Share) -> tuple[int, int]:
+        """Return the bytes and the operations of a worker."""
+        if self.step is not None:
+            part = share.cells / self.step.cells
+            return round(part * self.step.bytes), round(part * self.step.operations)
+        total = sum(one.moved for one in self._shares.values())
+        return share.moved, round(self.operations * share.moved / total) if total else 0

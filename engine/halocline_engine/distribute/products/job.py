@@ -391,6 +391,7 @@ def _job(
         projected=projected,
         output=request.output,
         frame=request.frame,
+        operations=2 * math.prod(sizes.values()),
     )
 
 

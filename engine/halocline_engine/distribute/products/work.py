@@ -55,6 +55,7 @@ from halocline_engine.distribute.products.tiling import (
 )
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, Task
+from halocline_engine.distribute.tasks.spent import Spent
 from halocline_engine.kernels.matmul.workspace import HostWorkspace, Shape, Workspace
 from halocline_engine.processors import usable_processors
 
@@ -190,6 +191,9 @@ class _Run:
         self._next: _Key | None = None
         self._loads: Iterator[_Key] = iter(())
         self._read = self._begun = 0
+        # Of a host, where products are not queued; those of a device are not timed.
+        self._computed = 0.0
+        self._timed = not TARGETS[work.target].on_device
         self._held = {
             kind: held_array(self._operand(kind), work.source) for kind in (_LEFT, _RIGHT)
         }
@@ -235,7 +239,8 @@ class _Run:
     def _report(self, pending: _Pending, started: float) -> Report:
         read, self._read = self._read, 0
         written = sum(store.result(POLL) for store in pending.stores)
-        return Task(pending.block, None, read, written, started).report()
+        spent, self._computed = Spent(computing=self._computed), 0.0
+        return Task(pending.block, None, read, written, started).report(spent=spent)
 
     def _panel(self, panel: Panel, after: Panel | None, stores: list[Copied]) -> Iterator[None]:
         """Queue all products of a panel, yielding after each, and add the writing of its tiles."""
@@ -300,7 +305,9 @@ class _Run:
         left, right = map(self._ready, _operands(panel, at))
         shape = self._shape(panel.batch, i, j, k)
         with COMPUTE:
+            began = time.perf_counter()
             self._workspace.multiply(left, right, total, shape, new=k == 0)
+            self._computed += (time.perf_counter() - began) * self._timed
 
     def _needed(self, panels: Iterable[Panel]) -> Iterator[_Key]:
         """Yield the tiles that panels need, in the order in which they need them first."""

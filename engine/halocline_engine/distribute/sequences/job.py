@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from halocline_engine.analysis.named import near
-from halocline_engine.datasets.stores.places import place_in
 from halocline_engine.datasets.stores.result import frame_of
 from halocline_engine.datasets.stores.sink import Sink, ZarrSink, create_store
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Opened, Source
@@ -25,11 +24,9 @@ from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.checkpoint import (
     MARK,
     CheckpointTimes,
-    FinishedPass,
     begin_pass,
     checkpoint_times,
     finish_pass,
-    newest_pass,
     prune,
 )
 from halocline_engine.distribute.jobs.execute import (
@@ -40,8 +37,16 @@ from halocline_engine.distribute.jobs.execute import (
     stages_of,
 )
 from halocline_engine.distribute.jobs.outputs import field_bytes
-from halocline_engine.distribute.jobs.snapshots import STEP, place_of_step, with_steps
-from halocline_engine.distribute.sequences.template import Round, StageOf, plan_rounds
+from halocline_engine.distribute.jobs.snapshots import (
+    STEP,
+    Series,
+    begin_series,
+    place_of_step,
+    with_steps,
+)
+from halocline_engine.distribute.sequences.request import SequenceRequest
+from halocline_engine.distribute.sequences.results import Begun, Results, begun, shape_of
+from halocline_engine.distribute.sequences.template import Round, plan_rounds
 from halocline_engine.distribute.sequences.values import (
     InArrays,
     InStores,
@@ -51,42 +56,13 @@ from halocline_engine.distribute.sequences.values import (
     copy_variable,
 )
 from halocline_engine.distribute.tasks.events import Checkpointed, OnEvent
-from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError
 
-__all__ = ["Kept", "SequenceRequest", "sequence_job"]
+__all__ = ["sequence_job"]
 
 # What a step makes is there twice: as the next step reads it, and as it makes it anew.
 _HELD = 2
 _WHERE = {True: "whose values stay in memory", False: "whose values go through stores"}
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Place of values between two steps; `fingerprint` names the job."""
-
-    workspace: Path
-    attempt: int
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SequenceRequest:
-    """Request of a caller; `kinds` are those of the stages, in words.
-
-    `results` names those of the variables that are made which are wanted, or is None for all.
-    With `every`, results are kept after so many steps as well, and nothing for later runs.
-    """
-
-    stages: tuple[StageOf, ...]
-    kinds: tuple[str, ...]
-    steps: int
-    feedback: Mapping[str, str]
-    every: int | None
-    results: tuple[str, ...] | None
-    output: Path | None
-    kept: Kept | None
-    options: Options
 
 
 def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnEvent) -> Blockwise:
@@ -104,9 +80,8 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
     wanted = {name: made[name] for name in _wanted(request.results, made)}
     uses = [output.use for output in wanted.values()]
     frame = frame_of(rounds[1].after.dataset, uses, history_of(what))
-    kept = request.kept if request.every is None else None
-    found = kept and newest_pass(kept.workspace, kept.fingerprint)
-    steps_done = 0 if found is None else found.steps_done
+    earlier = begun(request, [*wanted])
+    steps_done = earlier.steps_done
     job = Blockwise(
         opened=opened,
         sizes=sizes | _counts(request),
@@ -122,6 +97,7 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
         passes=_passes(rounds, request.steps),
         steps=request.steps,
         steps_done=steps_done,
+        operations=_operations(rounds, request.steps) - _operations(rounds, steps_done),
         passes_done=_passes(rounds, steps_done),
     )
     between = field_bytes([output.use for output in made.values()], job.grid)
@@ -130,7 +106,8 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
     held = _HELD * between + given
     in_memory = not pool.remote and held + results + job.projected <= pool.memory
     times = checkpoint_times(request.options, between)
-    steps = _Steps(request, rounds, job, made, in_memory, kept, found, times, tell)
+    outputs = tuple(wanted.values())
+    steps = _Steps(request, rounds, job, made, outputs, in_memory, earlier, times, tell)
     return replace(
         job,
         stages=steps.stages,
@@ -170,6 +147,12 @@ def _passes(rounds: tuple[Round, Round], steps: int) -> int:
     return first + (steps - 1) * later if steps else 0
 
 
+def _operations(rounds: tuple[Round, Round], steps: int) -> int:
+    """Return the floating-point operations of so many steps."""
+    first, later = (sum(job.operations for job in each.jobs) for each in rounds)
+    return first + (steps - 1) * later if steps else 0
+
+
 def _reads(opened: Opened, first: Round) -> tuple[str, ...]:
     """Return the variables of the dataset itself that are read."""
     named = dict.fromkeys(name for job in first.jobs for name in job.reads)
@@ -180,16 +163,16 @@ def _reads(opened: Opened, first: Round) -> tuple[str, ...]:
 class _Steps:
     """Makes the passes of all steps, one after the other; `job` is what they belong to.
 
-    `made` is what the stages of a step make.
+    `made` is what the stages of a step make, and `wanted` the results among it.
     """
 
     request: SequenceRequest
     rounds: tuple[Round, Round]
     job: Blockwise
     made: Mapping[str, Output]
+    wanted: tuple[Output, ...]
     in_memory: bool
-    kept: Kept | None
-    found: FinishedPass | None
+    earlier: Begun
     times: CheckpointTimes
     tell: OnEvent
 
@@ -197,10 +180,13 @@ class _Steps:
         """Make each pass when the one before has ended, and at the end give the results."""
         room = InArrays() if folder is None else InStores(folder)
         values, last = self._begin(source), self.request.steps
+        results = Results(
+            self.wanted, self.job, last, sink, self._series(sink), self.earlier, self.tell
+        )
         written, began = self.job.steps_done, time.monotonic()
         for done in range(self.job.steps_done + 1, last + 1):
             values = yield from self._step(done, values, room)
-            self._give(done, values, sink)
+            results.give(done, values)
             if done < last:
                 fed = {to: values.place(name) for name, to in self.request.feedback.items()}
                 values = values.with_made(fed)
@@ -209,15 +195,18 @@ class _Steps:
                 self._write_checkpoint(done, values)
                 written, began = done, time.monotonic()
 
-    def _give(self, done: int, values: Values, sink: Sink) -> None:
-        """Give the results after a step, if they are wanted."""
-        steps, every = self.request.steps, self.request.every
-        if done < steps and (every is None or done % every):
-            return
-        to = sink if every is None else place_in(sink, place_of_step(done, every))
-        for name in _wanted(self.request.results, self.made):
-            output = self.made[name]
-            copy_variable(values.place(output.name), to, output, self._shape(output))
+    def _series(self, sink: Sink) -> Series | None:
+        """Return the snapshots, where there are any; a workspace has a store of its own."""
+        every, kept = self.request.every, self.request.kept
+        if every is None:
+            return None
+        names = tuple(output.name for output in self.wanted)
+        if kept is None:
+            return Series(every, self.request.steps, sink, names)
+        store = begin_series(kept.workspace, kept.attempt)
+        create_store(store, self.job.uses, self.job.grid, chunks_of(self.job.outputs), MARK)
+        there = ZarrSink(str(store))
+        return Series(every, self.request.steps, there, names, store, kept.fingerprint)
 
     def _begin(self, source: Source) -> Values:
         """Return the values before the first step that is made, read once where they fit."""
@@ -225,9 +214,9 @@ class _Steps:
             whole = (slice(None),)
             dims = {name: self.job.opened.dataset[name].ndim for name in self.job.reads}
             source = Arrays({name: source.read(name, whole * dims[name]) for name in dims})
-        if self.found is None:
+        if self.earlier.found is None:
             return Values(source)
-        kept = ArrayStore(str(self.found.path))
+        kept = ArrayStore(str(self.earlier.found.path))
         return Values(source, {name: (kept, name) for name in self._kept()})
 
     def _step(self, done: int, values: Values, room: Room) -> Generator[Stage, None, Values]:
@@ -242,7 +231,7 @@ class _Steps:
         return values
 
     def _due(self, steps: int, seconds: float) -> bool:
-        return self.kept is not None and self.times.due(steps, seconds)
+        return self.request.kept is not None and self.times.due(steps, seconds)
 
     def _kept(self) -> dict[str, Output]:
         """Return what is there between two steps, by name."""
@@ -250,18 +239,16 @@ class _Steps:
         return {**self.made, **{to: replace(self.made[name], name=to) for name, to in feedback}}
 
     def _write_checkpoint(self, steps_done: int, values: Values) -> None:
-        place, began = self.kept, time.perf_counter()
+        place, began = self.request.kept, time.perf_counter()
         assert place is not None
         path = begin_pass(place.workspace, place.attempt, steps_done)
         kept = self._kept()
         uses = [output.use for output in kept.values()]
         create_store(path, uses, self.job.grid, chunks_of(kept.values()), MARK)
         for name, output in kept.items():
-            copy_variable(values.place(name), ZarrSink(str(path)), output, self._shape(output))
+            shape = shape_of(output, self.job.grid)
+            copy_variable(values.place(name), ZarrSink(str(path)), output, shape)
         finish_pass(path, place.fingerprint, steps_done)
         prune(place.workspace, place.fingerprint)
         seconds = time.perf_counter() - began
         self.tell(Checkpointed(steps_done, self.request.steps, seconds))
-
-    def _shape(self, output: Output) -> tuple[int, ...]:
-        return tuple(self.job.grid.size_of(dim) for dim in output.dims)

@@ -32,6 +32,7 @@ from halocline_engine.distribute.solves.factored import (
 )
 from halocline_engine.distribute.solves.request import bands_of, chunks_in
 from halocline_engine.errors import ArgumentError, FieldError
+from halocline_engine.kernels.operations import CORRECTING, FACTORING, SOLVING
 from halocline_engine.kernels.status import status_attributes
 from halocline_engine.kernels.tridiagonal.problem import rows_of_periodic
 
@@ -103,6 +104,12 @@ class CheckedSolve:
     sizes: Mapping[str, int]
     dtype: str
 
+    @property
+    def operations(self) -> int:
+        """Floating-point operations of all right-hand sides, of inner rows."""
+        a_row = SOLVING + (CORRECTING if self.periodic else 0)
+        return a_row * sum(math.prod(self.sizes[dim] for dim in band.dims) for band in self.rhs)
+
 
 def check_factor(request: FactorRequest, opened: Opened) -> CheckedFactor:
     """Return the request with all names resolved; reads no values."""
@@ -169,6 +176,7 @@ def factor_job(checked: CheckedFactor, pool: Pool, target: str) -> Blockwise:
         target=target,
         projected=cut.projected,
         output=request.output,
+        operations=(FACTORING + (SOLVING if request.periodic else 0)) * math.prod(sizes.values()),
     )
 
 
@@ -259,6 +267,7 @@ def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
         target=target,
         projected=max(cut.projected for cut in cuts.values()),
         output=request.output,
+        operations=checked.operations,
         passes=len(checked.rhs),
         stages=stages,
     )

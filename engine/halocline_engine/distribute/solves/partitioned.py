@@ -175,6 +175,7 @@ def _across(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> 
         target=target,
         projected=cut.projected,
         output=request.output,
+        operations=checked.operations,
         passes=_PASSES,
         stages=stages,
         between=handed_on,

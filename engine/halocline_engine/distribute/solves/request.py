@@ -30,6 +30,13 @@ from halocline_engine.distribute.jobs.reading import reading_of
 from halocline_engine.distribute.solves.banded import Band, BandedWork
 from halocline_engine.distribute.solves.tree import TreeWork, pieces_of
 from halocline_engine.errors import ArgumentError, CapacityError, FieldError
+from halocline_engine.kernels.operations import (
+    CORRECTING,
+    FACTORING,
+    PENTADIAGONAL,
+    SOLVING,
+    TREE,
+)
 from halocline_engine.kernels.status import status_attributes
 from halocline_engine.kernels.tridiagonal.pieces import PIECE
 from halocline_engine.kernels.tridiagonal.problem import rows_of_periodic
@@ -105,6 +112,13 @@ class CheckedBanded:
     bands: tuple[Band, ...]
     sizes: Mapping[str, int]
     dtype: str
+
+    @property
+    def operations(self) -> int:
+        """Floating-point operations of elimination without pivoting, of inner rows."""
+        a_row = {"pentadiagonal": PENTADIAGONAL, "tridiagonal": FACTORING + SOLVING}[self.kind]
+        corners = SOLVING + CORRECTING if self.request.periodic else 0
+        return (a_row + corners) * math.prod(self.sizes.values())
 
     @property
     def kind(self) -> str:
@@ -207,6 +221,7 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
         target=target,
         projected=cut.projected,
         output=request.output,
+        operations=checked.operations,
     )
 
 
@@ -302,6 +317,7 @@ def tree_job(checked: CheckedTree, pool: Pool, target: str) -> Blockwise:
         work=work,
         what=f"systems on trees of '{checked.bands[2].name}'",
         target=target,
+        operations=TREE * math.prod(checked.sizes.values()),
         projected=min(pool.workers * pool.threads, len(blocks)) * taken,
         output=request.output,
     )

@@ -151,6 +151,7 @@ def resident_job(
         target=target,
         projected=ranks * (chosen.host + chosen.device),
         output=request.output,
+        operations=checked.operations,
         passes=PASSES,
         ranked=Ranked(
             reason=f"rows that are read once and fit {chosen.shown}",

@@ -8,6 +8,7 @@ from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.blocks.work import Code, Work
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
+from halocline_engine.distribute.jobs.shares import step_work
 from halocline_engine.distribute.stencils.plan import (
     RESULT_CHUNK,
     Demand,
@@ -75,4 +76,5 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
         target=compiled.target,
         projected=plan.projected,
         output=checked.request.output,
+        operations=step_work(compiled.program, grid).operations,
     )

@@ -38,7 +38,7 @@ from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.indirect.plan import IndexPlan
-from halocline_engine.kernels.indirect.problem import Direction
+from halocline_engine.kernels.indirect.problem import Direction, Duplicates
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ class Operation(Protocol):
         """Bytes that it holds itself."""
         ...
 
+    @property
+    def operations(self) -> int:
+        """Floating-point operations for one member of the batch and one value."""
+        ...
+
     def apply(self, values: NDArray[Any], target: str) -> NDArray[Any]:
         """Return an array with the same batch; `values` is dense."""
         ...
@@ -83,6 +88,11 @@ class Moving:
     def nbytes(self) -> int:
         """Bytes of the plan."""
         return self.plan.nbytes
+
+    @property
+    def operations(self) -> int:
+        """An addition for each element of a scatter that adds."""
+        return self.plan.facts.count if self.plan.duplicates is Duplicates.SUM else 0
 
     def apply(self, values: NDArray[Any], target: str) -> NDArray[Any]:
         """Return the elements where they are to be."""
@@ -109,6 +119,11 @@ class Multiplying:
         """Bytes of the matrix."""
         parts = (self.matrix.starts, self.matrix.columns, self.matrix.weights)
         return sum(int(part.nbytes) for part in parts)
+
+    @property
+    def operations(self) -> int:
+        """A product and a sum for each weight."""
+        return 2 * len(self.matrix.weights)
 
     def apply(self, values: NDArray[Any], target: str) -> NDArray[Any]:
         """Return a row for each row of the matrix."""
@@ -252,7 +267,14 @@ def change_job(request: Request, pool: Pool, target: str) -> Blockwise:
         projected=min(len(blocks), pool.workers * pool.threads) * largest,
         output=request.output,
         frame=request.frame,
+        operations=sum(_operations(request, change) for change in request.changes),
     )
+
+
+def _operations(request: Request, change: Change) -> int:
+    lengths = _lengths(request, change)
+    times = math.prod(lengths[dim] for dim in (*change.batch, *change.values))
+    return times * change.operation.operations
 
 
 def check_storable(dtype: str, name: str, output: Path | None) -> None:

@@ -8,7 +8,8 @@ const [WIDTH, HEIGHT] = [560, 300];
 const MARGIN = { left: 74, right: 16, top: 14, bottom: 44 };
 const SERIES = 6;
 const NOTE =
-  "Bytes are those that steps have to move: each field that is read or written, once a step. The " +
+  "Bytes are those that steps have to move: each field that is read or written, once a step; of " +
+  "other jobs, and of sequences, those that blocks read and write. The " +
   "slope is a copy of arrays, the level a product of matrices in float64, both measured on the " +
   "worker. Points are above the slope where several steps find their fields in a cache.";
 
@@ -75,7 +76,7 @@ function table(rows) {
     row.moved === null ? "—" : `${size(row.moved)}/s`,
     row.copy === null ? "not measured" : `${size(row.copy)}/s`,
     row.share === null ? "—" : `${Math.round(row.share * 100)} %`,
-    row.rate === null ? "not counted" : `${scaled(row.rate)}/s`,
+    row.rate === null ? "none counted" : `${scaled(row.rate)}/s`,
   ]);
   return el(
     "table",

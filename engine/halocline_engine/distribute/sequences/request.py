@@ -1,0 +1,40 @@
+"""The request of a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from halocline_engine.distribute.sequences.template import StageOf
+from halocline_engine.distribute.tasks.options import Options
+
+__all__ = ["Kept", "SequenceRequest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Place of values between two steps; `fingerprint` names the job."""
+
+    workspace: Path
+    attempt: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SequenceRequest:
+    """Request of a caller; `kinds` are those of the stages, in words.
+
+    `results` names those of the variables that are made which are wanted, or is None for all.
+    With `every`, results are kept after so many steps as well.
+    """
+
+    stages: tuple[StageOf, ...]
+    kinds: tuple[str, ...]
+    steps: int
+    feedback: Mapping[str, str]
+    every: int | None
+    results: tuple[str, ...] | None
+    output: Path | None
+    kept: Kept | None
+    options: Options
