@@ -18,6 +18,8 @@ for name in (
 ):
     if hasattr(os, name):
         delattr(os, name)
+if hasattr(os, "process_cpu_count"):
+    os.process_cpu_count = os.cpu_count
 os.supports_dir_fd, os.supports_fd = set(), set()
 os.kill = None  # which ends processes that it is to look for
 import numpy as np

@@ -111,6 +111,11 @@ class Connection:
 
     def send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
         """Send a request, again where that can help, and return a successful response."""
+        if self._http.is_closed:
+            raise ArgumentError(
+                "This client was closed, and asks nothing any more.",
+                hint="Do it before 'close()' or within 'with', or make another Client.",
+            )
         given_up = self._now() + _PATIENCE
         for attempt in range(_ATTEMPTS):
             last = attempt == _ATTEMPTS - 1

@@ -243,6 +243,10 @@ def _request_problem(request: Request, error: RequestValidationError) -> Problem
         return ProblemError("argument", detail)
     if not here[0]["loc"] and here[0]["type"] == "missing":
         return ProblemError("argument", "The body of the request is missing.")
+    if isinstance(error.body, bytes):
+        kind = request.headers.get("content-type", "nothing")
+        detail = f"The body of the request must be JSON, and its Content-Type say so, got '{kind}'."
+        return ProblemError("argument", detail, hint="Send 'Content-Type: application/json'.")
     field = getattr(request.scope.get("route"), "body_field", None)
     model = getattr(getattr(field, "field_info", None), "annotation", None)
     known = model if isinstance(model, type) and issubclass(model, BaseModel) else None
@@ -299,7 +303,7 @@ def install(app: FastAPI) -> None:
 
     def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        problem = _http_problem(error)
+        problem = _http_problem(request, error)
         if problem.status == METHOD_NOT_ALLOWED:
             problem.headers["Allow"] = _allowed(request)
         return problem_response(request, problem)
@@ -348,6 +352,8 @@ def _allowed(request: Request) -> str:
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
+#: Statuses of requests for which there is no route.
+_OF_PATHS = (404, 405)
 _CODES_OF_STATUS = {
     401: "unauthorized",
     403: "forbidden",
@@ -357,7 +363,10 @@ _CODES_OF_STATUS = {
 }
 
 
-def _http_problem(error: HTTPException) -> ProblemError:
+def _http_problem(request: Request, error: HTTPException) -> ProblemError:
     code = _CODES_OF_STATUS.get(error.status_code, "request")
-    detail = f"{error.detail}.".replace("..", ".")
-    return ProblemError(code, detail, status=error.status_code, headers=error.headers)
+    detail, hint = f"{error.detail}.".replace("..", "."), ""
+    if error.status_code in _OF_PATHS:
+        detail = f"{request.method} '{request.url.path}': {detail}"
+        hint = "/api tells all paths and their methods, / where to begin."
+    return ProblemError(code, detail, hint=hint, status=error.status_code, headers=error.headers)

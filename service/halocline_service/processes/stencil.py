@@ -126,8 +126,11 @@ class StencilInputs(DatasetInputs):
         str | None, Field(title="Name", description="Which function of the text.", max_length=200)
     ] = None
     axes: Annotated[
-        dict[Literal["I", "J", "K"], Name] | None,
-        Field(title="Axes", description="Dimensions for I, J, K; found by CF where left out."),
+        dict[Literal["I", "J", "K"], Name | None] | None,
+        Field(
+            title="Axes",
+            description="Dimensions for I, J, K, or null for none; found by CF where left out.",
+        ),
     ] = None
     boundary: Annotated[
         dict[Name, _BoundaryRule | SidedBoundary] | None,
@@ -182,7 +185,7 @@ def check_program(inputs: StencilInputs) -> None:
     given = inputs.arguments()
     program, _ = _lowered(inputs)
     check(program)
-    axes: dict[str, str] = given.get("axes") or {}
+    axes: dict[str, str | None] = given.get("axes") or {}
     boundary: dict[str, Any] = given.get("boundary") or {}
     check_fields(program, inputs.fields or {})
     scalars_of(program, inputs.scalars or {})

@@ -127,7 +127,7 @@ SENTENCES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"axes": {"L": "x"}},
         "The name 'L' in input 'axes' must be 'I', 'J' or 'K'.",
-        "Dimensions for I, J, K; found by CF where left out.",
+        "Dimensions for I, J, K, or null for none; found by CF where left out.",
     ),
     (
         {"fields": {"t": ""}},

@@ -118,6 +118,13 @@ def _names_by_name(argument: str, given: Any) -> dict[str, str]:
     return found
 
 
+def _axes(argument: str, given: Any) -> dict[str, str | None]:
+    """Return dimensions by axis; None is that of an axis that a dataset does not have."""
+    found = by_name(argument, given)
+    named = _names_by_name(argument, {name: dim for name, dim in found.items() if dim is not None})
+    return {name: named.get(name) for name in found}
+
+
 def _sizes(argument: str, given: Any) -> dict[str, int]:
     found = by_name(argument, given)
     return {name: _whole(f"{argument}['{name}']", size) for name, size in found.items()}
@@ -247,11 +254,12 @@ _TEXTS = (
 #: What makes of an argument what JSON carries, by its name.
 CHECKS: Mapping[str, _Check] = {
     **dict.fromkeys(_TEXTS, text),
-    **dict.fromkeys(("fields", "axes", "feedback"), _names_by_name),
+    **dict.fromkeys(("fields", "feedback"), _names_by_name),
     **dict.fromkeys(("variables", "dims", "target_dims", "labels", "results"), names),
     **dict.fromkeys(("periodic", "pivoting", "residual", "dry_run"), flag),
     **dict.fromkeys(("steps", "every", "size"), _whole),
     **dict.fromkeys(("least", "fill", "radius"), _number),
+    "axes": _axes,
     "axis": _axis,
     "boundary": _boundary,
     "chunks": _sizes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any, cast
@@ -25,6 +26,11 @@ def numbers(
                 f"The value of '{key}' in '{argument}' must be a number, got "
                 f"'{type(cast('object', value)).__name__}'.",
                 hint=f"Write for example {argument}={{'{key}': 0.5}}.",
+            )
+        if isinstance(number, float) and not math.isfinite(number):
+            raise ArgumentError(
+                f"The value of '{key}' in '{argument}' must be finite, got {number}.",
+                hint="Write values that may be missing into a variable of the dataset, as NaN.",
             )
         plain[key] = number
     return plain or None

@@ -86,7 +86,7 @@ class StencilArguments(SubmissionArguments, total=False):
     name: Annotated[str | None, Default(None)]
     literal_precision: Annotated[int | Mapping[str, int] | None, Default(None)]
     arithmetic: Annotated[str | None, Default(None)]
-    axes: Annotated[Mapping[str, str] | None, Default(None)]
+    axes: Annotated[Mapping[str, str | None] | None, Default(None)]
     boundary: Annotated[Mapping[str, str | Mapping[str, Any]] | None, Default(None)]
     steps: Annotated[int, Default(1)]
     feedback: Annotated[Mapping[str, str] | None, Default(None)]

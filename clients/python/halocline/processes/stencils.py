@@ -54,8 +54,9 @@ class Stencils(Submitting):
             others.
         arithmetic : {'separate', 'fused'}, default: 'separate'
             Whether each operation is rounded by itself, or `a * b + c` once.
-        axes : mapping of str to str, optional
-            Dimensions that are I, J and K; by default they follow from the coordinates.
+        axes : mapping of str to str or None, optional
+            Dimensions that are I, J and K, None if there is no such axis; by default they follow
+            from the coordinates.
         boundary : mapping of str to str or mapping, optional
             What lies beyond the ends of a dimension: 'edge', 'reflect', 'extrapolate', 'periodic',
             'none' or ``{'constant': value}``, for both ends or as ``{'low': ..., 'high': ...}``.

@@ -48,6 +48,7 @@ from halocline_engine.distribute.products.tiling import (
     Panel,
     Panels,
     Product,
+    ProductCut,
     cells_of,
     follows,
     points_of,
@@ -191,9 +192,7 @@ class _Run:
         self._next: _Key | None = None
         self._loads: Iterator[_Key] = iter(())
         self._read = self._begun = 0
-        # Of a host, where products are not queued; those of a device are not timed.
         self._computed = 0.0
-        self._timed = not TARGETS[work.target].on_device
         self._held = {
             kind: held_array(self._operand(kind), work.source) for kind in (_LEFT, _RIGHT)
         }
@@ -305,9 +304,7 @@ class _Run:
         left, right = map(self._ready, _operands(panel, at))
         shape = self._shape(panel.batch, i, j, k)
         with COMPUTE:
-            began = time.perf_counter()
-            self._workspace.multiply(left, right, total, shape, new=k == 0)
-            self._computed += (time.perf_counter() - began) * self._timed
+            self._computed += self._workspace.multiply(left, right, total, shape, new=k == 0)
 
     def _needed(self, panels: Iterable[Panel]) -> Iterator[_Key]:
         """Yield the tiles that panels need, in the order in which they need them first."""
@@ -328,7 +325,7 @@ class _Run:
             place = self._free[key[0]].popleft()
             operand = self._operand(key[0])
             direct = self._work.direct[key[0] == _RIGHT]
-            spans = self._spans(key)
+            spans = _spans(self._work.panels.cut, key)
             item = np.dtype(operand.dtype).itemsize
             chunks = dict(zip(operand.own, operand.chunks, strict=False))
             soon = self._row_copies is not None and self._begun < _SOON
@@ -416,12 +413,6 @@ class _Run:
                     raise_if_cancelled(self._cancelled)
         return total
 
-    def _spans(self, key: _Key) -> dict[str, Span]:
-        """Return the cells of a tile of an operand."""
-        cut, (kind, batch, first, second) = self._work.panels.cut, key
-        sides = (cut.rows, cut.inner) if kind == _LEFT else (cut.inner, cut.columns)
-        return cells_of((cut.batch, batch), (sides[0], first), (sides[1], second))
-
     def _shape(self, batch: int, i: int, j: int, k: int) -> Shape:
         cut = self._work.panels.cut
         rows, columns, inner, members = (
@@ -487,6 +478,13 @@ def _panels(work: ProductWork, block: Block) -> Iterator[Panel]:
         for column in range(across.start, across.stop):
             for row in range(down.start, down.stop):
                 yield work.panels.panel((member, row, column))
+
+
+def _spans(cut: ProductCut, key: _Key) -> dict[str, Span]:
+    """Return the cells of a tile of an operand."""
+    kind, batch, first, second = key
+    sides = (cut.rows, cut.inner) if kind == _LEFT else (cut.inner, cut.columns)
+    return cells_of((cut.batch, batch), (sides[0], first), (sides[1], second))
 
 
 def _operands(panel: Panel, at: tuple[int, int, int]) -> tuple[_Key, _Key]:

@@ -7,6 +7,7 @@ Several threads may load and take at once, each place by itself; one multiplies.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -81,8 +82,11 @@ class Workspace(Protocol):
         """Copies of rows on the host where they lie, if they are allowed."""
         ...
 
-    def multiply(self, left: Any, right: Any, total: Any, shape: Shape, *, new: bool) -> None:
-        """Add the product of two places to a third one, or put it there if `new`."""
+    def multiply(self, left: Any, right: Any, total: Any, shape: Shape, *, new: bool) -> float:
+        """Add the product of two places to a third one, or put it there if `new`.
+
+        Return how many seconds it took; 0 where it is queued.
+        """
         ...
 
     def clear(self, total: Any) -> None:
@@ -134,8 +138,9 @@ class HostWorkspace:
         shape: Shape,
         *,
         new: bool,
-    ) -> None:
+    ) -> float:
         """Multiply at once."""
+        began = time.perf_counter()
         one = _tile(left, shape.batch, shape.rows, shape.inner, turned=shape.left_turned)
         other = _tile(right, shape.batch, shape.inner, shape.columns, turned=shape.right_turned)
         into = _tile(total, shape.batch, shape.rows, shape.columns, turned=False)
@@ -143,6 +148,7 @@ class HostWorkspace:
             reference.add_product(one, other, into, new=new)
         else:
             cpu.add_product(one, other, into, new=new, threads=cpu.cores())
+        return time.perf_counter() - began
 
     def clear(self, total: NDArray[Any]) -> None:
         """Put zeros into a place."""

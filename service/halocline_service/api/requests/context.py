@@ -103,7 +103,9 @@ def _own_job(job_id: str, here: Here, owner: Owner) -> Job:
 def _own_upload(upload_id: str, here: Here, owner: Owner) -> Upload:
     found = here.store.uploads.get(upload_id, owner=owner)
     if found is None:
-        raise ProblemError("not-found", f"There is no upload '{upload_id}'.")
+        raise ProblemError(
+            "not-found", f"There is no upload '{upload_id}'.", hint="GET /uploads lists yours."
+        )
     return found
 
 
