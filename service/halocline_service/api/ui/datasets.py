@@ -62,7 +62,9 @@ def _row(upload: UploadInfo) -> Html:
 
 def _named(datasets: DatasetList) -> Html:
     if not datasets.datasets:
-        return element("p", "The operator names no folder of datasets.", class_="empty")
+        return element(
+            "p", "No dataset lies below the folders that the operator names.", class_="empty"
+        )
     items = (element("li", element("code", name)) for name in datasets.datasets)
     more = element("p", f"There are more than {len(datasets.datasets)}.")
     return element("div", element("ul", *items), more if datasets.truncated else None)
