@@ -20,7 +20,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol, TypeVar, cast
 
@@ -165,41 +165,27 @@ def plan_transfer(
     """Check and analyse one-dimensional indices of `size` elements.
 
     `uses` is how often the plan will be used, as far as that is known; `cache` are the bytes that
-    stay in a device's cache. Raises `ArgumentError` for
-    indices that the policy does not allow.
+    stay in a device's cache. Raises `ArgumentError` for indices that the policy does not allow.
     """
     found = resolve(index, size, policy, name=name)
-    if direction is Direction.SCATTER:
-        if policy.duplicates in (Duplicates.SUM, Duplicates.MIN, Duplicates.MAX):
-            return IndexPlan(
-                direction=direction,
-                size=size,
-                index=found,
-                facts=facts_of(found, size),
-                strategy=Strategy.COMBINED,
-                groups=group(found),
-                duplicates=policy.duplicates,
-            )
+    scatters = direction is Direction.SCATTER
+    reductions = (Duplicates.SUM, Duplicates.MIN, Duplicates.MAX)
+    combined = scatters and policy.duplicates in reductions
+    if scatters and not combined:
         found = keep_last(found, policy.duplicates, name=name)
     facts = facts_of(found, size)
+    plan = IndexPlan(direction, size, found, facts, Strategy.COMBINED)
+    if combined:
+        return replace(plan, groups=group(found), duplicates=policy.duplicates)
     strategy = _strategy(facts, element_bytes, uses, cache, direction)
-    gathers = direction is Direction.GATHER
     inverse = passes = None
-    if not gathers and strategy in (Strategy.GROUPED, Strategy.INVERTED):
+    if scatters and strategy in (Strategy.GROUPED, Strategy.INVERTED):
         inverse = inverted(found, size)
     if strategy is Strategy.GROUPED:
         taken = found if inverse is None else inverse
-        passes = grouped(taken, size if gathers else found.size, element_bytes)
-    return IndexPlan(
-        direction=direction,
-        size=size,
-        index=found,
-        facts=facts,
-        strategy=strategy,
-        runs=_runs(found) if strategy is Strategy.SLICES else (),
-        grouped=passes,
-        inverse=inverse,
-    )
+        passes = grouped(taken, found.size if scatters else size, element_bytes)
+    runs = _runs(found) if strategy is Strategy.SLICES else ()
+    return replace(plan, strategy=strategy, runs=runs, grouped=passes, inverse=inverse)
 
 
 def inverted(index: Index, size: int) -> Index:
