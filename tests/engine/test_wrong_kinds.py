@@ -105,7 +105,7 @@ CALLS = {
         he.solve,
         "rhs name",
         data(),
-        he.factor(data(), lower="inp", diagonal="own", upper="inp", dim="x", target="cpu"),
+        he.factor(data(), lower="inp", diagonal="own", upper="inp", dim="x", target="reference"),
         rhs="inp",
     ),
     "tree": Call(he.tree, "diagonal upper parent rhs row_size name", data(), **TREES),
