@@ -1,1 +1,1 @@
-"""Hand-written kernels, a folder a problem."""
+"""Hand-written kernels, one folder for each problem."""

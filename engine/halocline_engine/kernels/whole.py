@@ -1,4 +1,4 @@
-"""Whole numbers of any type as 64 bits, so that none of them turns into another."""
+"""Conversion of whole numbers of any type to 64 bits, in which none wraps around to another."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def whole_numbers(given: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def first_fraction(given: NDArray[Any]) -> int | None:
-    """Return the place of the first value that is no whole number, None where all are.
+    """Return the index of the first value that is not a whole number, or None.
 
     Values that are neither integers nor floats are none.
     """

@@ -1,4 +1,4 @@
-"""What each worker of a run did: the bytes and operations of its kernels, and their seconds."""
+"""The share of each worker in a run: bytes, operations and seconds of its kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers spend their time on, as they measure it."""
+"""The time that workers spend on each kind of work, as they measure it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a run of many steps may end early."""
+"""Conditions under which a run of many steps ends early."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the machines of workers can do at most, measured there in some hundredths of a second.
+"""The peak rates of the machines of workers, measured there in some hundredths of a second.
 
-A worker keeps what it found. The first jobs that ask measure again and the best counts, since other
-jobs may have been computing meanwhile.
+A worker keeps its figures. The first jobs that ask measure again and the best one counts, since
+other jobs may have been computing meanwhile.
 """
 
 from __future__ import annotations

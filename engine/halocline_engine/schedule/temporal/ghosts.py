@@ -1,4 +1,4 @@
-"""What steps that are made at once read beyond the sides of a domain.
+"""Reads beyond the sides of a domain, in steps that are made at once.
 
 Before every step the ghosts of a field are made of its cells, along I, J and K in turn
 (`analysis.boundaries.cells_of`). So a read of what the step before made, at a point that is a

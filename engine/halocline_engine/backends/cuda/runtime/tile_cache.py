@@ -1,4 +1,4 @@
-"""A cache of the tiles of kernels, which also serves calls that differ a little."""
+"""A cache of kernel tiles that also serves calls on slightly different domains."""
 
 from __future__ import annotations
 
