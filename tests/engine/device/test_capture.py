@@ -17,11 +17,14 @@ class Driver:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.flags = 0
+        self.graph: int | None = 66
         self.failing = ""
 
     def __getattr__(self, name: str) -> Any:
         def call(*given: Any) -> int:
             self.calls.append(name)
+            if name == "cuStreamEndCapture":
+                given[1]._obj.value = self.graph
             if name == "cuGraphInstantiateWithFlags":
                 given[0]._obj.value = 77
                 self.flags = given[2].value
@@ -65,13 +68,17 @@ def test_work_is_recorded_so_often_and_kernels_keep_their_priorities(driver: Dri
     assert driver.calls[-1] == "cuGraphExecDestroy"
 
 
-def test_a_failure_ends_the_recording(driver: Driver) -> None:
+@pytest.mark.parametrize("graph", [66, None])
+def test_a_failure_ends_the_recording_and_gives_it_back(driver: Driver, graph: int | None) -> None:
+    driver.graph = graph
+
     def work() -> None:
         raise KeyError("u")
 
     with pytest.raises(KeyError):
         captured(work)
-    assert driver.calls == ["cuStreamBeginCapture_v2", "cuStreamEndCapture"]
+    destroyed = [] if graph is None else ["cuGraphDestroy"]
+    assert driver.calls == ["cuStreamBeginCapture_v2", "cuStreamEndCapture", *destroyed]
 
 
 def test_the_driver_says_what_failed(driver: Driver) -> None:

@@ -46,17 +46,18 @@ def captured(stream: Stream, work: Callable[[], None], times: int = 1) -> Graph:
     _call("cuStreamBeginCapture_v2", stream.ptr, ctypes.c_int(_RELAXED))
     graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
     try:
-        for _ in range(times):
-            work()
-    except BaseException:
-        _driver().cuStreamEndCapture(ctypes.c_void_p(stream.ptr), ctypes.byref(graph))
-        raise
-    _call("cuStreamEndCapture", stream.ptr, ctypes.byref(graph))
-    try:
+        try:
+            for _ in range(times):
+                work()
+        except BaseException:
+            _driver().cuStreamEndCapture(ctypes.c_void_p(stream.ptr), ctypes.byref(graph))
+            raise
+        _call("cuStreamEndCapture", stream.ptr, ctypes.byref(graph))
         of_graph = (ctypes.byref(executable), graph, ctypes.c_ulonglong(_NODE_PRIORITY))
         _call("cuGraphInstantiateWithFlags", *of_graph)
     finally:
-        _call("cuGraphDestroy", graph)
+        if graph.value is not None:  # a capture that something went wrong in may leave none
+            _call("cuGraphDestroy", graph)
     assert executable.value is not None
     return Graph(executable.value)
 
