@@ -11,8 +11,9 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,13 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.distribute.executors.local import LocalPool
-from halocline_engine.distribute.tasks.events import Checkpointed, Event, PassFinished
+from halocline_engine.distribute.executors.workers import ask_scheduler
+from halocline_engine.distribute.tasks.events import (
+    Checkpointed,
+    Event,
+    OnEvent,
+    PassFinished,
+)
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import CancelledError
 from halocline_engine.functions.run import run
@@ -47,9 +54,18 @@ class Drawn:
     steps: int = 37
 
 
+#: How often ways on workers run to the end, are cancelled, and lose a worker, which starts again.
+_ENDS = {"": 10, "cancelled": 5, "worker killed": 1}
+#: Seconds that a worker has to come back.
+_BACK = 60.0
+
+
 @dataclass(frozen=True)
 class Way:
-    """How a program is run; `cut` after which event the first attempt ends, by `how` it does."""
+    """How a program is run; `cut` after which event the first attempt ends, by `how` it does.
+
+    A run that has a worker killed goes on by itself.
+    """
 
     mode: str = "streamed"
     chunks: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -69,23 +85,26 @@ class Way:
         return f"{self.mode}, {chunks}, {where}, t={self.steps_per_pass}{every}{ended}"
 
 
-def drawn_way(random: Random, program: Drawn, *, processes: int, kills: bool) -> Way:
-    """Draw a way to run a program, with up to so many processes; and perhaps by killing it."""
+def drawn_way(
+    random: Random, program: Drawn, *, processes: int, kills: bool, apart: float = 0.3
+) -> Way:
+    """Draw a way to run a program; with up to so many processes a share `apart` of all."""
     chunks = {
         dim: random.randint(max(2, size // 6), size)
         for dim, size in list(program.sizes.items())[-2:]
         if random.random() < 0.7
     }
-    apart = bool(processes) and random.random() < 0.3
-    hows = ["", "", "cancelled", *(["killed"] if kills else [])]
+    there = bool(processes) and random.random() < apart
+    hows = list(_ENDS) if there else ["", "", "cancelled", *(["killed"] if kills else [])]
+    weights = [_ENDS[how] for how in hows] if there else None
     return Way(
         mode=random.choice(("streamed", "resident", "resident")),
         chunks=chunks,
-        ranks=processes if apart else random.randint(1, 4),
-        processes=apart,
+        ranks=processes if there else random.randint(1, 4),
+        processes=there,
         steps_per_pass=random.choice((None, 1, 2, 3, 4, 7, 12)),
         every=random.choice((None, None, 9, 10)),
-        how="" if apart else random.choice(hows),
+        how=random.choices(hows, weights)[0],
         cut=random.randint(1, 3),
     )
 
@@ -96,19 +115,33 @@ def expected(name: str, target: str) -> str:
     return digest(PROGRAMS[name], Way(), target)
 
 
-def digest(program: Drawn, way: Way, target: str, cluster: Any = None) -> str:
+def digest(
+    program: Drawn, way: Way, target: str, cluster: Any = None, on_event: OnEvent | None = None
+) -> str:
     """Run a program in a way, and return the SHA-256 of its results after the last step."""
+    heard = on_event or _ignored
     with tempfile.TemporaryDirectory() as folder:
-        workspace = Path(folder) if way.how else None
-        if way.how == "cancelled":
-            _cancelled(program, way, target, folder)
-        elif way.how == "killed":
-            _killed(program, way, target, folder)
-        # What goes on from there is cut otherwise, and may have the other mode.
-        last = replace(way, mode=_other(way.mode), chunks={}) if way.how else way
-        result = _run(program, last, target, cluster=cluster, workspace=workspace)
+        workspace, last = None, way
+        killed: list[str] = []
+        if way.how == "worker killed":
+            heard = _robbing(cluster, way, heard, killed)
+        elif way.how:
+            workspace = Path(folder)
+            if way.how == "cancelled":
+                _cancelled(program, way, target, cluster, workspace)
+            else:
+                _killed(program, way, target, folder)
+            # What goes on from there is cut otherwise, and may have the other mode.
+            last = replace(way, mode=_other(way.mode), chunks={})
+        result = _run(program, last, target, cluster, workspace=workspace, on_event=heard)
+    if killed:
+        _wait_for_another(cluster, killed[0], way.ranks)
     values = [_last(result[name]) for name in sorted(map(str, result.data_vars))]
     return hashlib.sha256(b"".join(one.tobytes() for one in values)).hexdigest()
+
+
+def _ignored(event: Event) -> None:
+    """Take an event that nobody wants to know of."""
 
 
 def _last(result: xr.DataArray) -> np.ndarray[Any, Any]:
@@ -120,7 +153,7 @@ def _other(mode: str) -> str:
     return "resident" if mode == "streamed" else "streamed"
 
 
-def _cancelled(program: Drawn, way: Way, target: str, folder: str) -> None:
+def _cancelled(program: Drawn, way: Way, target: str, cluster: Any, workspace: Path) -> None:
     """Begin a run that is cancelled after some states that another run may go on from."""
     kept: list[Event] = []
 
@@ -128,17 +161,40 @@ def _cancelled(program: Drawn, way: Way, target: str, folder: str) -> None:
         if isinstance(event, (Checkpointed, PassFinished)):
             kept.append(event)
 
-    try:
-        _run(
-            program,
-            way,
-            target,
-            workspace=Path(folder),
-            on_event=note,
-            cancelled=lambda: len(kept) >= way.cut,
-        )
-    except CancelledError:
-        return
+    def enough() -> bool:
+        return len(kept) >= way.cut
+
+    how = {"workspace": workspace, "on_event": note, "cancelled": enough}
+    with suppress(CancelledError):
+        _run(program, way, target, cluster, **how)
+
+
+def _robbing(client: Any, way: Way, heard: OnEvent, killed: list[str]) -> OnEvent:
+    """Return what takes events, and kills a worker after some states are kept."""
+    processes: list[tuple[str, int]] = sorted(client.run(os.getpid).items())
+    kept: list[Event] = []
+
+    def note(event: Event) -> None:
+        heard(event)
+        if isinstance(event, (Checkpointed, PassFinished)):
+            kept.append(event)
+            if len(kept) == way.cut:
+                address, process = processes[way.cut % len(processes)]
+                killed.append(address)
+                os.kill(process, signal.SIGKILL)
+
+    return note
+
+
+def _wait_for_another(client: Any, killed: str, workers: int) -> None:
+    """Wait until there are so many workers again."""
+    until = time.monotonic() + _BACK
+    while time.monotonic() < until:
+        there = ask_scheduler(client, "identity", n_workers=-1)["workers"]
+        if killed not in there and len(there) == workers:
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"No worker came for the one that was killed in {_BACK:.0f} s.")
 
 
 def _killed(program: Drawn, way: Way, target: str, folder: str) -> None:
@@ -160,10 +216,10 @@ def _die(name: str, way: Way, target: str, folder: str) -> None:
             if len(kept) >= way.cut:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    _run(PROGRAMS[name], way, target, workspace=Path(folder), on_event=note)
+    _run(PROGRAMS[name], way, target, None, workspace=Path(folder), on_event=note)
 
 
-def _run(program: Drawn, way: Way, target: str, cluster: Any = None, **how: Any) -> xr.Dataset:
+def _run(program: Drawn, way: Way, target: str, cluster: Any, **how: Any) -> xr.Dataset:
     pool = LocalPool(workers=way.ranks)
     several = way.mode == "resident" and not way.processes
     ranks = patch("halocline_engine.functions.run.local_pool", return_value=pool)
