@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.far_memory import FarArray
+from halocline_engine.processors import usable_processors
 
-__all__ = ["AnyArray", "copy", "copy_slabs", "in_threads", "slabs"]
+__all__ = [
+    "AnyArray",
+    "copy",
+    "copy_slabs",
+    "copying_threads",
+    "in_threads",
+    "near",
+    "reshaped",
+    "slabs",
+]
 
 #: An array of the host, of this process or of another one.
 AnyArray: TypeAlias = NDArray[Any] | FarArray
 
 #: Bytes that one copy moves at most, if a single row is not larger.
 _SLAB = 8 << 20
+#: A few threads have the memory's bandwidth, or that of the way to a device.
+_COPYING = 6
 
 
 def slabs(
@@ -39,6 +52,30 @@ def slabs(
                 slice(first, min(first + rows, shape[1])),
                 slice(level, min(level + planes, shape[2])),
             )
+
+
+def copying_threads(sharing: int) -> int:
+    """Return how many threads a process copies with, if so many share the processors."""
+    return max(1, min(_COPYING, usable_processors() // sharing))
+
+
+def reshaped(array: AnyArray, shape: tuple[int, ...]) -> AnyArray | None:
+    """Return the same elements in another shape; None where they would have to be copied."""
+    try:
+        if isinstance(array, FarArray):
+            return replace(array, layout=np.reshape(array.layout, shape, copy=False))
+        return np.reshape(array, shape, copy=False)
+    except ValueError:
+        return None
+
+
+def near(array: AnyArray) -> NDArray[Any]:
+    """Return an array of this process, which is a copy of one of another process."""
+    if not isinstance(array, FarArray):
+        return array
+    values: NDArray[Any] = np.empty(array.shape, array.dtype)
+    array.fetch(values)
+    return values
 
 
 def copy(source: AnyArray, target: AnyArray) -> None:

@@ -56,6 +56,16 @@ class Pool(Protocol):
         """Largest number of processes that share the cores of one machine."""
         ...
 
+    @property
+    def same_host(self) -> bool:
+        """Whether all processes are known to be on this machine."""
+        ...
+
+    @property
+    def reaches_memory(self) -> bool:
+        """Whether all processes read and write the memory of this one."""
+        ...
+
     def device_memory(self, target: str) -> int | None:
         """Return the bytes that blocks may take on the device of a process.
 
@@ -86,16 +96,6 @@ class Pool(Protocol):
 
 class RankPool(Pool, Protocol):
     """Processes that can also run the ranks of a job together."""
-
-    @property
-    def same_host(self) -> bool:
-        """Whether all processes are known to be on this machine."""
-        ...
-
-    @property
-    def reaches_memory(self) -> bool:
-        """Whether all processes read and write the memory of this one."""
-        ...
 
     def run_ranks(
         self, work: RankWork, ranks: int, cancelled: CancelToken | None

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
+from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
+from halocline_engine.datasets.memory.reached import reach_results
 from halocline_engine.datasets.names import check_results
 from halocline_engine.datasets.stores.result import (
     assemble,
@@ -28,7 +30,7 @@ from halocline_engine.datasets.stores.result import (
     open_result,
 )
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink, create_arrays
-from halocline_engine.datasets.stores.source import InMemory, Opened, Source, spool
+from halocline_engine.datasets.stores.source import InMemory, Opened, Source
 from halocline_engine.datasets.stores.storability import check_frame
 from halocline_engine.datasets.untyped import ZARR
 from halocline_engine.distribute.executors.base import Pool
@@ -41,6 +43,7 @@ from halocline_engine.distribute.jobs.outputs import (
     temporary_folder,
 )
 from halocline_engine.distribute.jobs.passes import Passes
+from halocline_engine.distribute.jobs.places import reaches, readable
 from halocline_engine.distribute.jobs.ranked import Ranked, run_ranked
 from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.tasks.cancel import CancelToken
@@ -181,19 +184,27 @@ def run_last_passes(job: Blockwise, passes: Passes) -> xr.Dataset:
     with ExitStack() as stack:
         workers_per_host = None if job.output is None else job.output.parent
         made = stack.enter_context(temporary_folder(workers_per_host))
-        source = job.opened.source
-        if pool.remote and isinstance(source, InMemory):
-            source = spool(job.opened.dataset, job.reads, made / "input")
+        source = readable(job.opened, job.reads, pool, stack, made / "input")
         between = made / "between" if pool.remote or job.in_stores else None
-        place = job.output or (made / "result" if pool.remote else None)
-        if place is None:
-            return _in_memory(job, passes, source)
-        return _stored(job, passes, source, place, between)
+        uses = {output.name: output.use for output in job.outputs}
+        if job.output is not None or _in_store(job, pool):
+            return _stored(job, passes, source, job.output or made / "result", between)
+        if pool.remote:
+            sink, arrays = reach_results(uses, job.grid, stack)
+            return _in_memory(job, passes, source, sink, arrays, between)
+        arrays = create_arrays(uses, job.grid)
+        return _in_memory(job, passes, source, ArraySink(arrays), arrays, between)
 
 
-def _in_memory(job: Blockwise, passes: Passes, source: Source) -> xr.Dataset:
-    arrays = create_arrays({output.name: output.use for output in job.outputs}, job.grid)
-    _run(job, passes, source, ArraySink(arrays), None)
+def _in_memory(
+    job: Blockwise,
+    passes: Passes,
+    source: Source,
+    sink: Sink,
+    arrays: Mapping[str, NDArray[Any]],
+    between: Path | None,
+) -> xr.Dataset:
+    _run(job, passes, source, sink, between)
     result = assemble(job.opened.dataset, frame_of_job(job), job.uses, arrays)
     for output in job.outputs:
         result[output.name].attrs.update(output.attributes)
@@ -258,7 +269,7 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
     if job.output is not None:
         check_output(job.output, job.opened.place)
     held = _held(job, pool)
-    if held > pool.memory:
+    if held > pool.memory and not pool.remote:
         raise CapacityError(
             f"The result needs {held} bytes of memory, but only {pool.memory} are free.",
             hint="Give output= to write it to a Zarr store instead.",
@@ -266,17 +277,24 @@ def check_blockwise(job: Blockwise, pool: Pool) -> None:
             available=pool.memory,
         )
     scratch = job.output.parent if job.output is not None else Path(tempfile.gettempdir())
-    needs = [] if job.output is None and not pool.remote else [(scratch, size)]
+    needs = [(scratch, size)] if job.output is not None or _in_store(job, pool) else []
     if pool.remote or job.in_stores:
         needs.append((scratch, job.between))
-    if pool.remote and isinstance(job.opened.source, InMemory):
+    read_here = pool.remote and isinstance(job.opened.source, InMemory)
+    if read_here and not reaches(pool, _input_bytes(job)):
         needs.append((scratch, _input_bytes(job)))
     check_space(needs)
 
 
 def _held(job: Blockwise, pool: Pool) -> int:
     """Return the bytes of the result that stay in this process while blocks are computed there."""
-    return 0 if pool.remote or job.output is not None else field_bytes(job.uses, job.grid)
+    stored = job.output is not None or _in_store(job, pool)
+    return 0 if stored else field_bytes(job.uses, job.grid)
+
+
+def _in_store(job: Blockwise, pool: Pool) -> bool:
+    """Whether a result that is to be in memory is a store on its way there."""
+    return pool.remote and not reaches(pool, field_bytes(job.uses, job.grid))
 
 
 def planned(job: Blockwise, pool: Pool, reason: str) -> Planned:

@@ -100,7 +100,8 @@ def run_product(
     _check_chunks(request.product, request.chunks)
     cut = cut_product(request.product, CUTS[target])
     made = _made(request, cut)
-    direct = _direct(request, made, stored=pool.remote or request.output is not None)
+    in_store = request.output is not None or (pool.remote and not pool.reaches_memory)
+    direct = _direct(request, made, stored=in_store)
     piece = _largest(request, cut, made, direct)
     copies_rows = TARGETS[target].on_device and _is_large(request, cut)
     options = options or Options()
@@ -180,6 +181,8 @@ class _Streaming:
     workers: int = 1
     remote: bool = False
     workers_per_host: int = 1
+    same_host: bool = True
+    reaches_memory: bool = True
 
     @property
     def memory(self) -> int:

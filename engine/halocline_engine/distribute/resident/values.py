@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from halocline_engine.analysis.boundaries import Kind
 from halocline_engine.backends.base import Array
-from halocline_engine.copies import AnyArray
+from halocline_engine.copies import AnyArray, copying_threads
 from halocline_engine.datasets.grids.match import FieldUse, Role
-from halocline_engine.datasets.memory.reached import ReachedArrays
-from halocline_engine.datasets.memory.shared import SharedArrays
-from halocline_engine.datasets.stores.places import PlaceSink
-from halocline_engine.datasets.stores.sink import ArraySink, Sink
-from halocline_engine.datasets.stores.source import Arrays, InMemory, Region, Source, array_in
+from halocline_engine.datasets.memory.lying import cells_in, part_in
+from halocline_engine.datasets.stores.sink import Sink
+from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.datasets.untyped import is_of_device
 from halocline_engine.distribute.blocks.ghosts import fill_ghosts
 from halocline_engine.distribute.blocks.steps import BlockFields
@@ -24,12 +20,8 @@ from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import grid_pieces, read_box, region_of, to_grid
 from halocline_engine.distribute.resident.model import RankJob
-from halocline_engine.processors import usable_processors
 
 __all__ = ["load_field", "save_field"]
-
-#: A few threads have the memory's bandwidth, or that of the way to a device.
-_COPYING = 6
 
 
 def load_field(
@@ -63,12 +55,12 @@ def load_field(
         if is_of_device(values):
             into[...] = values[point]
         else:
-            memory.upload(values[point], into, _threads(job))
+            memory.upload(values[point], into, copying_threads(len(job.blocks)))
     else:
         count = 0
         for region, cells in grid_pieces(use, grid, block, inside):
             values = to_grid(part(region), use, grid)[(*point, ...)]
-            memory.upload(values, into[cells], _threads(job))
+            memory.upload(values, into[cells], copying_threads(len(job.blocks)))
             count += values.nbytes
     for lines in (wraps, *((job.layout.lines,) if use.role is Role.INPUT else ())):
         fill_ghosts(fields.arrays[name], lines, fields.cells.frames[name])
@@ -86,7 +78,7 @@ def save_field(
 ) -> int:
     """Write a block's own cells of a field, which `array` has now; return how many bytes."""
     use, grid = _use(job, source), job.layout.grid
-    found = _cells_of(sink, name, region_of(use, grid, block))
+    found = cells_in(sink, name, region_of(use, grid, block))
     if found is None:
         return job.write(sink, name, use, block, fields.download(array, source))
     own, frame = fields.cells.own[source], fields.cells.frames[source]
@@ -94,13 +86,8 @@ def save_field(
     if is_of_device(found):
         return job.write(sink, name, use, block, view)
     cells = to_grid(found, use, grid)[(*(0,) * len(grid.extra), ...)]
-    fields.executable.memory.download(view, cells, _threads(job))
+    fields.executable.memory.download(view, cells, copying_threads(len(job.blocks)))
     return cells.nbytes
-
-
-def _threads(job: RankJob) -> int:
-    """Return how many threads of a rank copy; ranks may share the processors of a machine."""
-    return max(1, min(_COPYING, usable_processors() // len(job.blocks)))
 
 
 def _use(job: RankJob, name: str) -> FieldUse:
@@ -108,39 +95,11 @@ def _use(job: RankJob, name: str) -> FieldUse:
 
 
 def _part_in(source: Source, variable: str, use: FieldUse) -> Callable[[Region], AnyArray] | None:
-    """Return what gives regions of a variable without a copy; None where nothing does."""
-    match source:
-        case ReachedArrays():
-            part: Callable[[Region], AnyArray] = partial(source.part, variable)
-        case SharedArrays():
-            part = source.arrays[variable].values(writable=False).__getitem__
-        case Arrays():
-            part = source.arrays[variable].__getitem__
-        case InMemory():
-            found = array_in(source, variable)
-            if found is None:
-                return None
-            part = found.__getitem__
-        case _:
-            return None
-    first = part((slice(0, 1),) * len(use.dims))
-    return part if first.dtype == np.dtype(use.dtype) else None
-
-
-def _cells_of(sink: Sink, name: str, region: Region) -> Any:
-    """Return the cells of a region as they lie in memory; None where they do not."""
-    match sink:
-        case PlaceSink(inner, index):
-            found = _cells_of(inner, name, (slice(index, index + 1), *region))
-            return None if found is None else found[(0, ...)]
-        case ReachedArrays():
-            return sink.part(name, region)
-        case SharedArrays():
-            return sink.arrays[name].values(writable=True)[region]
-        case ArraySink():
-            return sink.arrays[name][region]
-        case _:
-            return None
+    """Return what gives regions of a variable, of the type of a field, without a copy."""
+    part = part_in(source, variable)
+    if part is None or part((slice(0, 1),) * len(use.dims)).dtype != np.dtype(use.dtype):
+        return None
+    return part
 
 
 def _unwrapped(box: Box, wraps: tuple[Line, Line, Line]) -> Box:

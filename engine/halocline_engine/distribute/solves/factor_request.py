@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.datasets.stores.sink import Sink
-from halocline_engine.datasets.stores.source import InMemory, Opened, Source, spool
+from halocline_engine.datasets.stores.source import Opened, Source
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.blocking import (
     Cut,
@@ -21,6 +22,7 @@ from halocline_engine.distribute.jobs.blocking import (
     cut_batch,
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, Stage
+from halocline_engine.distribute.jobs.places import readable
 from halocline_engine.distribute.jobs.reading import Reading, reading_of
 from halocline_engine.distribute.solves.banded import Band
 from halocline_engine.distribute.solves.factored import (
@@ -232,11 +234,15 @@ def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
         for band in checked.rhs
     }
 
-    def stages(source: Source, sink: Sink, folder: Path | None) -> tuple[Stage, ...]:
-        factors = _source_of(checked, folder)
-        return tuple(
-            Stage(
-                FactoredWork(
+    read = [*FACTORS, "status", *(OF_CORNERS if checked.periodic else ())]
+
+    def stages(source: Source, sink: Sink, folder: Path | None) -> Iterator[Stage]:
+        place = (folder or Path()) / "factors"
+        with ExitStack() as stack:
+            held = [PREFIX + name for name in read]
+            factors = readable(checked.factors, held, pool, stack, place)
+            for band in checked.rhs:
+                work = FactoredWork(
                     factors=factors,
                     along=checked.along,
                     rhs=band,
@@ -247,11 +253,8 @@ def factored_job(checked: CheckedSolve, pool: Pool, target: str) -> Blockwise:
                     periodic=checked.periodic,
                     name=request.names[band.name],
                     status=f"{request.names[band.name]}_status",
-                ),
-                cuts[band.name].blocks,
-            )
-            for band in checked.rhs
-        )
+                )
+                yield Stage(work, cuts[band.name].blocks)
 
     names = ", ".join(f"'{band.name}'" for band in checked.rhs)
     return Blockwise(
@@ -291,15 +294,6 @@ def _solved(checked: CheckedSolve, band: Band, cut: Cut) -> tuple[Output, Output
         Output(name, band.dims, checked.dtype, chunks[0]),
         Output(f"{name}_status", over, "uint8", chunks[1], status_attributes()),
     )
-
-
-def _source_of(checked: CheckedSolve, folder: Path | None) -> Source:
-    """Return where workers read the factors; those of this process are written to a folder."""
-    source = checked.factors.source
-    if folder is None or not isinstance(source, InMemory):
-        return source
-    names = [*FACTORS, "status", *(OF_CORNERS if checked.periodic else ())]
-    return spool(checked.factors.dataset, [PREFIX + name for name in names], folder / "factors")
 
 
 def _cut(

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.copies import AnyArray, reshaped
+from halocline_engine.datasets.memory.lying import cells_in, part_in
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
@@ -90,11 +92,33 @@ class Systems:
 
     def read(self, task: Task, spans: Mapping[str, Span]) -> Iterator[_Array]:
         """Yield the variables, one after the other, as a batch [outer, row, inner]."""
+        return (self._read(task, band, self.rows(spans)) for band in self.bands)
+
+    def lying(self, task: Task, spans: Mapping[str, Span]) -> Iterator[AnyArray]:
+        """Yield the same where they lie in memory as such a batch does, or else a copy."""
         there = self.rows(spans)
-        shape, batch = tuple(there[dim].size for dim in self.dims), self.batch(there)
         for band in self.bands:
-            read = task.loaded(read_band(self.source, band, self.dims, there))
-            yield repeated([read], shape, batch)[0]
+            part = part_in(self.source, band.name) if band.dims == self.dims else None
+            values = None if part is None else part(region_of(band.dims, there))
+            found = None if values is None else reshaped(values, self.batch(there))
+            if found is not None:
+                task.bytes_read += found.nbytes
+            yield self._read(task, band, there) if found is None else found
+
+    def _read(self, task: Task, band: Band, there: Mapping[str, Span]) -> _Array:
+        shape = tuple(there[dim].size for dim in self.dims)
+        values = task.loaded(read_band(self.source, band, self.dims, there))
+        return repeated([values], shape, self.batch(there))[0]
+
+    def place(self, spans: Mapping[str, Span]) -> AnyArray | None:
+        """Return where the solution of some pieces lies as a batch does; None if it does not."""
+        there = self.rows(spans)
+        found = cells_in(self.sink, self.name, region_of(self.dims, there))
+        return None if found is None else reshaped(found, self.batch(there))
+
+    def room(self, spans: Mapping[str, Span], dtype: np.dtype[Any]) -> AnyArray:
+        """Return a new array for the solution of some pieces, as a batch."""
+        return np.empty(self.batch(self.rows(spans)), dtype)
 
     def write_solution(self, task: Task, spans: Mapping[str, Span], solution: _Array) -> None:
         """Write the rows of some pieces."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.copies import copying_threads, near
 from halocline_engine.device.launch.streams import own_stream
 from halocline_engine.distribute.communicators.base import Communicator, Tell, gathered
 from halocline_engine.distribute.grid.partition import Block, Span
@@ -109,15 +110,19 @@ class _Rank:
     def _kept(self, span: Span) -> KeptPieces:
         """Read some pieces."""
         systems = self._systems
+        # The host computes with what it reads, and what a device needs may lie anywhere.
+        on_device = TARGETS[systems.target].on_device and not systems.residual
+        read = systems.lying if on_device else systems.read
         return keep_pieces(
             systems.target,
             systems.pieces,
             span.start,
             span.stop,
-            systems.read(self._task, self._work.spans(span)),
+            read(self._task, self._work.spans(span)),
             contiguous=systems.contiguous,
             periodic=systems.periodic,
             residual=bool(systems.residual),
+            threads=copying_threads(self._communicator.size),
         )
 
     def _known(self, ends: _Array) -> _Array:
@@ -130,9 +135,15 @@ class _Rank:
     def _filled(self, span: Span, pieces: KeptPieces, known: _Array) -> _Array:
         """Solve and write some pieces; return what is said of systems, [word, outer, inner]."""
         self._communicator.check()
+        spans, systems = self._work.spans(span), self._systems
+        place = systems.place(spans)
+        solution = systems.room(spans, known.dtype) if place is None else place
         with self._task.computing():
-            filled = pieces.fill(known[:, :, span.start : span.stop + 2])
-        self._systems.write_solution(self._task, self._work.spans(span), filled.solution)
+            filled = pieces.fill(known[:, :, span.start : span.stop + 2], solution)
+        if place is None:
+            systems.write_solution(self._task, spans, near(solution))
+        else:
+            self._task.bytes_written += place.nbytes
         words = [verdict(filled.status, 1).astype(np.float64)]
         if filled.missing is not None and filled.scale is not None:
             words += [filled.missing.max(axis=1), filled.scale.max(axis=1)]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.targets import TARGETS
+from halocline_engine.copies import AnyArray, near
 from halocline_engine.distribute.tasks.kernels import current, device_index
 from halocline_engine.kernels.tridiagonal.pieces import HostPieces
 
@@ -93,21 +94,23 @@ def keep_pieces(
     pieces: Pieces,
     first: int,
     past: int,
-    bands: Iterable[_Array],
+    bands: Iterable[AnyArray],
     *,
     contiguous: bool,
     periodic: bool,
     residual: bool,
+    threads: int,
 ) -> KeptPieces:
     """Return pieces that stay in the memory of a target; on a device they have as many rows each.
 
-    `bands` are lower, diagonal, upper and rhs, taken one after the other.
+    `bands` are lower, diagonal, upper and rhs, taken one after the other; so many `threads` copy
+    them to a device.
     """
     solver = tridiagonal_solver(target, contiguous=contiguous)
     how = {"periodic": periodic, "residual": residual}
     if isinstance(solver, _Alike):
-        return solver.keep(pieces, first, past, bands, **how)
-    lower, diagonal, upper, rhs = bands
+        return solver.keep(pieces, first, past, bands, threads, **how)
+    lower, diagonal, upper, rhs = map(near, bands)
     return HostPieces(solver, pieces, first, past, (lower, diagonal, upper, rhs), **how)
 
 
@@ -144,12 +147,19 @@ class _Alike:
         self._contiguous = contiguous
 
     def keep(
-        self, pieces: Pieces, first: int, past: int, bands: Iterable[_Array], **how: bool
+        self,
+        pieces: Pieces,
+        first: int,
+        past: int,
+        bands: Iterable[AnyArray],
+        threads: int,
+        **how: bool,
     ) -> KeptPieces:
         from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
 
         where = (self._kernels, self._machine, pieces, first, past)
-        return DevicePieces(*where, bands, contiguous=self._contiguous, **how)
+        how |= {"contiguous": self._contiguous}
+        return DevicePieces(*where, bands, threads=threads, **how)
 
     def solve(self, *bands: _Array, periodic: bool, pivoting: bool = False) -> Solved:
         how = {"periodic": periodic, "pivoting": pivoting, "contiguous": self._contiguous}

@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 
 from halocline_engine.datasets.stores.sink import Sink
-from halocline_engine.datasets.stores.source import InMemory, Opened, Source, spool
+from halocline_engine.datasets.stores.source import Opened, Source
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import chunks_within
@@ -33,6 +33,7 @@ from halocline_engine.distribute.jobs.execute import (
 )
 from halocline_engine.distribute.jobs.outputs import check_space, field_bytes, temporary_folder
 from halocline_engine.distribute.jobs.passes import Passes
+from halocline_engine.distribute.jobs.places import readable
 from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
@@ -133,9 +134,7 @@ def run_exchange(
     with ExitStack() as stack:
         workers_per_host = None if request.output is None else request.output.parent
         made = stack.enter_context(temporary_folder(workers_per_host))
-        source = request.opened.source
-        if pool.remote and isinstance(source, InMemory):
-            source = spool(request.opened.dataset, exchange.names[:2], made / "input")
+        source = readable(request.opened, exchange.names[:2], pool, stack, made / "input")
         spill = SpillFiles(str(made), "<i4" if cut.narrow else "<i8")
         job = Exchanging(exchange, cut, source, spill, target)
         stored = pool.remote or request.output is not None

@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from halocline_engine.copies import AnyArray, copy
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.judging import slabs
@@ -37,6 +38,7 @@ __all__ = [
     "Bands",
     "Filled",
     "HostPieces",
+    "Judged",
     "KeptPieces",
     "PieceSolver",
     "Pieces",
@@ -99,16 +101,22 @@ class Pieces:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filled:
-    """Pieces that are solved, and how well each one is, indexed [outer, piece, inner].
+class Judged:
+    """How well each piece is solved, indexed [outer, piece, inner].
 
     `missing` and `scale` are those of `reference.misses`, or None if not requested.
     """
 
-    solution: Batch
     status: NDArray[np.uint8]
     missing: NDArray[np.float64] | None
     scale: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filled(Judged):
+    """Pieces that are solved."""
+
+    solution: Batch
 
 
 class KeptPieces(Protocol):
@@ -118,8 +126,8 @@ class KeptPieces(Protocol):
         """Return what `reduce_pieces` does."""
         ...
 
-    def fill(self, known: NDArray[Any]) -> Filled:
-        """Return what `fill_pieces` does."""
+    def fill(self, known: NDArray[Any], into: AnyArray) -> Judged:
+        """Do what `fill_pieces` does, and leave the solution in an array [outer, row, inner]."""
         ...
 
 
@@ -140,11 +148,13 @@ class HostPieces:
         where = (self.pieces, self.first, self.past)
         return reduce_pieces(self.solver, *where, self.bands, periodic=self.periodic)
 
-    def fill(self, known: NDArray[Any]) -> Filled:
+    def fill(self, known: NDArray[Any], into: AnyArray) -> Judged:
         """Solve the rows between ends that are known."""
         where = (self.pieces, self.first, self.past, self.bands)
         how = {"periodic": self.periodic, "residual": self.residual}
-        return fill_pieces(self.solver, *where, known, **how)
+        filled = fill_pieces(self.solver, *where, known, **how)
+        copy(filled.solution, into)
+        return filled
 
 
 def cut_rows(rows: int, *, periodic: bool, size: int = PIECE) -> Pieces:
@@ -231,7 +241,8 @@ def fill_pieces(
             part[3][:, at] = end
         found = solver.solve(part[0], part[1], part[2], part[3], periodic=False).solution
         _rows(pieces, solution, first, low, high)[...] = found.reshape(outer, -1, inner)
-    return judge_pieces(pieces, first, past, bands, solution, known, residual=residual)
+    found = judge_pieces(pieces, first, past, bands, solution, known, residual=residual)
+    return Filled(found.status, found.missing, found.scale, solution)
 
 
 def judge_pieces(
@@ -243,7 +254,7 @@ def judge_pieces(
     known: NDArray[Any],
     *,
     residual: bool,
-) -> Filled:
+) -> Judged:
     """Say how well pieces are solved; see `fill_pieces`.
 
     The bands are zero where nothing is coupled beyond the ends of all rows.
@@ -261,7 +272,7 @@ def judge_pieces(
         for kept, values in zip((status, missing, scale), found, strict=True):
             kept[:, at] = values.reshape(outer, count, inner)
     kept = (missing, scale) if residual else (None, None)
-    return Filled(solution, status, *kept)
+    return Judged(status, *kept)
 
 
 def judge(

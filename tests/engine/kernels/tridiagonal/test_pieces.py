@@ -169,14 +169,20 @@ def kept_on_device(
     ends = np.concatenate([part.ends() for part in parts], axis=2)
     known = solve_ends(kernels, ends, periodic=periodic, size=size)
     around = with_neighbours(known, periodic=periodic)
+    solution = np.empty_like(bands[3])
     filled = [
-        part.fill(around[:, :, first : past + 2])
+        part.fill(
+            around[:, :, first : past + 2], solution[:, pieces.start(first) : pieces.start(past)]
+        )
         for part, (first, past) in zip(parts, itertools.pairwise(edges), strict=True)
     ]
     assert all((part.missing is not None) == residual for part in filled)
     return [
-        np.concatenate([getattr(part, name) for part in filled], axis=1)
-        for name in ("solution", "status", *(("missing", "scale") if residual else ()))
+        solution,
+        *(
+            np.concatenate([getattr(part, name) for part in filled], axis=1)
+            for name in ("status", *(("missing", "scale") if residual else ()))
+        ),
     ]
 
 
