@@ -57,10 +57,8 @@ class DevicePieces:
         self._whole: Bands | None = None
         given = [self._brought(band, keep=residual) for band in bands]
         if residual:
-            lower, diagonal, upper, rhs = given
-            self._whole = cut_off(
-                pieces, first, past, (lower, diagonal, upper, rhs), periodic=periodic
-            )
+            whole = (given[0], given[1], given[2], given[3])
+            self._whole = cut_off(pieces, first, past, whole, periodic=periodic)
         self._uncouple(periodic=periodic)
         self._at_ends = self._bands_at_ends()
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from halocline_engine.device.probe import device_count
+from halocline_engine.far_memory import place_of
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import cpu, reference
 from halocline_engine.kernels.tridiagonal.cuda_pieces import DevicePieces
@@ -146,10 +147,20 @@ def test_a_bad_row_is_reported_for_its_system_only(draw: Draw) -> None:
 
 
 def kept_on_device(
-    kernels: Any, bands: tuple[Any, Any, Any, Any], size: int, *, periodic: bool, residual: bool
+    kernels: Any,
+    bands: tuple[Any, Any, Any, Any],
+    size: int,
+    *,
+    periodic: bool,
+    residual: bool,
+    far: bool,
 ) -> list[Any]:
-    """Solve by pieces that stay on a device, in three parts."""
+    """Solve by pieces that stay on a device, in three parts; `far` as if arrays were elsewhere."""
     machine = kernels._machine
+
+    def seen(values: Any) -> Any:
+        return place_of(values).open() if far else values
+
     pieces = cut_rows(bands[3].shape[1], periodic=periodic, size=size)
     edges = sorted({0, 1, pieces.count - 1, pieces.count})
     parts = [
@@ -159,7 +170,7 @@ def kept_on_device(
             pieces,
             first,
             past,
-            (band[:, pieces.start(first) : pieces.start(past)] for band in bands),
+            (seen(band[:, pieces.start(first) : pieces.start(past)]) for band in bands),
             periodic=periodic,
             residual=residual,
             contiguous=bands[3].shape[2] == 1,
@@ -172,7 +183,8 @@ def kept_on_device(
     solution = np.empty_like(bands[3])
     filled = [
         part.fill(
-            around[:, :, first : past + 2], solution[:, pieces.start(first) : pieces.start(past)]
+            around[:, :, first : past + 2],
+            seen(solution[:, pieces.start(first) : pieces.start(past)]),
         )
         for part, (first, past) in zip(parts, itertools.pairwise(edges), strict=True)
     ]
@@ -186,7 +198,7 @@ def kept_on_device(
     ]
 
 
-@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(("residual", "far"), [(False, False), (False, True), (True, False)])
 @pytest.mark.parametrize("target", ON_DEVICES)
 @pytest.mark.parametrize(
     ("shape", "size", "dtype", "periodic"),
@@ -205,6 +217,7 @@ def test_pieces_that_stay_on_a_device_have_the_bits_of_whole_systems(
     dtype: str,
     periodic: bool,
     residual: bool,
+    far: bool,
 ) -> None:
     """Bad systems too: what is said of each is what the host would say."""
     bands = draw(shape, dtype, periodic=periodic)
@@ -216,7 +229,7 @@ def test_pieces_that_stay_on_a_device_have_the_bits_of_whole_systems(
     kernels = solvers(target)
     whole = solve_rows(kernels, bands, periodic=periodic, size=size)
     found, status, *worst = kept_on_device(
-        kernels, bands, size, periodic=periodic, residual=residual
+        kernels, bands, size, periodic=periodic, residual=residual, far=far
     )
     assert found.tobytes() == whole.solution.tobytes()
     assert np.array_equal(verdict(status, 1), whole.status)
