@@ -1,16 +1,19 @@
-"""Steps on blocks that stay on one GPU and on several, weak and strong; prints lines, writes JSON.
+"""Steps and solves that stay on one GPU and on several, weak and strong; prints and writes JSON.
 
     PYTHONPATH=engine python tests/benchmarks/gpu_scaling.py RESULT.json --commit COMMIT
-        [--devices 1 2] [--cases NAME ...] [--seconds 1.0]
+        [--devices 1 2] [--cases NAME ...] [--seconds 1.0] [--limit 240] [--target cuda]
 
 Needs NumPy, CuPy, Dask and the engine. The rate of a case is that of its last stretches of steps,
-when all code is loaded. An efficiency compares it with the rate of one device: of as many cells for
-each (weak), or divided among all (strong). Results of strong cases must have the same bits.
+when all code is loaded; that of a solve is of its fastest call after the first one, from arrays of
+this process to arrays of it. An efficiency compares it with the rate of one device: of as many
+cells for each (weak), or divided among all (strong). Results of strong cases must have the same
+bits. Nothing is begun after `--limit` seconds, and a case that takes two minutes ends the script.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import json
 import time
@@ -25,11 +28,17 @@ import xarray as xr
 
 import halocline_engine as he
 from halocline_engine.device.probe import device_count, device_facts
-from halocline_engine.distribute.tasks.events import Event, Planned, StepsFinished
+from halocline_engine.distribute.tasks.events import (
+    Event,
+    PassFinished,
+    Planned,
+    StepsFinished,
+)
 
 __all__ = ["main"]
 
 Row: TypeAlias = dict[str, Any]
+_HANGS = 120.0  # seconds of a case
 
 FIVE = """
 def p(u: Field[np.float32], v: Field[np.float32], w: np.float32):
@@ -91,6 +100,31 @@ CASES = (
     Case("strong 3d7pt 256", SEVEN, {"z": 256, "y": 256, "x": 256}, False, None, _SIDES),
     Case("small 2d5pt 256, t = 1", FIVE, {"y": 256, "x": 256}, weak=True, bundle=1),
     Case("small 2d5pt 256", FIVE, {"y": 256, "x": 256}, weak=True),
+)
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Tridiagonal systems along z, whose rows all devices share."""
+
+    name: str
+    sizes: Mapping[str, int]
+    weak: bool = False
+
+    def data(self, devices: int) -> xr.Dataset:
+        sizes = dict(self.sizes)
+        if self.weak:
+            sizes["z"] *= devices
+        rng = np.random.default_rng(7)
+        bands = {one: rng.random(tuple(sizes.values())) for one in "abcd"}
+        bands["b"] += 2.0
+        return xr.Dataset({one: (tuple(sizes), values) for one, values in bands.items()})
+
+
+SOLVES = (
+    Solve("strong tridiagonal 2^27", {"z": 1 << 27}),
+    Solve("weak tridiagonal 2^26", {"z": 1 << 26}, weak=True),
+    Solve("strong tridiagonal 2^20 x 64", {"z": 1 << 20, "x": 64}),
 )
 
 
@@ -156,6 +190,58 @@ def measured(case: Case, devices: int, first: Row | None, seconds: float) -> Row
     return row
 
 
+def solved_once(data: xr.Dataset, devices: int, target: str) -> Row:
+    """Solve, and return what it took."""
+    events: list[Event] = []
+    how: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
+    how |= {"mode": "resident", "cluster": devices, "target": target, "on_event": events.append}
+    began = time.perf_counter()
+    result = he.tridiagonal(data, **how)
+    wall = time.perf_counter() - began
+    assert not result["solution_status"].values.any(), "all of them are dominant"
+    values = np.ascontiguousarray(result["solution"].values)
+    planned = next(one for one in events if isinstance(one, Planned))
+    return {
+        "wall": wall,
+        "rows": int(values.size),
+        "passes": [one.seconds for one in events if isinstance(one, PassFinished)],
+        "workers": planned.workers,
+        "sha256": hashlib.sha256(values.tobytes()).hexdigest()[:16],
+    }
+
+
+def solved(case: Solve, devices: int, first: Row | None, target: str) -> Row:
+    """Return a row of the fastest of some calls; `passes` are the seconds of what it does."""
+    data = case.data(devices)
+    rows = [solved_once(data, devices, target) for _ in range(4)]
+    row: Row = {"case": case.name, "devices": devices, "first call": rows[0]["wall"]}
+    row |= min(rows[1:], key=lambda one: one["wall"])
+    row["rate"] = row["rows"] / row["wall"]
+    base = row if first is None else first
+    row["efficiency"] = row["rate"] / base["rate"] / (devices // base["devices"])
+    print(
+        f"{case.name:28} {devices} devices {row['wall']:8.3f} s {row['rate'] / 1e9:6.2f} G rows/s"
+        f" efficiency {row['efficiency']:.3f}; read and reduce, ends, fill and write, verdict:"
+        f" {', '.join(f'{one:.3f}' for one in row['passes'])} s;"
+        f" first call {rows[0]['wall']:.1f} s",
+        flush=True,
+    )
+    assert case.weak or row["sha256"] == base["sha256"], "all of them have the same bits"
+    return row
+
+
+def written(given: argparse.Namespace, rows: list[Row]) -> None:
+    """Write what there is by now."""
+    record = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "device": device_facts().name if device_count() else "",
+        "devices": device_count(),
+        "commit": given.commit,
+        "rows": rows,
+    }
+    given.result.write_text(json.dumps(record, indent=1) + "\n")
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser()
@@ -164,32 +250,38 @@ def main() -> None:
     parser.add_argument("--devices", type=int, nargs="*")
     parser.add_argument("--cases", nargs="*", help="words that names contain")
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--limit", type=float, default=1e9)
+    parser.add_argument("--target", default="cuda", help="of solves")
     given = parser.parse_args()
     counts = given.devices or [n for n in (1, 2, 4, 8) if n <= device_count()]
     chosen = [
-        case for case in CASES if not given.cases or any(word in case.name for word in given.cases)
+        case
+        for case in (*CASES, *SOLVES)
+        if not given.cases or any(word in case.name for word in given.cases)
     ]
+    began = time.perf_counter()
     rows: list[Row] = []
     first: dict[str, Row] = {}
     for devices in counts:  # workers are those of the call before
         for case in chosen:
+            if time.perf_counter() - began > given.limit:
+                break
+            faulthandler.dump_traceback_later(_HANGS, exit=True)
             try:
-                row = measured(case, devices, first.get(case.name), given.seconds)
+                base = first.get(case.name)
+                if isinstance(case, Solve):
+                    row = solved(case, devices, base, given.target)
+                else:
+                    row = measured(case, devices, base, given.seconds)
             except Exception as error:
                 row = {"case": case.name, "devices": devices}
                 row["error"] = f"{type(error).__name__}: {error}"
                 print(f"{case.name:28} {row['error']}"[:600], flush=True)
             else:
                 first.setdefault(case.name, row)
+            faulthandler.cancel_dump_traceback_later()
             rows.append(row)
-    record = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": device_facts().name,
-        "devices": device_count(),
-        "commit": given.commit,
-        "rows": rows,
-    }
-    given.result.write_text(json.dumps(record, indent=1) + "\n")
+            written(given, rows)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""Blocks on several devices, which store halos into each other's memory: the bits of one device."""
+"""Blocks and rows on several devices: the bits of one device."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import xarray as xr
 from stepped_programs import BOUNDARIES, stepped
 
 import halocline_engine as he
@@ -57,3 +60,26 @@ def test_any_number_of_devices_makes_the_same_bits(
             assert transports == {"peer memory"}
             for one in expected.data_vars:
                 np.testing.assert_array_equal(found[one].values, expected[one].values)
+
+
+@pytest.mark.parametrize("sizes", [{"z": 1_000_003}, {"z": 40_000, "x": 33}, {"x": 5, "z": 40_000}])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_that_devices_share_are_solved_with_the_same_bits(
+    machine: CudaMachine, sizes: dict[str, int], dtype: str
+) -> None:
+    devices = device_count()
+    if devices == 1:
+        pytest.skip("needs two devices")
+    assert machine.facts.index >= 0
+    rng = np.random.default_rng(5)
+    shape, dims = tuple(sizes.values()), tuple(sizes)
+    bands = {one: rng.normal(size=shape).astype(dtype) for one in "abcd"}
+    bands["b"] = 1 + abs(bands["a"]) + abs(bands["c"])
+    data = xr.Dataset({one: (dims, values) for one, values in bands.items()})
+    names: dict[str, Any] = {"lower": "a", "diagonal": "b", "upper": "c", "rhs": "d", "dim": "z"}
+    for options in ({}, {"periodic": True}, {"residual": True}):
+        how: dict[str, Any] = {**names, **options, "target": "cuda", "mode": "resident"}
+        expected = he.tridiagonal(data, **how)
+        found = he.tridiagonal(data, **how, cluster=devices)
+        for one in expected.data_vars:
+            np.testing.assert_array_equal(found[one].values, expected[one].values)
