@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import os
 import queue
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import islice
 from typing import Any, cast
 
@@ -31,6 +31,7 @@ from halocline_engine.distribute.executors.futures import fetched, is_of_files, 
 from halocline_engine.distribute.executors.local import host_memory, usable_device_memory
 from halocline_engine.distribute.executors.ranks import run_on_workers
 from halocline_engine.distribute.executors.reach import Reach
+from halocline_engine.distribute.executors.template import LOADED, end_if_new, start_template
 from halocline_engine.distribute.executors.workers import AT_HAND, Workers
 from halocline_engine.distribute.grid.partition import Block, shares
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
@@ -65,6 +66,8 @@ _ROUTES = {
     f"distributed.{role}.http.routes": ["distributed.http.health"]
     for role in ("scheduler", "worker")
 }
+_BEFORE = "distributed.nanny.pre-spawn-environ"
+_METHOD = "distributed.worker.multiprocessing-method"
 # Workers that wait sample their own threads a hundred times a second, for pages that there are
 # none of here, and wake up fifty times to find that they were not held up.
 _QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"}
@@ -285,8 +288,11 @@ def start(workers: int, target: str) -> Generator[ClusterPool]:
     if TARGETS[target].on_device:
         cluster = local_gpu_cluster(workers)
     else:
+        method = start_template(_before_fork())
+        import_module(LOADED)  # this process needs most of it too, and has it at the same time
         threads = str(max(1, usable_processors() // workers))
-        cluster = worker_processes([_thread_environment(threads)] * workers)
+        environments = [_thread_environment(threads)] * workers
+        cluster = worker_processes(environments, method, preload=[LOADED])
     with cluster, _dd.Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(workers, timeout=120)
         yield ClusterPool(client)
@@ -318,8 +324,19 @@ def _thread_environment(threads: str) -> dict[str, str]:
     return {"NUMBA_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
 
 
-def worker_processes(environments: Sequence[Mapping[str, str]], **options: Any) -> Any:
-    """Return a cluster of this machine with one worker process for each environment."""
+def _before_fork() -> Mapping[str, str]:
+    """Return what Dask tells new processes before they load anything."""
+    told: Mapping[str, object] = cast("Any", dask_config).get(_BEFORE)
+    return {name: str(value) for name, value in told.items()}
+
+
+def worker_processes(
+    environments: Sequence[Mapping[str, str]], method: str = "spawn", **options: Any
+) -> Any:
+    """Return a cluster of this machine with one worker process for each environment.
+
+    `method` is how `multiprocessing` starts them; those that take the place of others are spawned.
+    """
     share = int(MEMORY_LIMIT * 0.9) // len(environments)
     # Whoever reaches one of them can have it run anything, and other users reach loopback as well.
     ours = {**_PRIVATE, "protocol": "tls", "security": _dd.Security.temporary()}
@@ -330,12 +347,9 @@ def worker_processes(environments: Sequence[Mapping[str, str]], **options: Any) 
         "silence_logs": logging.ERROR,
         **options,
     }
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        # A new process runs the user's script to know what it defines: here it has come to the
-        # call that started it. The one that did says what is wrong.
-        raise SystemExit(1)
+    end_if_new()
     try:
-        with dask_config.set({**_ROUTES, **_QUIET}):
+        with dask_config.set({**_ROUTES, **_QUIET, _METHOD: method}):
             return _dd.SpecCluster(
                 scheduler={"cls": _dd.Scheduler, "options": {**ours, "port": 0}},
                 workers={

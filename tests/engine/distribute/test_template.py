@@ -1,0 +1,55 @@
+"""Workers begin as copies of a process that has loaded what they need, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from halocline_engine.distribute.executors.dask import start
+from halocline_engine.distribute.executors.template import LOADED, start_template
+
+#: What libraries load of what they do not need, or what other parts of the project need.
+NEEDLESS = {
+    *("IPython", "bokeh", "cupy", "fastapi", "httpx", "hypothesis", "matplotlib", "netCDF4"),
+    *("networkx", "notebook", "pyarrow", "pytest", "sklearn", "starlette", "sympy", "torch"),
+    *("distributed.dashboard", "numba.cuda.cudadrv.driver"),
+    *("halocline_engine.functions", "halocline_engine.backends.cuda.build", "halocline_service"),
+}
+#: Modules of all packages; a number may fall, and should not be raised for convenience.
+MOST = 2000
+
+
+def test_what_workers_load_is_bounded() -> None:
+    listed = f"import sys, {LOADED}; print(*sys.modules, sep='\\n')"
+    told = subprocess.run([sys.executable, "-c", listed], capture_output=True, check=True)
+    modules = set(told.stdout.decode().split())
+    assert modules & NEEDLESS == set()
+    assert len(modules) <= MOST
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks need Linux")
+def test_workers_are_forked_and_have_threads_of_their_own() -> None:
+    def facts() -> Any:
+        from importlib import import_module
+
+        threads: int = vars(import_module("numba.core.config"))["NUMBA_NUM_THREADS"]
+        return os.getppid(), threads, "numba.np.arraymath" in sys.modules
+
+    parents: set[int] = set()
+    for workers in (1, 2):
+        with start(workers, "cpu") as pool:
+            found = list(pool.client.run(facts).values())
+        threads = max(1, len(os.sched_getaffinity(0)) // workers)
+        assert [one[1:] for one in found] == [(threads, True)] * workers
+        parents |= {one[0] for one in found}
+    assert len(parents) == 1
+    assert os.getpid() not in parents
+
+
+def test_elsewhere_workers_are_spawned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert start_template({}) == "spawn"
