@@ -227,4 +227,5 @@ def test_the_command_lists_and_deletes(
     )
     assert ids(client) == []
     code, _, err = command(url, capsys, "uploads", "rm", first)
-    assert (code, err) == (1, f"error: There is no upload '{first}'.\n")
+    hint = "hint: GET /uploads lists yours.\n"
+    assert (code, err) == (1, f"error: There is no upload '{first}'.\n{hint}")

@@ -168,8 +168,9 @@ def test_what_passes_hand_on_must_fit_on_the_disk(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Bands, solution and status; and for each of 320 pieces, 8 numbers, 2 more and a byte."""
-    remote = property(lambda _: True, lambda _, value: None)
-    monkeypatch.setattr(LocalPool, "remote", remote)
+    for name, value in (("remote", True), ("reaches_memory", False)):
+        fixed = property(lambda _, value=value: value, lambda _, value: None)
+        monkeypatch.setattr(LocalPool, name, fixed)
     needed = 5 * 64 * 40 * 8 + 40 + 320 * (8 * 8 + 2 * 8 + 1)
 
     def usage(_: Path) -> SimpleNamespace:
