@@ -52,10 +52,11 @@ def last_touched(parts: Path) -> float:
     """Say when the last object of an upload came or was coming, in seconds since 1970; or 0.
 
     Every object is a file among the parts until it is whole, so their folder changes with each.
+    What others put in the place of that folder holds no objects.
     """
     try:
         names = os.listdir(parts)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0.0
     coming = [_changed(parts / name) for name in names]
     return max(_changed(parts), *coming, 0.0)
