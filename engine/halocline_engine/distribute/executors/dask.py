@@ -350,7 +350,7 @@ def worker_processes(
     end_if_new()
     try:
         with dask_config.set({**_ROUTES, **_QUIET, _METHOD: method}):
-            return _dd.SpecCluster(
+            return _Processes(
                 scheduler={"cls": _dd.Scheduler, "options": {**ours, "port": 0}},
                 workers={
                     index: {"cls": _dd.Nanny, "options": {**common, "env": dict(environment)}}
@@ -365,6 +365,17 @@ def worker_processes(
             hint="New processes run the script again that starts them: put what it does under"
             " if __name__ == '__main__':, or start a cluster before and name its address.",
         ) from None
+
+
+class _Processes(_dd.SpecCluster):
+    """Processes that are replaced when they end, however long that takes and however often.
+
+    Dask would give a process up that is away 15 seconds after it ended: one that takes longer to
+    start again, or that ended again just then.
+    """
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        super(_dd.SpecCluster, self)._update_worker_status(op, msg)
 
 
 def _free(worker: Mapping[str, Any], workers: int) -> int:
