@@ -31,6 +31,15 @@ def functions(x: Field[{dtype}], y: Field[{dtype}], out: Field[{dtype}]):
 """
 
 
+QUOTIENTS = """
+def quotients(x: Field[np.float64], number: Field[np.float64], scalar: Field[np.float64],
+              by: np.float64):
+    with computation(PARALLEL), interval(...):
+        number = x / 3.0
+        scalar = x / by
+"""
+
+
 def outputs_of(target: str, text: str, arrays: dict[str, Any], **options: Any) -> dict[str, Any]:
     copies = {name: array.copy() for name, array in arrays.items()}
     he.stencil(text, target=target)(**copies, **options)
@@ -48,6 +57,23 @@ def run(cupy: Any, text: str, arrays: dict[str, Any], **options: Any) -> dict[st
         name: cupy.asnumpy(value) if isinstance(arrays[name], np.ndarray) else value
         for name, value in device.items()
     }
+
+
+@pytest.mark.parametrize("by", [-7.0, 9.81e5, 1e-300, 1e300, 5e-324, 0.0])
+def test_quotients_by_one_value_have_the_bits_of_a_division(cupy: Any, by: float) -> None:
+    edges = [0.0, -0.0, 5e-324, -2.3e-308, 2.0**-900, 2.0**900, 1.7e308, np.inf, np.nan]
+    random = np.random.default_rng()
+    bits = random.integers(-(2**63), 2**63, 1 << 20).view(np.float64)
+    usual = random.uniform(-2, 2, 1 << 20) * 10.0 ** random.integers(-9, 9, 1 << 20)
+    x = np.concatenate([edges, bits, usual])[:, None, None]
+    empty = np.full_like(x, np.nan)
+    found = run(cupy, QUOTIENTS, {"x": x, "number": empty, "scalar": empty}, by=by)
+    with np.errstate(all="ignore"):
+        expected = {"number": x / 3.0, "scalar": x / by}
+    for name, want in expected.items():
+        given = ~np.isnan(want)
+        assert (np.isnan(found[name]) == ~given).all()
+        assert (found[name][given].view(np.int64) == want[given].view(np.int64)).all()
 
 
 def diffusion_fields(shape: tuple[int, int, int]) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_the_engine_is_given_what_was_asked(service: Running) -> None:
     inputs = {
         "scalars": {"blocks": 1, "flag": True, "alpha": 0.25},
         "boundary": {"x": "periodic", "y": {"low": "edge", "high": {"constant": 1}}},
-        "axes": {"I": "x"},
+        "axes": {"I": "x", "K": None},
         "steps": 3,
         "target": "reference",
     }
