@@ -49,6 +49,15 @@ def test_a_job_tells_what_it_was_asked_for(client: Client) -> None:
     assert job in client.jobs(process="stencil", status=["accepted", "running", "successful"])
     assert client.jobs(since="1 hour", labels=["test"]) == [job]
     assert client.jobs(since="2100-01-01") == []
+    array: Any = np.array(["sst", "test"])
+    assert client.jobs(name="night", labels=array) == [job]
+
+
+@pytest.mark.parametrize("labels", ["sst", [1, 2], np.array([1, 2])])
+def test_labels_are_a_list_of_names(client: Client, labels: Any) -> None:
+    with pytest.raises(hc.ArgumentError) as caught:
+        client.jobs(labels=labels)
+    assert str(caught.value).startswith("Argument 'labels' must be a list of names, got ")
 
 
 def test_a_clone_has_the_same_inputs_but_some(client: Client) -> None:

@@ -31,7 +31,8 @@ def asked_jobs(limit: int, filters: Mapping[str, Any]) -> dict[str, Any]:
             query[parameter] = [text(name, each) for each in wanted]
     if (called := filters.get("name")) is not None:
         query["name"] = text("name", called)
-    if labels := [text("labels", each) for each in names("labels", filters.get("labels") or ())]:
+    given = filters.get("labels")
+    if given is not None and (labels := [text("labels", each) for each in names("labels", given)]):
         query["label"] = labels
     if (since := filters.get("since")) is not None:
         query["datetime"] = f"{moment(since, datetime.now(UTC))}/.."
