@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -224,8 +225,10 @@ def test_memory_has_a_ceiling(idle: Running, processes: Make) -> None:
     done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.01) and psutil.pid_exists(first):
-            peak[0] = max(peak[0], psutil.Process(first).memory_info().rss)
+        with suppress(psutil.NoSuchProcess):
+            watched = psutil.Process(first)
+            while not done.wait(0.01):
+                peak[0] = max(peak[0], watched.memory_info().rss)
 
     watching = threading.Thread(target=watch)
     watching.start()
