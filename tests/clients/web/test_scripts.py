@@ -37,7 +37,7 @@ def test_a_frame_draws_the_blocks_that_changed_and_no_others(opened: Page) -> No
         const side = 64;
         const order = Array.from({ length: side * side }, (_, place) => place);
         const map = new module.BlockMap(context, {
-          rows: side, length: side, order, total: side * side, width: 900, paint: () => "#000",
+          rows: side, length: side, order, total: side * side, paint: () => "#000",
         });
         const frame = () => { rectangles = 0; const told = map.draw(); return [told, rectangles]; };
         const frames = [frame(), frame()];

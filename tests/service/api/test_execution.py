@@ -268,6 +268,19 @@ def test_the_queue_of_an_owner_is_bounded(idle: Running, client_of: ClientOf) ->
     )
 
 
+def test_a_full_queue_is_asked_again_as_soon_as_jobs_have_ended_lately(
+    idle: Running, client_of: ClientOf
+) -> None:
+    client = client_of(idle.settings.model_copy(update={"queue_per_owner": 2}))
+    body = {"inputs": {"program": PROGRAM, "dataset": "sst.zarr"}}
+    for _ in range(3):
+        made = client.post("/processes/stencil/execution", json=body)
+        client.delete(f"/jobs/{made.json()['jobID']}")
+    answers = [client.post("/processes/stencil/execution", json=body) for _ in range(3)]
+    assert [each.status_code for each in answers] == [201, 201, 429]
+    assert answers[2].headers["Retry-After"] == "1"
+
+
 def test_waiting_answers_do_not_hold_up_others(idle: Running, pauses: Pauses) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(post, idle, "echo", {"string": "s", "pause": 1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -16,13 +17,22 @@ from halocline_service.api.schemas import Execute
 from halocline_service.datasets.addresses import localised
 from halocline_service.datasets.references import no_upload
 from halocline_service.jobs.job import Job, JobRequest
+from halocline_service.jobs.states import FINAL
 from halocline_service.processes.base import Inputs, Process, ReadingInputs
 from halocline_service.processes.describe import resolved_schema
 from halocline_service.processes.plan import PlanInputs
-from halocline_service.store.base import IdempotencyConflict, QueueFull, UploadGone
+from halocline_service.store.base import (
+    IdempotencyConflict,
+    JobQuery,
+    Page,
+    QueueFull,
+    UploadGone,
+)
 
 __all__ = ["ExecutionRequest", "Preference", "check", "preference", "submit"]
 
+_LONGEST_WAIT = 30  # seconds
+_RECENT = 10  # jobs by which the pace of a queue is judged
 _LATER = "-"  # stands for a dataset that is not named yet
 _QUALIFIERS = {"value", "mediaType", "encoding", "schema", "format", "type"}
 
@@ -165,8 +175,17 @@ def submit(here: Context, asked: ExecutionRequest, owner: str, idempotency_key: 
             f"{here.settings.queue_per_owner} jobs are waiting or running already, "
             "and no more are allowed.",
             hint="Wait for some to finish, or dismiss some.",
-            headers={"Retry-After": "30"},
+            headers={"Retry-After": str(_until_one_ends(here, owner))},
         ) from None
+
+
+def _until_one_ends(here: Context, owner: str) -> int:
+    """Return seconds in which a job of an owner is likely to end, as the last ones did."""
+    query = JobQuery(owner=owner, states=tuple(FINAL), page=Page(limit=_RECENT))
+    ends = [job.finished for job in here.store.jobs.list(query) if job.finished is not None]
+    if not ends:
+        return _LONGEST_WAIT
+    return min(_LONGEST_WAIT, math.ceil(max(1.0, (here.now() - min(ends)) / len(ends))))
 
 
 def _uploads(inputs: Inputs) -> tuple[str, ...]:

@@ -1,25 +1,14 @@
-// A map of blocks: each frame draws those that changed since the last one, and no others.
-
-const LARGEST = 18;
+// A map of blocks, one pixel each, which the style sheet makes larger: each frame draws those that
+// changed since the last one, and no others.
 
 /** The blocks of one pass on a grid; what is drawn is decided by `paint(block)`. */
 export class BlockMap {
-  constructor(context, { rows, length, order, total, width, paint }) {
+  constructor(context, { rows, length, order, total, paint }) {
     this.context = context;
     Object.assign(this, { rows, length, order, total, paint });
-    this.cell = Math.max(1, Math.min(LARGEST, Math.floor(width / length)));
-    this.gap = this.cell > 3 ? 1 : 0;
     this.done = 0;
     this.blocks = new Array(total).fill(null); // by the order of work; null: not finished
     this.changed = new Set(this.blocks.keys());
-  }
-
-  get width() {
-    return this.cell * this.length;
-  }
-
-  get height() {
-    return this.cell * this.rows;
   }
 
   /** Say that so many blocks are finished; `told` is what is known of the last one of them. */
@@ -37,20 +26,17 @@ export class BlockMap {
   /** Draw what changed; gives how many blocks that were. */
   draw() {
     const drawn = this.changed.size;
-    const side = this.cell - this.gap;
     for (const step of this.changed) {
       const place = this.order[step] ?? step;
       this.context.fillStyle = this.paint(this.blocks[step]);
-      const [row, column] = [Math.floor(place / this.length), place % this.length];
-      this.context.fillRect(column * this.cell, row * this.cell, side, side);
+      this.context.fillRect(place % this.length, Math.floor(place / this.length), 1, 1);
     }
     this.changed.clear();
     return drawn;
   }
 
-  /** Give the block under a point as `[number in the order of work, what is known]`. */
-  at(x, y) {
-    const [row, column] = [Math.floor(y / this.cell), Math.floor(x / this.cell)];
+  /** Give the block at a place as `[number in the order of work, what is known]`. */
+  at(row, column) {
     if (row < 0 || column < 0 || row >= this.rows || column >= this.length) return null;
     this.steps ??= new Map(this.order.map((place, step) => [place, step]));
     const step = this.steps.get(row * this.length + column);

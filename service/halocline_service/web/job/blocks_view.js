@@ -1,17 +1,19 @@
 // The map of blocks of a job on the page: what it shows, in which colours, and what lies under
 // the pointer.
 
-import { colour, el, framed, sized } from "../core/dom.js";
+import { colour, el, framed } from "../core/dom.js";
 import { clock, duration } from "../core/words.js";
 import { BlockMap } from "./blocks.js";
 import { gridOf, orderOf } from "./order.js";
 
+const LARGEST = 18; // pixels of the screen for a side of a block
 const WAYS = { state: "state", time: "time taken", worker: "worker" };
 
 export class BlocksView {
   constructor(history) {
     this.history = history;
     this.canvas = el("canvas", { role: "img", class: "blocks", "aria-label": "Blocks" });
+    this.grid = el("div", { class: "block-grid" }, this.canvas);
     this.caption = el("p", { class: "note" });
     this.legend = el("ul", { class: "legend" });
     this.pointed = el("p", { class: "pointed" }, " ");
@@ -22,7 +24,7 @@ export class BlocksView {
       { class: "card", hidden: true },
       el("h2", {}, "Blocks"),
       el("label", { class: "inline" }, el("span", {}, "Colour by"), this.way),
-      el("div", { class: "scroll" }, this.canvas),
+      el("div", { class: "scroll" }, this.grid),
       this.legend,
       this.pointed,
       this.caption,
@@ -51,14 +53,17 @@ export class BlocksView {
     this.element.hidden = false;
     const grid = gridOf(plan);
     const width = Math.max(240, Math.min(900, this.element.clientWidth - 34));
-    this.map = new BlockMap(null, {
+    this.cell = Math.max(1, Math.min(LARGEST, Math.floor(width / grid.length)));
+    [this.canvas.width, this.canvas.height] = [grid.length, grid.rows];
+    this.canvas.style.width = `${this.cell * grid.length}px`;
+    this.grid.style.setProperty("--cell", `${this.cell}px`);
+    this.grid.classList.toggle("gaps", this.cell > 3);
+    this.map = new BlockMap(this.canvas.getContext("2d"), {
       ...grid,
       order: orderOf(grid),
       total: plan.blocks,
-      width,
       paint: (block) => this.#paint(block),
     });
-    this.map.context = sized(this.canvas, this.map.width, this.map.height);
     this.colours = null;
   }
 
@@ -74,7 +79,6 @@ export class BlocksView {
   #recolour() {
     if (!this.map) return;
     this.colours = null;
-    this.map.context.clearRect(0, 0, this.map.width, this.map.height);
     this.map.repaint();
     this.frame();
   }
@@ -143,7 +147,8 @@ export class BlocksView {
   }
 
   #point(event) {
-    const found = this.map?.at(event.offsetX, event.offsetY);
+    const place = [event.offsetY, event.offsetX].map((at) => Math.floor(at / this.cell));
+    const found = this.map?.at(...place);
     if (!found) return;
     const [step, block] = found;
     const name = `Block ${step + 1}: `;
