@@ -37,7 +37,7 @@ from halocline_service.dispatcher.attempts.attempt import ROOM, InProcess, Tools
 from halocline_service.dispatcher.loop import Dispatcher
 from halocline_service.dispatcher.outcome import Crashed, Failed, Lost, Stopped, outcome_of
 from halocline_service.dispatcher.sweep import REMAINS_SECONDS, Sweep
-from halocline_service.jobs.job import Job, JobRequest
+from halocline_service.jobs.job import Job, JobRequest, UploadRequest
 from halocline_service.processes.table import PROCESSES
 from halocline_service.settings import Settings
 from halocline_service.store.base import Page
@@ -407,8 +407,9 @@ def test_uploads_that_were_left_expire(idle: Running) -> None:
     left, lately, coming, held = (opened(idle_seconds=each) for each in (7200, 60, 7200, 7200))
     (layout.upload_parts(coming) / "part").write_bytes(b"x")
     age(layout.upload_parts(coming), 7200)
-    lost = idle.store.uploads.add("local", limit=9).id  # its process died before it made a folder
-    young = idle.store.uploads.add("local", limit=9).id
+    # Its process died before it made a folder.
+    lost = idle.store.uploads.add(UploadRequest(owner="local"), limit=9).id
+    young = idle.store.uploads.add(UploadRequest(owner="local"), limit=9).id
     engine = connect(settings.database)
     with writing(engine) as db:
         old = upload_table.c.id != young

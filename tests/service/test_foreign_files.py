@@ -22,7 +22,7 @@ from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import ForeignFolder, adopt, claim
 from halocline_service.datasets.turns import alone
 from halocline_service.dispatcher.sweep import Sweep
-from halocline_service.jobs.job import Ending, JobRequest, new_id
+from halocline_service.jobs.job import Ending, JobRequest, UploadRequest, new_id
 from halocline_service.jobs.states import Event
 from halocline_service.store.base import Store
 from halocline_service.store.memory.store import memory_store
@@ -187,7 +187,9 @@ class World:
                 return
 
     def upload(self) -> None:
-        made = self.store.uploads.add("a", limit=999, kept=self.draw.random() < 0.5)
+        made = self.store.uploads.add(
+            UploadRequest(owner="a", kept=self.draw.random() < 0.5), limit=999
+        )
         with suppress(OSError):
             self.layout.make_upload(made.id)
             (self.layout.open_upload(made.id) / "zarr.json").write_text("own")
@@ -294,7 +296,7 @@ def test_links_are_not_followed(tmp_path: Path, place: str, to: str) -> None:
         store.jobs.cancel(name, owner="a")
         store.jobs.remove(name, owner="a")
     else:
-        name = store.uploads.add("a", limit=9).id
+        name = store.uploads.add(UploadRequest(owner="a"), limit=9).id
         store.uploads.remove(name, owner="a")
     link = layout.root / place.format(name)
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -344,7 +346,7 @@ def test_what_lies_in_folders_of_a_job_stays_if_it_is_not_ours(
 def test_what_lies_in_folders_of_an_upload_stays_if_no_object_is_called_so(tmp_path: Path) -> None:
     layout, store = Layout(tmp_path), memory_store()
     claim(layout, store, database="d")
-    made = store.uploads.add("a", limit=9).id
+    made = store.uploads.add(UploadRequest(owner="a"), limit=9).id
     layout.make_upload(made)
     sent, parts = layout.open_upload(made), layout.upload_parts(made)
     kept = [sent / ".notes", sent / ".git" / "config", parts / "a.txt"]
@@ -361,7 +363,7 @@ def test_parts_of_a_process_that_was_killed_are_swept(tmp_path: Path) -> None:
     """Its upload may stay open for long, and so may it be used."""
     layout, store = Layout(tmp_path), memory_store()
     claim(layout, store, database="d")
-    made = [store.uploads.add("a", limit=9).id for _ in range(4)]
+    made = [store.uploads.add(UploadRequest(owner="a"), limit=9).id for _ in range(4)]
     for each in made:
         layout.make_upload(each)
     _opened, complete, busy, removed = made

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from halocline_service.commands import app
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.marker import MARKER, ForeignFolder, adopt, claim, is_ours
-from halocline_service.jobs.job import JobRequest
+from halocline_service.jobs.job import JobRequest, UploadRequest
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
 from halocline_service.store.memory.store import memory_store
@@ -34,7 +34,7 @@ def used(layout: Layout) -> tuple[Store, str, str]:
     job = store.jobs.add(
         JobRequest(owner="a", process="p", request={}, fingerprint="f"), queue_limit=9
     )
-    upload = store.uploads.add("a", limit=9)
+    upload = store.uploads.add(UploadRequest(owner="a"), limit=9)
     layout.make()
     layout.work(job.id).mkdir(parents=True)
     layout.make_upload(upload.id)
@@ -190,7 +190,7 @@ def test_what_is_opened_meanwhile_is_not_taken_for_foreign(
 
     def slow(self: Layout) -> Any:
         before = named(self)
-        self.make_upload(store.uploads.add("a", limit=9).id)
+        self.make_upload(store.uploads.add(UploadRequest(owner="a"), limit=9).id)
         return before
 
     monkeypatch.setattr(Layout, "named", slow)

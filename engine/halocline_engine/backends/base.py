@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.analysis.boundaries import UNMADE, MadeSides
 from halocline_engine.copies import AnyArray
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.tune import Tuning
@@ -23,8 +23,6 @@ __all__ = [
     "Drawable",
     "Executable",
     "Fields",
-    "Fusing",
-    "FusingInTurns",
     "HostArray",
     "HostFields",
     "Launch",
@@ -45,6 +43,8 @@ __all__ = [
     "TuneMode",
     "Turning",
     "Value",
+    "WrappedArtifact",
+    "WrappedExecutable",
     "prepare",
     "repetition",
 ]
@@ -185,95 +185,6 @@ class Placed(Protocol):
         ...
 
 
-@runtime_checkable
-class Fusing(Protocol):
-    """An executable that can make several steps of a feedback in one pass through memory.
-
-    `feedback` gives the input that each output becomes in the next step. Steps are fused where
-    every statement runs on all levels, and none needs what the same field held a step before.
-    """
-
-    def fused(
-        self,
-        steps: int,
-        feedback: Mapping[str, str],
-        open_sides: OpenSides,
-        ends: MadeSides = UNMADE,
-    ) -> Executable | None:
-        """Return an executable whose calls make so many steps, or None where it has none.
-
-        A call gives the domain of the last step, and reads the inputs around it: no array that is
-        read may be written. The last step's outputs are written on the domain, and nothing else.
-
-        On an open side, earlier steps compute as much more as later ones read: inputs must be
-        there for (steps - 1) times the reach of the feedback, the largest extent of an input that
-        is fed, and for what a step reads beyond that. On another side all steps compute the same
-        points. Beyond them, the first step reads what the arrays of the inputs hold, and so does
-        each one where `ends` has no kind of ghosts. Where it has one, later steps read ghosts that
-        are made of the points, along I, then J, then K; the domain has all of these. K is never
-        open.
-
-        The bits are those of as many calls of one step.
-        """
-        ...
-
-    def fusing_reason(
-        self,
-        steps: int,
-        feedback: Mapping[str, str],
-        open_sides: OpenSides,
-        ends: MadeSides = UNMADE,
-    ) -> str:
-        """Return why `fused` returns None, as a clause, or an empty text where it does not."""
-        ...
-
-    def fused_steps(
-        self,
-        feedback: Mapping[str, str],
-        domain: Point,
-        fields: Fields | None = None,
-        ends: MadeSides = UNMADE,
-    ) -> int:
-        """Return how many steps at once a model takes for the fastest, 1 where fusing gains little.
-
-        It assumes arrays as `memory` makes them, unless `fields` are given.
-        """
-        ...
-
-    def steps_between_fills(self, feedback: Mapping[str, str], domain: Point, most: int) -> int:
-        """Return after how many steps one by one, `most` at most, halos should be filled.
-
-        They are filled from cells of the same memory, as deep as all steps until the next time
-        need; so earlier steps compute more.
-        """
-        ...
-
-
-@runtime_checkable
-class FusingInTurns(Protocol):
-    """An executable that can fuse steps whose arrays change places, as `Fusing` says it.
-
-    After each step an output and the input that it becomes exchange arrays, and what is beyond the
-    domain stays in each array: steps find there what one and the other hold, in turns.
-    """
-
-    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> Executable | None:
-        """Return an executable whose calls make so many steps, an odd number, or None.
-
-        It writes the outputs' arrays, which hold then what they hold after as many single steps.
-        """
-        ...
-
-    def fused_steps_in_turns(
-        self,
-        feedback: Mapping[str, str],
-        domain: Point,
-        fields: Fields,
-    ) -> int:
-        """Return how many steps at once a model takes for the fastest; 1 where that is none."""
-        ...
-
-
 class Repetition(Protocol):
     """Work that is done again and again, on the same arrays and with the same values."""
 
@@ -355,6 +266,44 @@ class Drawable(Protocol):
     def walks(self) -> tuple[str, ...]:
         """Return lines that say in which order, and draw it."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedArtifact:
+    """What an artifact and the one inside it, whose kernels run, have in common."""
+
+    artifact: Artifact
+
+    @property
+    def source(self) -> str:
+        """The code of the kernels."""
+        return self.artifact.source
+
+    def tuned(self, mode: TuneMode, seconds: float) -> Self:
+        """Return the artifact with kernels that look for the fastest code, where they can."""
+        if not isinstance(self.artifact, Adjustable):
+            return self
+        return replace(self, artifact=self.artifact.tuned(mode, seconds))
+
+    def tilings(self) -> tuple[str, ...]:
+        """Return how kernels will be cut; see `Adjustable`."""
+        return self.artifact.tilings() if isinstance(self.artifact, Adjustable) else ()
+
+    def walks(self) -> tuple[str, ...]:
+        """Return how loops go through points; see `Drawable`."""
+        return self.artifact.walks() if isinstance(self.artifact, Drawable) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedExecutable:
+    """What an executable and the one inside it, which runs the kernels, have in common."""
+
+    kernels: Executable
+
+    @property
+    def memory(self) -> Memory:
+        """That of the kernels."""
+        return self.kernels.memory
 
 
 class Backend(Protocol):

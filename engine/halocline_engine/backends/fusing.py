@@ -9,10 +9,11 @@ from typing import Generic, Protocol, TypeVar
 
 from halocline_engine.analysis.boundaries import UNMADE, MadeSides
 from halocline_engine.backends.base import Array, Executable, OpenSides
+from halocline_engine.ir.nodes import Binary, Call, Expr, Number, Parameter, Read
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.temporal.step import Refused, Step, step_of
 
-__all__ = ["CLOSED", "AskedSteps", "FusingExecutable", "Gains", "MakesSteps", "StepFuser"]
+__all__ = ["CLOSED", "AskedSteps", "Costs", "FusingExecutable", "Gains", "MakesSteps", "StepFuser"]
 
 _Fused = TypeVar("_Fused", bound=Executable)
 _Made_co = TypeVar("_Made_co", bound=Executable, covariant=True)
@@ -39,6 +40,27 @@ class Gains:
         """Return the number of steps that gains most, or 1 where none gains much."""
         found = max(steps, key=lambda n: (self.by_steps.get(n, 0.0), -n), default=1)
         return found if self.by_steps.get(found, 0.0) >= _GAIN else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Costs of operations: functions by their names, others, and divisions; of all else 1."""
+
+    functions: Mapping[str, int]
+    function: int
+    division: int
+
+    def of(self, expr: Expr) -> int:
+        """Return the cost of an operation without that of its operands."""
+        match expr:
+            case Number() | Parameter() | Read():
+                return 0
+            case Binary("/" | "%"):
+                return self.division
+            case Call(function):
+                return self.functions.get(function, self.function)
+            case _:
+                return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +162,11 @@ class StepFuser(Generic[_Fused]):
 
 
 class FusingExecutable(Generic[_Fused]):
-    """An executable that can make several steps at once; see `backends.base.Fusing`."""
+    """An executable that can make several steps of a feedback in one pass through memory.
+
+    `feedback` gives the input that each output becomes in the next step. Steps are fused where
+    every statement runs on all levels, and none needs what the same field held a step before.
+    """
 
     def __init__(self, fuser: StepFuser[_Fused]) -> None:
         self._fuser = fuser
@@ -152,7 +178,21 @@ class FusingExecutable(Generic[_Fused]):
         open_sides: OpenSides,
         ends: MadeSides = UNMADE,
     ) -> _Fused | None:
-        """Return what makes so many steps at once, or None."""
+        """Return an executable whose calls make so many steps, or None where it has none.
+
+        A call gives the domain of the last step, and reads the inputs around it: no array that is
+        read may be written. The last step's outputs are written on the domain, and nothing else.
+
+        On an open side, earlier steps compute as much more as later ones read: inputs must be
+        there for (steps - 1) times the reach of the feedback, the largest extent of an input that
+        is fed, and for what a step reads beyond that. On another side all steps compute the same
+        points. Beyond them, the first step reads what the arrays of the inputs hold, and so does
+        each one where `ends` has no kind of ghosts. Where it has one, later steps read ghosts that
+        are made of the points, along I, then J, then K; the domain has all of these. K is never
+        open.
+
+        The bits are those of as many calls of one step.
+        """
         found = self._fuser.fused(_asked(steps, feedback, open_sides, ends))
         return None if isinstance(found, Refused) else found
 
@@ -163,7 +203,7 @@ class FusingExecutable(Generic[_Fused]):
         open_sides: OpenSides,
         ends: MadeSides = UNMADE,
     ) -> str:
-        """Return why `fused` returns None, or an empty text."""
+        """Return why `fused` returns None, as a clause, or an empty text where it does not."""
         found = self._fuser.fused(_asked(steps, feedback, open_sides, ends))
         return found.reason if isinstance(found, Refused) else ""
 
@@ -174,19 +214,27 @@ class FusingExecutable(Generic[_Fused]):
         fields: Mapping[str, Array] | None = None,
         ends: MadeSides = UNMADE,
     ) -> int:
-        """Return how many steps at once should be the fastest."""
+        """Return how many steps at once a model takes for the fastest, 1 where fusing gains little.
+
+        It assumes arrays as `memory` makes them, unless `fields` are given.
+        """
         gains = self._fuser.gains(feedback, domain, fields, ends)
         return gains.best(range(1, 1 + gains.most))
 
     def steps_between_fills(self, feedback: Mapping[str, str], domain: _Domain, most: int) -> int:
-        """Return after how many single steps to fill halos; see `backends.base.Fusing`."""
+        """Return after how many steps one by one, `most` at most, halos should be filled.
+
+        They are filled from cells of the same memory, as deep as all steps until the next time
+        need; so earlier steps compute more.
+        """
         return self._fuser.between_fills(feedback, domain, most)
 
     def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> _Fused | None:
-        """Return what makes steps whose arrays change places; see `backends.base.FusingInTurns`.
+        """Return an executable for an odd number of steps whose arrays change places, or None.
 
-        `steps` is odd, so that arrays are where they would be after as many single steps. Beyond
-        the domain each step finds what the array holds that the input has then.
+        After each step an output and the input that it becomes exchange arrays, and what is beyond
+        the domain stays in each array: steps find there what one and the other hold, in turns. The
+        outputs' arrays hold then what they hold after as many single steps.
         """
         if steps % 2 == 0:
             return None
@@ -196,7 +244,7 @@ class FusingExecutable(Generic[_Fused]):
     def fused_steps_in_turns(
         self, feedback: Mapping[str, str], domain: _Domain, fields: Mapping[str, Array]
     ) -> int:
-        """Return how many steps at once should be the fastest for `fused_in_turns`."""
+        """Return how many steps at once a model takes for the fastest; 1 where that is none."""
         gains = self._fuser.gains(feedback, domain, fields)
         return gains.best(range(1, 1 + gains.most, 2))
 

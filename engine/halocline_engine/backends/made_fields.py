@@ -10,29 +10,27 @@ larger arrays where a caller's are too small: what is there is not used.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from halocline_engine.backends.base import (
-    Adjustable,
     Arguments,
     Array,
     Artifact,
-    Drawable,
     Executable,
     Fields,
     Launch,
     Launcher,
     Launching,
-    Memory,
     Origins,
     Point,
     Scalars,
     Tunable,
-    TuneMode,
     Turning,
+    WrappedArtifact,
+    WrappedExecutable,
     prepare,
 )
 from halocline_engine.backends.ghosts import Ends, Filling, Framed
@@ -58,7 +56,7 @@ _NOWHERE: Point = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class MadeFieldsArtifact:
+class MadeFieldsArtifact(WrappedArtifact):
     """`backends.base.Artifact` of a program with fields that no caller gives.
 
     `reaches` says how far beyond the domain each position is read; `planes` are temporaries over I
@@ -67,7 +65,6 @@ class MadeFieldsArtifact:
     are the arrays that travel with the program, with their types and values.
     """
 
-    artifact: Artifact
     positions: tuple[Position, ...]
     reaches: tuple[Range, ...]
     planes: tuple[tuple[str, str], ...]
@@ -76,52 +73,27 @@ class MadeFieldsArtifact:
     loops: Scratch | None = None
     tables: tuple[tuple[str, str, bytes], ...] = ()
 
-    @property
-    def source(self) -> str:
-        """The code of the kernels."""
-        return self.artifact.source
-
     def load(self) -> MadeFieldsExecutable:
         """Make it run in this process."""
         kernels = self.artifact.load()
         kind = _TunableMadeFields if isinstance(kernels, Tunable) else MadeFieldsExecutable
-        return kind(self, kernels)
-
-    def tuned(self, mode: TuneMode, seconds: float) -> MadeFieldsArtifact:
-        """Return the artifact with kernels that look for the fastest code, where they can."""
-        if not isinstance(self.artifact, Adjustable):
-            return self
-        return replace(self, artifact=self.artifact.tuned(mode, seconds))
-
-    def tilings(self) -> tuple[str, ...]:
-        """Return how kernels will be cut; see `backends.base.Adjustable`."""
-        return self.artifact.tilings() if isinstance(self.artifact, Adjustable) else ()
-
-    def walks(self) -> tuple[str, ...]:
-        """Return how loops go through points; see `backends.base.Drawable`."""
-        return self.artifact.walks() if isinstance(self.artifact, Drawable) else ()
+        return kind(kernels, self)
 
 
 @dataclass(frozen=True, slots=True)
-class MadeFieldsExecutable:
+class MadeFieldsExecutable(WrappedExecutable):
     """`backends.base.Executable` of a program with fields that no caller gives.
 
     The domains of calls begin at `first` of a whole of some `sizes`, or are the whole.
     """
 
     plan: MadeFieldsArtifact
-    kernels: Executable
     first: Point = _NOWHERE
     sizes: Point | None = None
     periodic: tuple[bool, bool, bool] = (False, False, False)
     _made: dict[tuple[object, ...], Fields] = field(
         default_factory=dict[tuple[object, ...], Fields]
     )
-
-    @property
-    def memory(self) -> Memory:
-        """That of the kernels."""
-        return self.kernels.memory
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
@@ -194,11 +166,11 @@ class MadeFieldsExecutable:
             return self
         turned = self.kernels.turned()
         place = (self.first, self.sizes, self.periodic)
-        return MadeFieldsExecutable(self.plan, turned, *place, self._made)
+        return MadeFieldsExecutable(turned, self.plan, *place, self._made)
 
     def placed(self, first: Point, sizes: Point, periodic: tuple[bool, bool, bool]) -> Executable:
         """Return the same for blocks; see `backends.base.Placed`."""
-        return MadeFieldsExecutable(self.plan, self.kernels, first, sizes, periodic, self._made)
+        return MadeFieldsExecutable(self.kernels, self.plan, first, sizes, periodic, self._made)
 
     def filling(self, ends: Ends, several: Sequence[Framed]) -> Callable[[], None] | None:
         """Return what fills ghosts, where the kernels can; see `backends.ghosts.Filling`."""

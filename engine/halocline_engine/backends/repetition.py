@@ -7,14 +7,15 @@ number of them is made, and the last step of all is made by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from halocline_engine.backends.base import (
     Arguments,
     Executable,
-    FusingInTurns,
     Turning,
     prepare,
 )
+from halocline_engine.backends.fusing import FusingExecutable
 
 __all__ = ["make_steps"]
 
@@ -48,13 +49,13 @@ def _passes(
     executable: Executable, call: Arguments, steps: int, feedback: Mapping[str, str]
 ) -> tuple[Executable, int, int] | None:
     """Return what makes several steps at once, how often, and how many; None where nothing does."""
-    if not isinstance(executable, FusingInTurns):
+    if not isinstance(executable, FusingExecutable):
         return None
     each = executable.fused_steps_in_turns(feedback, call[3], call[0])
     count = (steps - 1) // each
     if each == 1 or count < _PASSES:
         return None
-    several = executable.fused_in_turns(each, feedback)
+    several = cast("Executable | None", executable.fused_in_turns(each, feedback))
     return None if several is None else (several, count, each)
 
 

@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 
 from halocline_engine.backends.base import (
-    Adjustable,
     Array,
     Artifact,
-    Executable,
     Fields,
-    Memory,
     Origins,
     Placed,
     Point,
     Scalars,
-    TuneMode,
+    WrappedArtifact,
+    WrappedExecutable,
 )
 from halocline_engine.backends.host import repeat_work
 from halocline_engine.errors import FieldError
@@ -35,44 +33,26 @@ __all__ = ["TableArtifact", "TableExecutable", "check_column", "with_tables"]
 
 
 @dataclass(frozen=True, slots=True)
-class TableArtifact:
+class TableArtifact(WrappedArtifact):
     """`backends.base.Artifact` of a program that reads through tables.
 
     `axes` and `dtypes` are those of what is made.
     """
 
-    artifact: Artifact
     gathers: tuple[Gather, ...]
     axes: Mapping[str, tuple[Axis, ...]]
     dtypes: Mapping[str, str]
 
-    @property
-    def source(self) -> str:
-        """The code of the kernels."""
-        return self.artifact.source
-
     def load(self) -> TableExecutable:
         """Make it run in this process."""
-        return TableExecutable(self, self.artifact.load())
-
-    def tuned(self, mode: TuneMode, seconds: float) -> TableArtifact:
-        """Return the artifact with kernels that look for the fastest code, where they can."""
-        if not isinstance(self.artifact, Adjustable):
-            return self
-        return replace(self, artifact=self.artifact.tuned(mode, seconds))
+        return TableExecutable(self.artifact.load(), self)
 
 
 @dataclass(frozen=True, slots=True)
-class TableExecutable:
+class TableExecutable(WrappedExecutable):
     """`backends.base.Executable` of a program that reads through tables."""
 
     plan: TableArtifact
-    kernels: Executable
-
-    @property
-    def memory(self) -> Memory:
-        """That of the kernels."""
-        return self.kernels.memory
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None

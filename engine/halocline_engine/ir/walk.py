@@ -15,6 +15,7 @@ __all__ = [
     "bodies_of",
     "children",
     "depth",
+    "distinct",
     "expressions",
     "head",
     "irregular",
@@ -69,6 +70,18 @@ def walk(expr: nodes.Expr) -> Iterator[nodes.Expr]:
         below = children(node)
         if below:
             pending.extend(below[::-1])
+
+
+def distinct(exprs: Iterable[nodes.Expr]) -> Iterator[nodes.Expr]:
+    """Yield the expressions and everything inside them; equal ones once."""
+    seen: set[nodes.Expr] = set()
+    pending = list(exprs)
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            pending.extend(children(node))
 
 
 def depth(expr: nodes.Expr) -> int:

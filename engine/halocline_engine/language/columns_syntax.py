@@ -20,7 +20,7 @@ reductions only. The name of the one `Output` of a bare expression is empty. Eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -42,6 +42,7 @@ __all__ = [
     "Variable",
     "names_in",
     "nodes_in",
+    "with_operands",
 ]
 
 
@@ -196,3 +197,20 @@ def _parts(node: Node) -> Iterator[Node]:
             yield from items
         case _:
             assert_never(node)
+
+
+def with_operands(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Return a node whose operands are changed; options and lambdas stay as they are."""
+    match node:
+        case Operation(operator, left, right, place):
+            return Operation(operator, change(left), change(right), place)
+        case Negative(operator, operand, place):
+            return Negative(operator, change(operand), place)
+        case Choose(condition, then, otherwise, place):
+            return Choose(change(condition), change(then), change(otherwise), place)
+        case Invoke(name, arguments, options, place):
+            return Invoke(name, tuple(change(argument) for argument in arguments), options, place)
+        case State(items, place, entry):
+            return State(tuple(change(item) for item in items), place, entry)
+        case _:
+            return node

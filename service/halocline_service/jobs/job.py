@@ -24,6 +24,7 @@ __all__ = [
     "Lease",
     "Removed",
     "Upload",
+    "UploadRequest",
     "is_id",
     "new_id",
 ]
@@ -149,6 +150,16 @@ class Held:
     lease: Lease
     holder: str
     beats: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadRequest:
+    """An upload that was asked for; see `Upload`."""
+
+    owner: str
+    idempotency_key: str | None = None
+    digest: str | None = None
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from halocline_service.jobs.job import (
     Lease,
     Removed,
     Upload,
+    UploadRequest,
 )
 from halocline_service.jobs.setbacks import Interruption
 from halocline_service.jobs.states import State, ogc_status
@@ -282,15 +283,7 @@ class JobStore(Protocol):
 class UploadStore(Protocol):
     """The uploads; their bytes are files, kept elsewhere."""
 
-    def add(
-        self,
-        owner: str,
-        *,
-        limit: int,
-        idempotency_key: str | None = None,
-        digest: str | None = None,
-        kept: bool = True,
-    ) -> Upload:
+    def add(self, request: UploadRequest, *, limit: int) -> Upload:
         """Open an upload, or give the one opened under the same idempotency key.
 
         Where the owner has a complete one with this digest, that is given; it is kept from now on

@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import halocline_engine as he
-from halocline_engine.backends.base import Fusing, FusingInTurns, OpenSides
+from halocline_engine.backends.base import OpenSides
 from halocline_engine.backends.cpu import build
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.run import CpuExecutable
 from halocline_engine.backends.cpu.temporal import fused as fused_module
 from halocline_engine.backends.cpu.temporal.choose import gains_of, points_of_tile
 from halocline_engine.backends.cpu.temporal.tiles import Tiling, shape_of, work_of
+from halocline_engine.backends.fusing import FusingExecutable
 from halocline_engine.backends.repetition import make_steps
 from halocline_engine.errors import FieldError
 from halocline_engine.program import compile_program
@@ -71,7 +72,7 @@ def executable_of(text: str, level2: int = 4096) -> CpuExecutable:
     return CpuExecutable(compile_program(text, target="cpu").schedule, Caches(level2=level2))
 
 
-def assert_steps(executable: Fusing, grid: Grid) -> None:
+def assert_steps(executable: CpuExecutable, grid: Grid) -> None:
     """Assert that outputs have the bits of single steps on the domain, and are NaN around it."""
     fused = executable.fused(grid.steps, grid.fed.feedback, grid.sides)
     assert fused is not None
@@ -157,7 +158,7 @@ def test_arrays_that_change_places_are_as_after_single_steps(
         random = np.random.default_rng(number)
         grid.arrays[name][...] = random.normal(size=grid.arrays[name].shape)
     executable = executable_of(fed.text)
-    assert isinstance(executable, FusingInTurns)
+    assert isinstance(executable, FusingExecutable)
     results: list[dict[str, Any]] = []
     for several in (True, False):
         own = {name: grid.arrays[name].copy(order="F") for name in other}

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nvidia import compiled_everywhere, table
 
-from halocline_engine.backends.base import Fusing, OpenSides, prepare
+from halocline_engine.backends.base import OpenSides, prepare
 from halocline_engine.backends.cuda.kernels.temporal.choose import (
     fits,
     fused_tile,
@@ -29,6 +29,7 @@ from halocline_engine.backends.cuda.kernels.temporal.text import fused_text
 from halocline_engine.backends.cuda.kernels.temporal.tile import FusedTile
 from halocline_engine.backends.cuda.model.speed import H200, Speed
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
+from halocline_engine.backends.fusing import FusingExecutable
 from halocline_engine.cache import Cache
 from halocline_engine.errors import FieldError
 from halocline_engine.program import compile_program
@@ -265,7 +266,7 @@ def executable_of(text: str, emulated: Emulated) -> CudaExecutable:
 
 def test_executables_make_several_steps_at_once(emulated: Emulated) -> None:
     executable = executable_of(DIFFUSION.text, emulated)
-    assert isinstance(executable, Fusing)
+    assert isinstance(executable, FusingExecutable)
     fused = executable.fused(2, DIFFUSION.feedback, MIXED_SIDES)
     assert fused is not None
     assert executable.fused(2, DIFFUSION.feedback, MIXED_SIDES) is fused

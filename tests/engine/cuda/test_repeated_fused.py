@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from emulation.machine import EmulatedMachine
 
-from halocline_engine.backends.base import Array, FusingInTurns, Value
+from halocline_engine.backends.base import Array, Value
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.cuda.runtime.fused import FusedExecutable
+from halocline_engine.backends.fusing import FusingExecutable
 from halocline_engine.backends.repetition import make_steps
 from halocline_engine.cache import Cache
 from halocline_engine.program import compile_program
@@ -31,7 +32,7 @@ SCALARS = {"w": 0.1}
 
 
 @dataclass
-class Eager:
+class Eager(FusingExecutable[FusedExecutable]):
     """An executable that makes so many steps at once on any domain, and counts them."""
 
     executable: CudaExecutable
@@ -105,7 +106,7 @@ def test_every_array_is_as_after_single_steps(
 
 
 def test_small_domains_are_made_step_by_step(executable: CudaExecutable) -> None:
-    assert isinstance(executable, FusingInTurns)
+    assert isinstance(executable, FusingExecutable)
     given = arrays()
     assert executable.fused_steps_in_turns(FEEDBACK, (41, 10, 2), given) == 1
     assert executable.fused_steps_in_turns(FEEDBACK, (4001, 4010, 2), given) in (3, 5, 7, 9, 11)

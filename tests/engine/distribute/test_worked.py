@@ -173,13 +173,13 @@ def test_operations_of_long_systems_are_counted(mode: str) -> None:
 def test_operations_are_shared_by_what_workers_moved() -> None:
     shares = Shares("cpu", operations=900)
     for worker, moved in (("a", 100), ("b", 200)):
-        shares.add(worker, Report(0, 1.0, moved, moved, 1, spent=Spent(computing=0.5)), [], 1)
+        shares.add(worker, Report(1.0, moved, moved, 1, index=0, spent=Spent(computing=0.5)), [], 1)
     assert [(one.bytes, one.operations) for one in shares.told()] == [(200, 300), (400, 600)]
 
 
 def test_work_is_shared_by_cells_and_steps() -> None:
     shares = Shares("cpu", StepWork(bytes=1000, operations=60, cells=10))
-    report = Report(0, 1.0, 1, 1, 1, spent=Spent(computing=0.5))
+    report = Report(1.0, 1, 1, 1, index=0, spent=Spent(computing=0.5))
     for worker, cells, steps in (("a", 4, 3), ("b", 6, 3), ("a", 5, 1)):
         box = (Span(0, cells), Span(0, 1), Span(0, 1))
         shares.add(worker, report, [Block(0, box, ())], steps)

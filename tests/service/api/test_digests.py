@@ -13,6 +13,7 @@ from halocline_service.api.routes import uploads
 from halocline_service.auth.keys import create
 from halocline_service.datasets.digests import digest_of, digest_within
 from halocline_service.datasets.tree import Census
+from halocline_service.jobs.job import UploadRequest
 from halocline_service.settings import Settings
 from halocline_service.store.base import Store
 
@@ -236,7 +237,7 @@ def test_an_upload_that_goes_while_a_job_comes_is_told(
 def test_the_way_out_at_the_limit_works(idle: Running) -> None:
     limit = idle.settings.uploads_per_owner
     for _ in range(limit):
-        idle.store.uploads.add("local", limit=limit)
+        idle.store.uploads.add(UploadRequest(owner="local"), limit=limit)
     answer = idle.client.post("/uploads")
     assert (answer.status_code, answer.json()["code"]) == (429, "queue-full")
     assert answer.json()["detail"] == f"You have {limit} uploads, and no more are allowed."

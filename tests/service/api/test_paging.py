@@ -9,7 +9,7 @@ import pytest
 from tests.service.conftest import PROGRAM
 
 from halocline_service.api.requests import paging
-from halocline_service.jobs.job import JobRequest
+from halocline_service.jobs.job import JobRequest, UploadRequest
 
 if TYPE_CHECKING:
     from tests.service.conftest import ClientOf, Running
@@ -132,7 +132,7 @@ def test_wrong_places_are_problems(idle: Running, name: str, value: str) -> None
 
 
 def test_uploads_are_listed_to_their_owner_only(idle: Running) -> None:
-    idle.store.uploads.add("somebody else", limit=9)
+    idle.store.uploads.add(UploadRequest(owner="somebody else"), limit=9)
     mine = make(idle, "/uploads", 1)
     assert ids(idle.client.get("/uploads").json()) == mine
 

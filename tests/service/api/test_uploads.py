@@ -19,6 +19,7 @@ from tests.service.conftest import HELD
 from halocline_service.api.routes import uploads
 from halocline_service.datasets.layout import Layout
 from halocline_service.datasets.turns import alone
+from halocline_service.jobs.job import UploadRequest
 from halocline_service.store.base import StoreAway
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def test_the_same_key_gives_the_same_upload(idle: Running) -> None:
 
 
 def test_an_upload_whose_process_died_is_opened_by_the_same_key(idle: Running) -> None:
-    made = idle.store.uploads.add("local", limit=9, idempotency_key="k-1")
+    made = idle.store.uploads.add(UploadRequest(owner="local", idempotency_key="k-1"), limit=9)
     answer = idle.client.post("/uploads", headers={"Idempotency-Key": "k-1"})
     assert answer.json()["id"] == made.id
     assert put(idle, f"/uploads/{made.id}.zarr/zarr.json", GROUP).status_code == 204

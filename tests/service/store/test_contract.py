@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.stores import Clock, add, asked, job_of, lose
 
-from halocline_service.jobs.job import Ending, Held, Lease, is_id
+from halocline_service.jobs.job import Ending, Held, Lease, UploadRequest, is_id
 from halocline_service.jobs.setbacks import Cause, Interruption
 from halocline_service.jobs.states import Event, State
 from halocline_service.store.base import (
@@ -38,7 +38,7 @@ def test_other_owners_see_nothing(store: Store) -> None:
     assert store.jobs.cancel(job, owner="bob") is None
     assert store.jobs.remove(job, owner="bob") is None
     assert store.jobs.list(JobQuery(owner="bob")) == []
-    upload = store.uploads.add("ann", limit=1)
+    upload = store.uploads.add(UploadRequest(owner="ann"), limit=1)
     assert store.uploads.get(upload.id, owner="bob") is None
     assert store.uploads.complete(upload.id, owner="bob", keys=1, size=1) is None
     assert store.uploads.remove(upload.id, owner="bob") is None

@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from postgres import Server
 from sqlalchemy import create_engine, inspect, make_url, text
 
-from halocline_service.jobs.job import JobRequest
+from halocline_service.jobs.job import JobRequest, UploadRequest
 from halocline_service.jobs.states import State
 from halocline_service.store.base import (
     IdempotencyConflict,
@@ -185,7 +185,9 @@ def test_a_database_without_an_identity_says_so(url: str, store: Store) -> None:
 def test_an_upload_is_read_by_a_job_or_gone(store: Store) -> None:
     """One goes with its last job at the moment when another job is added; never half of it."""
     for number in range(10):
-        upload = store.uploads.add("ann", limit=999, digest=f"{number}", kept=False)
+        upload = store.uploads.add(
+            UploadRequest(owner="ann", digest=f"{number}", kept=False), limit=999
+        )
         store.uploads.complete(upload.id, owner="ann", keys=1, size=1)
         wanted = asked(uploads=(upload.id,))
         last = store.jobs.add(wanted, queue_limit=9999)
@@ -222,7 +224,7 @@ def test_processes_that_start_together_migrate_once(postgres_server: Server) -> 
 
 
 def test_uploads_may_be_larger_than_two_gibibytes(store: Store) -> None:
-    upload = store.uploads.add("ann", limit=1)
+    upload = store.uploads.add(UploadRequest(owner="ann"), limit=1)
     done = store.uploads.complete(upload.id, owner="ann", keys=2**33, size=2**40)
     assert done is not None
     assert (done.keys, done.bytes) == (2**33, 2**40)
@@ -298,7 +300,9 @@ def test_an_idempotency_key_makes_one_job_of_many_requests_at_once(store: Store)
 
 
 def test_an_idempotency_key_opens_one_upload_of_many_requests_at_once(store: Store) -> None:
-    uploads = together(lambda _: store.uploads.add("ann", limit=9, idempotency_key="k"))
+    uploads = together(
+        lambda _: store.uploads.add(UploadRequest(owner="ann", idempotency_key="k"), limit=9)
+    )
     assert len({upload.id for upload in uploads}) == 1
     assert list(store.uploads.list("ann", Page())) == [uploads[0]]
 
@@ -306,7 +310,7 @@ def test_an_idempotency_key_opens_one_upload_of_many_requests_at_once(store: Sto
 def test_the_queue_is_bounded_for_many_requests_at_once(store: Store) -> None:
     jobs = together(lambda _: store.jobs.add(asked(), queue_limit=3))
     assert jobs.count(QueueFull) == _AT_ONCE - 3
-    uploads = together(lambda _: store.uploads.add("ann", limit=3))
+    uploads = together(lambda _: store.uploads.add(UploadRequest(owner="ann"), limit=3))
     assert uploads.count(QueueFull) == _AT_ONCE - 3
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support.stores import Clock, add, asked
 
-from halocline_service.jobs.job import Removed
+from halocline_service.jobs.job import Removed, Upload, UploadRequest
 from halocline_service.store.base import (
     Page,
     QueueFull,
@@ -22,8 +23,12 @@ def reading_uploads(store: Store, *uploads: str, owner: str = "ann") -> str:
     return store.jobs.add(request, queue_limit=100).id
 
 
+def opened(store: Store, owner: str = "ann", *, limit: int = 9, **asked: Any) -> Upload:
+    return store.uploads.add(UploadRequest(owner=owner, **asked), limit=limit)
+
+
 def sent(store: Store, owner: str = "ann", *, digest: str = "d", kept: bool = False) -> str:
-    upload = store.uploads.add(owner, limit=9, digest=digest, kept=kept)
+    upload = opened(store, owner, digest=digest, kept=kept)
     store.uploads.complete(upload.id, owner=owner, keys=1, size=1)
     return upload.id
 
@@ -41,9 +46,9 @@ def gone(store: Store) -> set[tuple[str, str]]:
 
 
 def test_an_upload_is_frozen_once(store: Store, clock: Clock) -> None:
-    upload = store.uploads.add("ann", limit=1)
+    upload = opened(store, limit=1)
     with pytest.raises(QueueFull):
-        store.uploads.add("ann", limit=1)
+        opened(store, limit=1)
     assert not upload.is_complete
     done = store.uploads.complete(upload.id, owner="ann", keys=3, size=10)
     assert done is not None
@@ -55,37 +60,37 @@ def test_an_upload_is_frozen_once(store: Store, clock: Clock) -> None:
 
 
 def test_an_idempotency_key_gives_the_same_upload(store: Store) -> None:
-    upload = store.uploads.add("ann", limit=1, idempotency_key="k")
-    assert store.uploads.add("ann", limit=1, idempotency_key="k") == upload
+    upload = opened(store, idempotency_key="k", limit=1)
+    assert opened(store, idempotency_key="k", limit=1) == upload
     with pytest.raises(QueueFull):
-        store.uploads.add("ann", limit=1, idempotency_key="other")
-    assert store.uploads.add("bob", limit=1, idempotency_key="k").id != upload.id
+        opened(store, idempotency_key="other", limit=1)
+    assert opened(store, "bob", idempotency_key="k", limit=1).id != upload.id
     done = store.uploads.complete(upload.id, owner="ann", keys=3, size=10)
-    assert store.uploads.add("ann", limit=1, idempotency_key="k") == done
+    assert opened(store, idempotency_key="k", limit=1) == done
     store.uploads.remove(upload.id, owner="ann")
-    assert store.uploads.add("ann", limit=1, idempotency_key="k").id != upload.id
-    assert len({store.uploads.add("eve", limit=2).id for _ in range(2)}) == 2
+    assert opened(store, idempotency_key="k", limit=1).id != upload.id
+    assert len({opened(store, "eve", limit=2).id for _ in range(2)}) == 2
 
 
 def test_uploads_that_were_left_are_found(store: Store, clock: Clock) -> None:
-    first, done, second = (store.uploads.add(owner, limit=9) for owner in ("ann", "ann", "bob"))
+    first, done, second = (opened(store, owner) for owner in ("ann", "ann", "bob"))
     store.uploads.complete(done.id, owner="ann", keys=1, size=1)
     clock.now += 10.0
-    store.uploads.add("ann", limit=9)
+    opened(store)
     assert list(store.uploads.unfinished(before=clock.now)) == [first, second]
     assert list(store.uploads.unfinished(before=first.created)) == []
 
 
 def test_uploads_are_known_whoever_owns_them(store: Store) -> None:
-    first, second, third = (store.uploads.add(owner, limit=9) for owner in ("ann", "bob", "ann"))
+    first, second, third = (opened(store, owner) for owner in ("ann", "bob", "ann"))
     store.uploads.complete(second.id, owner="bob", keys=1, size=1)
     store.uploads.remove(third.id, owner="ann")
     assert store.uploads.known() == {first.id, second.id}
 
 
 def test_uploads_are_listed_in_pages(store: Store) -> None:
-    first, second, third = (store.uploads.add("ann", limit=9) for _ in range(3))
-    store.uploads.add("bob", limit=9)
+    first, second, third = (opened(store) for _ in range(3))
+    opened(store, "bob")
     assert list(store.uploads.list("ann", Page())) == [third, second, first]
     assert list(store.uploads.list("ann", Page(limit=1, offset=1))) == [second]
     assert list(store.uploads.list("ann", Page(before=third.id, limit=1))) == [second]
@@ -93,7 +98,7 @@ def test_uploads_are_listed_in_pages(store: Store) -> None:
 
 
 def test_what_was_removed_is_remembered_until_it_is_gone(store: Store, clock: Clock) -> None:
-    job, upload = add(store), store.uploads.add("ann", limit=9).id
+    job, upload = add(store), opened(store).id
     store.jobs.cancel(job, owner="ann")
     assert gone(store) == set()
     assert store.jobs.remove(job, owner="bob") is None
@@ -111,23 +116,26 @@ def test_what_was_removed_is_remembered_until_it_is_gone(store: Store, clock: Cl
 
 
 def test_the_same_content_is_sent_once(store: Store) -> None:
-    first = store.uploads.add("ann", limit=9, digest="d")
-    still_open = store.uploads.add("ann", limit=9, digest="d")
+    first = opened(store, digest="d")
+    still_open = opened(store, digest="d")
     assert still_open.id != first.id  # nothing is there yet
     done = store.uploads.complete(first.id, owner="ann", keys=1, size=1)
     assert done is not None
     assert done.digest == "d"
-    assert store.uploads.add("ann", limit=0, digest="d", idempotency_key="k") == done
-    assert store.uploads.add("ann", limit=9, digest="e").id not in (first.id, still_open.id)
-    assert store.uploads.add("ann", limit=9).id != first.id
-    assert store.uploads.add("bob", limit=9, digest="d").id != first.id
+    assert opened(store, digest="d", idempotency_key="k", limit=0) == done
+    assert opened(store, digest="e").id not in (
+        first.id,
+        still_open.id,
+    )
+    assert opened(store).id != first.id
+    assert opened(store, "bob", digest="d").id != first.id
 
 
 def test_an_upload_is_kept_once_that_is_asked_for(store: Store) -> None:
     upload = sent(store)
-    assert not store.uploads.add("ann", limit=9, digest="d", kept=False).kept
-    assert store.uploads.add("ann", limit=9, digest="d", kept=True).kept
-    assert store.uploads.add("ann", limit=9, digest="d", kept=False).kept
+    assert not opened(store, digest="d", kept=False).kept
+    assert opened(store, digest="d", kept=True).kept
+    assert opened(store, digest="d", kept=False).kept
     found = store.uploads.get(upload, owner="ann")
     assert found is not None
     assert found.kept
@@ -145,7 +153,7 @@ def test_an_upload_goes_with_the_last_job_that_reads_it(store: Store) -> None:
 
 def test_a_job_reads_what_is_there_complete_and_its_owners(store: Store) -> None:
     upload, other = sent(store), sent(store, "bob")
-    still_open = store.uploads.add("ann", limit=9).id
+    still_open = opened(store).id
     store.uploads.release(upload)
     for name in (upload, other, still_open, "x"):
         with pytest.raises(UploadGone) as caught:
@@ -157,7 +165,7 @@ def test_a_job_reads_what_is_there_complete_and_its_owners(store: Store) -> None
 def test_uploads_for_jobs_that_never_came_are_found(store: Store, clock: Clock) -> None:
     upload, used, kept = sent(store), sent(store, digest="e"), sent(store, digest="f", kept=True)
     job = reading_uploads(store, used)
-    still_open = store.uploads.add("ann", limit=9, kept=False).id
+    still_open = opened(store, kept=False).id
     assert list(store.uploads.unused(before=clock.now)) == []
     clock.now += 1
     assert [each.id for each in store.uploads.unused(before=clock.now)] == [upload]

@@ -32,7 +32,7 @@ from halocline_engine.distribute.tasks.model import (
     Task,
 )
 
-__all__ = ["Code", "Work", "executable_of", "run_block"]
+__all__ = ["BoundProgram", "Code", "Work", "executable_of", "run_block"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Code:
     artifact: Artifact = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Work of all blocks of one pass.
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundProgram:
+    """A program with values, and where its fields are read and written.
 
     `sources` says for each loaded field where it is read and under which name; `saved` which
     fields are written to the sink, as (name there, field).
@@ -57,6 +57,12 @@ class Work:
     sources: tuple[tuple[str, Source, str], ...]
     sink: Sink
     saved: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work(BoundProgram):
+    """Work of all blocks of one pass, which makes some steps."""
+
     steps: int
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:

@@ -7,10 +7,9 @@ panels of one column. The tiles of both are the same, and so are the bits.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.stores.sink import Sink, ZarrSink
 from halocline_engine.datasets.stores.source import Opened, Source, ZarrStore
 from halocline_engine.device.memory.zero_copy import ring_bytes
-from halocline_engine.distribute.executors.base import Done, Pool, T
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import TASKS_PER_WORKER
 from halocline_engine.distribute.jobs.execute import Blockwise, Output, run_blockwise
@@ -41,10 +40,9 @@ from halocline_engine.distribute.products.tiling import (
     cut_product,
     panels_within,
 )
-from halocline_engine.distribute.products.work import ProductWork, tile_threads
+from halocline_engine.distribute.products.work import Begun, ProductWork, tile_threads
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Planned
-from halocline_engine.distribute.tasks.model import BlockWork, Report
 from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError, InternalError
 from halocline_engine.kernels.matmul.problem import CUTS
@@ -133,16 +131,19 @@ def run_product(
     if pool.remote:
         return run_blockwise(job, pool, on_event, cancelled, reason)
     with ExitStack() as stack:
-        streaming = _Streaming(pool, stack)
+        begun: list[Begun] = []
 
         def told(event: Event) -> None:
             on_event(event)
             if isinstance(event, Planned):
                 # From here on, while the place of the result is made.
-                begun = work(request.opened.source, None).started(blocks, cancelled)
-                streaming.reports = stack.enter_context(begun)
+                started = work(request.opened.source, None).started(blocks, cancelled)
+                begun.append(Begun(stack.enter_context(started), stack))
 
-        return run_blockwise(job, streaming, told, cancelled, reason)
+        def going_on(source: Source, sink: Sink) -> ProductWork:
+            return replace(work(source, sink), begun=begun[0])
+
+        return run_blockwise(replace(job, work=going_on), pool, told, cancelled, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,56 +166,6 @@ class _Aside:
         """Return how many threads read, so that half of the memory is left for panels."""
         counts = range(tile_threads(target), 1, -1)
         return next((count for count in counts if self.bytes(count) <= memory // 2), 1)
-
-
-@dataclass(slots=True, eq=False)
-class _Streaming:
-    """A pool of this process whose blocks are computed as one stream, which has begun.
-
-    `open` is closed when it ends, before anything else is done with what it wrote.
-    """
-
-    pool: Pool
-    open: ExitStack
-    reports: Callable[[Sink], Iterator[Report]] | None = None
-    threads: int = 1
-    workers: int = 1
-    remote: bool = False
-    workers_per_host: int = 1
-    same_host: bool = True
-    reaches_memory: bool = True
-
-    @property
-    def memory(self) -> int:
-        """Bytes that the stream may take."""
-        return self.pool.memory
-
-    def device_memory(self, target: str) -> int | None:
-        """Return the bytes that the stream may take on the device."""
-        return self.pool.device_memory(target)
-
-    def run(
-        self,
-        work: BlockWork,
-        blocks: Sequence[Block],  # noqa: ARG002 - the stream knows them
-        cancelled: CancelToken | None,  # noqa: ARG002 - and whom to ask
-    ) -> Iterator[Done]:
-        """Compute blocks in their order."""
-        assert isinstance(work, ProductWork)
-        assert work.sink is not None
-        assert self.reports is not None
-        name = f"process {os.getpid()}"
-        with self.open:
-            for report in self.reports(work.sink):
-                yield Done(report, name)
-
-    def everywhere(self, function: Callable[[], None]) -> None:
-        """Call a function here."""
-        function()
-
-    def each(self, function: Callable[..., T], *arguments: object) -> Mapping[str, T]:
-        """Return what a function returns here."""
-        return self.pool.each(function, *arguments)
 
 
 def _panels(

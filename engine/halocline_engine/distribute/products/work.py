@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ from halocline_engine.distribute.tasks.spent import Spent
 from halocline_engine.kernels.matmul.workspace import HostWorkspace, Shape, Workspace
 from halocline_engine.processors import usable_processors
 
-__all__ = ["ProductWork", "tile_threads"]
+__all__ = ["Begun", "ProductWork", "tile_threads"]
 
 _LEFT, _RIGHT = "left", "right"
 #: Bytes of a piece where several threads share a tile, and how many tiles of operands they do.
@@ -80,6 +80,14 @@ def tile_threads(target: str) -> int:
     return min(16, max(2, cores)) if TARGETS[target].on_device else min(4, max(2, cores))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """A stream of this process that has begun; `open` is closed when it ends, as `stream` says."""
+
+    reports: Callable[[Sink], Iterator[Report]]
+    open: ExitStack
+
+
 @dataclass(frozen=True, slots=True)
 class ProductWork:
     """Work of a worker on a block: some panels; its spans are those of their places.
@@ -87,7 +95,7 @@ class ProductWork:
     `direct` says for left, right and the result whether files of chunks are used directly; `piece`
     are the bytes of the largest piece. `threads` read, and as many write. `copies_rows` says
     that rows of files and arrays are copied by compiled loops, which large products are worth.
-    `sink` may be None where blocks are only started.
+    `sink` may be None where blocks are only started, and `begun` is that start.
     """
 
     product: Product
@@ -102,6 +110,7 @@ class ProductWork:
     sink: Sink | None
     target: str
     copies_rows: bool = False
+    begun: Begun | None = None
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute the panels of a block."""
@@ -109,6 +118,17 @@ class ProductWork:
         with self.started((block,), cancelled) as reports:
             (report,) = reports(self.sink)
         return report
+
+    def stream(
+        self,
+        blocks: Sequence[Block],  # noqa: ARG002 - it began with them
+        cancelled: CancelToken | None,  # noqa: ARG002 - and knows whom to ask
+    ) -> Iterator[Report]:
+        """Go on with what has begun; nothing of it is under way at the end."""
+        assert self.begun is not None
+        assert self.sink is not None
+        with self.begun.open:
+            yield from self.begun.reports(self.sink)
 
     @contextmanager
     def started(

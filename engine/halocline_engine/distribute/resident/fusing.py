@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from halocline_engine.analysis.boundaries import UNMADE, Kind, MadeSides, Side, cells_of
-from halocline_engine.backends.base import Executable, Fusing, OpenSides, Placed
-from halocline_engine.backends.fusing import CLOSED
+from halocline_engine.backends.base import Executable, OpenSides, Placed
+from halocline_engine.backends.fusing import CLOSED, FusingExecutable
 from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.grid.geometry import Geometry, Layout
 from halocline_engine.distribute.grid.partition import Box, Span, shares
@@ -59,7 +59,7 @@ def best_bundle(
     Whole groups of fused steps where these pay. Where steps are made one by one it is `bundle`, or
     as many as pay where all blocks are `alone` in one memory.
     """
-    if most == 1 or not isinstance(executable, Fusing) or isinstance(executable, Placed):
+    if most == 1 or not isinstance(executable, FusingExecutable) or isinstance(executable, Placed):
         return bundle
     i, j, k = box
     ends = _ends_of(layout)
@@ -77,7 +77,7 @@ def groups_of(executable: Executable, layout: Layout, cells: Geometry, steps: in
     count = len(cells.domains)
     first = count - steps
     alone = [Group(step, step, None) for step in range(first, count)]
-    if steps == 1 or not isinstance(executable, Fusing) or isinstance(executable, Placed):
+    if steps == 1 or not isinstance(executable, FusingExecutable) or isinstance(executable, Placed):
         return alone
     if not may_fuse(layout):
         return alone
@@ -90,7 +90,11 @@ def groups_of(executable: Executable, layout: Layout, cells: Geometry, steps: in
 
 
 def _fused(
-    executable: Fusing, layout: Layout, cells: Geometry, steps: range, best: int
+    executable: FusingExecutable[Executable],
+    layout: Layout,
+    cells: Geometry,
+    steps: range,
+    best: int,
 ) -> Iterator[Group]:
     for group in shares(steps, -(-len(steps) // best)):
         last = cells.domains[group[-1]]
@@ -118,7 +122,7 @@ def divided(
         return dict.fromkeys(parts)
     whole, count = cells.domains[group.last], group.last - group.first + 1
     sides = _open_sides(layout, cells.domains[group.first], whole, count)
-    if sides is None or not isinstance(executable, Fusing):
+    if sides is None or not isinstance(executable, FusingExecutable):
         return None
     found: dict[Box, Executable | None] = {}
     for box in parts:

@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Value
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.datasets.stores.sink import Sink
-from halocline_engine.datasets.stores.source import Source
-from halocline_engine.distribute.blocks.work import Code
-from halocline_engine.distribute.grid.geometry import Layout
+from halocline_engine.distribute.blocks.work import BoundProgram
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import write_box
 from halocline_engine.distribute.jobs.snapshots import Series
@@ -41,22 +38,15 @@ class Checkpoints:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RankJob:
+class RankJob(BoundProgram):
     """Parameters that all ranks of a job share.
 
     `blocks` are those of each rank, which exchange halos every `bundle` steps, or, where several
-    steps are made at once, after up to `deepest`. `done` of `steps`
-    steps were made before. `sources` says for each loaded field where it is read and under which
-    name, `saved` which fields are results, as (name there, field): they are written to the sink at
-    the end, or at each place of a `series`. The job ends early where `until` says so.
+    steps are made at once, after up to `deepest`. `done` of `steps` steps were made before. What is
+    `saved` is written to the sink at the end, or at each place of a `series`. The job ends early
+    where `until` says so.
     """
 
-    layout: Layout
-    code: Code
-    scalars: tuple[tuple[str, Value], ...]
-    sources: tuple[tuple[str, Source, str], ...]
-    sink: Sink
-    saved: tuple[tuple[str, str], ...]
     blocks: tuple[tuple[Block, ...], ...]
     bundle: int
     deepest: int

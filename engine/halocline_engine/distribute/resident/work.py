@@ -46,11 +46,11 @@ class ResidentWork:
                 fields.close(complete=complete)
         seconds = time.perf_counter() - watch.began
         return Report(
-            communicator.rank,
             seconds,
             read,
             written,
             peak_bytes(),
+            index=communicator.rank,
             spent=watch.total,
             intervals=watch.intervals,
         )

@@ -35,6 +35,7 @@ from halocline_engine.distribute.solves.pieces import (
     FillWork,
     ReduceWork,
     VerdictWork,
+    systems_of,
 )
 from halocline_engine.distribute.solves.request import (
     CheckedBanded,
@@ -130,30 +131,14 @@ class _Cut:
 
 def _across(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> Blockwise:
     request = checked.request
-    sizes, dims = {**checked.sizes, request.dim: pieces.count}, tuple(checked.sizes)
+    sizes = {**checked.sizes, request.dim: pieces.count}
     cut = _cut(checked, pieces, pool, target)
     wide, narrow = _blocks(sizes, cut.block), _blocks(sizes, cut.narrow)
-    inside = math.prod(list(sizes.values())[dims.index(request.dim) + 1 :])
     handed_on = math.prod(sizes.values()) * _handed_on(np.dtype(checked.dtype).itemsize)
 
     def stages(source: Source, sink: Sink, folder: Path | None) -> tuple[Stage, ...]:
         kept, keep = _between(checked, cut, pieces, folder)
-        across = Across(
-            bands=(checked.bands[0], checked.bands[1], checked.bands[2], checked.bands[3]),
-            dims=dims,
-            dim=request.dim,
-            pieces=pieces,
-            source=source,
-            sink=sink,
-            kept=kept,
-            keep=keep,
-            target=target,
-            contiguous=inside == 1,
-            periodic=request.periodic,
-            name=request.name,
-            status=f"{request.name}_status",
-            residual=f"{request.name}_residual" if request.residual else "",
-        )
+        across = Across(systems_of(checked, pieces, source, sink, target), kept, keep)
         return (
             Stage(ReduceWork(across), wide),
             Stage(EndsWork(across), narrow),

@@ -26,6 +26,7 @@ from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import Band, backward_error, read_band, repeated
+from halocline_engine.distribute.solves.request import CheckedBanded
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
@@ -37,7 +38,16 @@ from halocline_engine.kernels.tridiagonal.pieces import (
     verdict,
 )
 
-__all__ = ["BETWEEN", "Across", "EndsWork", "FillWork", "ReduceWork", "Systems", "VerdictWork"]
+__all__ = [
+    "BETWEEN",
+    "Across",
+    "EndsWork",
+    "FillWork",
+    "ReduceWork",
+    "Systems",
+    "VerdictWork",
+    "systems_of",
+]
 
 #: What passes hand on: the elements for a piece, and whether they are of the systems' own type.
 BETWEEN: Mapping[str, tuple[int, str]] = {
@@ -139,24 +149,47 @@ class Systems:
             task.write(self.sink, name, region_of(over, spans), array.reshape(shape))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Across(Systems):
+def systems_of(
+    checked: CheckedBanded, pieces: Pieces, source: Source, sink: Sink, target: str
+) -> Systems:
+    """Return the systems of a request, read and written there."""
+    request, dims = checked.request, tuple(checked.sizes)
+    inside = math.prod(checked.sizes[name] for name in dims[dims.index(request.dim) + 1 :])
+    return Systems(
+        bands=(checked.bands[0], checked.bands[1], checked.bands[2], checked.bands[3]),
+        dims=dims,
+        dim=request.dim,
+        pieces=pieces,
+        source=source,
+        sink=sink,
+        target=target,
+        contiguous=inside == 1,
+        periodic=request.periodic,
+        name=request.name,
+        status=f"{request.name}_status",
+        residual=f"{request.name}_residual" if request.residual else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
     """What all passes know: `kept` and `keep` read and write what is handed on."""
 
+    systems: Systems
     kept: Source
     keep: Sink
 
     def take(self, name: str, spans: Mapping[str, Span]) -> _Array:
         """Return what was handed on, indexed [element, outer, piece, inner]."""
         elements = BETWEEN[name][0]
-        region = (slice(0, elements), *region_of(self.dims, spans))
-        return self.kept.read(name, region).reshape(elements, *self.batch(spans))
+        region = (slice(0, elements), *region_of(self.systems.dims, spans))
+        return self.kept.read(name, region).reshape(elements, *self.systems.batch(spans))
 
     def hand_on(self, name: str, spans: Mapping[str, Span], values: _Array) -> None:
         """Keep what another pass needs, indexed [element, outer, piece, inner]."""
         elements = BETWEEN[name][0]
-        region = (slice(0, elements), *region_of(self.dims, spans))
-        shape = (elements, *(spans[dim].size for dim in self.dims))
+        region = (slice(0, elements), *region_of(self.systems.dims, spans))
+        shape = (elements, *(spans[dim].size for dim in self.systems.dims))
         self.keep.write(name, region, values.reshape(shape))
 
     def passed_on(self, task: Task, name: str, spans: Mapping[str, Span], values: _Array) -> Report:
@@ -174,7 +207,7 @@ class _Work:
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Do the work of a pass on a block."""
-        spans = dict(zip(self.across.dims, block.extra, strict=True))
+        spans = dict(zip(self.across.systems.dims, block.extra, strict=True))
         return self.done(Task(block, cancelled), spans)
 
     def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
@@ -188,17 +221,17 @@ class ReduceWork(_Work):
 
     def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
         """Reduce pieces to the equations of their ends."""
-        across = self.across
-        own = spans[across.dim]
-        lower, diagonal, upper, rhs = across.read(task, spans)
+        across, systems = self.across, self.across.systems
+        own = spans[systems.dim]
+        lower, diagonal, upper, rhs = systems.read(task, spans)
         with task.computing():
             ends = reduce_pieces(
-                across.solver,
-                across.pieces,
+                systems.solver,
+                systems.pieces,
                 own.start,
                 own.stop,
                 (lower, diagonal, upper, rhs),
-                periodic=across.periodic,
+                periodic=systems.periodic,
             )
         return across.passed_on(task, "ends", spans, ends)
 
@@ -209,11 +242,11 @@ class EndsWork(_Work):
 
     def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
         """Solve for the unknowns at all ends."""
-        across = self.across
+        across, systems = self.across, self.across.systems
         ends = task.loaded(across.take("ends", spans))
         with task.computing():
             known = solve_ends(
-                across.solver, ends, periodic=across.periodic, size=across.pieces.size
+                systems.solver, ends, periodic=systems.periodic, size=systems.pieces.size
             )
         return across.passed_on(task, "known", spans, known)
 
@@ -224,22 +257,22 @@ class FillWork(_Work):
 
     def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
         """Solve the rows between ends that are known, and write the solution."""
-        across = self.across
-        own = spans[across.dim]
-        lower, diagonal, upper, rhs = across.read(task, spans)
+        across, systems = self.across, self.across.systems
+        own = spans[systems.dim]
+        lower, diagonal, upper, rhs = systems.read(task, spans)
         known = task.loaded(self._known(spans))
         with task.computing():
             filled = fill_pieces(
-                across.solver,
-                across.pieces,
+                systems.solver,
+                systems.pieces,
                 own.start,
                 own.stop,
                 (lower, diagonal, upper, rhs),
                 known,
-                periodic=across.periodic,
-                residual=bool(across.residual),
+                periodic=systems.periodic,
+                residual=bool(systems.residual),
             )
-        across.write_solution(task, spans, filled.solution)
+        systems.write_solution(task, spans, filled.solution)
         across.hand_on("status", spans, filled.status)
         if filled.missing is not None and filled.scale is not None:
             across.hand_on("missing", spans, filled.missing)
@@ -248,31 +281,29 @@ class FillWork(_Work):
 
     def _known(self, spans: Mapping[str, Span]) -> _Array:
         """Return the unknowns at the ends of the pieces, of the one before and the one behind."""
-        across, own = self.across, spans[self.across.dim]
-        count = across.pieces.count
+        across, systems = self.across, self.across.systems
+        own = spans[systems.dim]
+        count = systems.pieces.count
         parts: list[_Array] = []
         for span in (Span(own.start - 1, own.start), own, Span(own.stop, own.stop + 1)):
             there = span.start >= 0 and span.stop <= count
             start = span.start % count
-            at = {**spans, across.dim: Span(start, start + span.size)}
+            at = {**spans, systems.dim: Span(start, start + span.size)}
             part = across.take("known", at)
-            parts.append(part if there or across.periodic else np.zeros_like(part))
+            parts.append(part if there or systems.periodic else np.zeros_like(part))
         return np.concatenate(parts, axis=2)
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictWork:
+class VerdictWork(_Work):
     """The last pass; its blocks have all pieces of some systems."""
 
-    across: Across
-
-    def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
+    def done(self, task: Task, spans: Mapping[str, Span]) -> Report:
         """Write what is known about whole systems."""
-        task, across = Task(block, cancelled), self.across
         task.check()
-        spans = dict(zip(across.dims, block.extra, strict=True))
+        across, systems = self.across, self.across.systems
         status = verdict(task.loaded(across.take("status", spans))[0], 1)
-        names = ("missing", "scale") if across.residual else ()
+        names = ("missing", "scale") if systems.residual else ()
         read = [task.loaded(across.take(name, spans)) for name in names]
-        across.write_verdict(task, spans, status, [part[0].max(axis=1) for part in read])
+        systems.write_verdict(task, spans, status, [part[0].max(axis=1) for part in read])
         return task.report()

@@ -20,7 +20,7 @@ from halocline_engine.distribute.jobs.execute import Blockwise
 from halocline_engine.distribute.jobs.losses import lost_for_good
 from halocline_engine.distribute.jobs.ranked import Ranked
 from halocline_engine.distribute.jobs.reading import reading_of
-from halocline_engine.distribute.solves.pieces import Systems
+from halocline_engine.distribute.solves.pieces import systems_of
 from halocline_engine.distribute.solves.ranks import PASSES, RankSolve
 from halocline_engine.distribute.solves.request import CheckedBanded, outputs_of
 from halocline_engine.errors import ArgumentError, CapacityError
@@ -109,25 +109,10 @@ def resident_job(
 ) -> Blockwise:
     """Return the job on ranks."""
     request, dim = checked.request, checked.request.dim
-    dims = tuple(checked.sizes)
     others = {name: size for name, size in checked.sizes.items() if name != dim}
-    inside = math.prod(checked.sizes[name] for name in dims[dims.index(dim) + 1 :])
 
     def work(source: Source, sink: Sink, ranks: int) -> RankSolve:
-        systems = Systems(
-            bands=(checked.bands[0], checked.bands[1], checked.bands[2], checked.bands[3]),
-            dims=dims,
-            dim=dim,
-            pieces=pieces,
-            source=source,
-            sink=sink,
-            target=target,
-            contiguous=inside == 1,
-            periodic=request.periodic,
-            name=request.name,
-            status=f"{request.name}_status",
-            residual=f"{request.name}_residual" if request.residual else "",
-        )
+        systems = systems_of(checked, pieces, source, sink, target)
         return RankSolve(systems, others, _parts(pieces, chosen.unit, ranks), chosen.step)
 
     def left() -> int:

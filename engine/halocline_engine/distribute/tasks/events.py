@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias, cast
 
+from halocline_engine.distribute.tasks.spent import Moved
+
 __all__ = [
     "BlockFinished",
     "Ceilings",
@@ -319,25 +321,10 @@ class Ceilings(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished(_Event):
-    """The result is there.
-
-    `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
-    `peak_bytes` is the largest resident size of any one process that computed; `fetches` is how
-    many chunks of stores were fetched, where blocks share them. `bytes_zero_copy` are those of both
-    that went to or from a device where they lie, without a copy on the host, and `bytes_direct_io`
-    those that went between files and buffers of a device, or that were decoded on a device.
-    """
+class Finished(Moved, _Event):
+    """The result is there; chunks are counted as `fetches` where blocks share them."""
 
     kind: ClassVar[str] = "finished"
-
-    seconds: float
-    bytes_read: int
-    bytes_written: int
-    peak_bytes: int
-    fetches: int = 0
-    bytes_zero_copy: int = 0
-    bytes_direct_io: int = 0
 
     @property
     def progress(self) -> float:

@@ -17,7 +17,7 @@ from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.spent import Interval, Spent
+from halocline_engine.distribute.tasks.spent import Interval, Moved, Spent
 
 __all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "Task", "peak_bytes"]
 
@@ -68,23 +68,14 @@ class RunWork(BlockWork, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Moved):
     """Outcome of a block: `seconds` from the first read to the last write.
 
-    `fetches` is how many chunks were fetched for it, where they are counted; `bytes_zero_copy` are
-    those read and written that were not copied on the host, and `bytes_direct_io` those that went
-    between files and a device without a buffer of the host, or were decoded there. `spent` is what
-    became of `seconds`; in the rest the block waited for others. A rank tells it by `intervals`.
+    `spent` is what became of them; in the rest the block waited for others. A rank tells it by
+    `intervals`.
     """
 
-    index: int
-    seconds: float
-    bytes_read: int
-    bytes_written: int
-    peak_bytes: int
-    fetches: int = 0
-    bytes_zero_copy: int = 0
-    bytes_direct_io: int = 0
+    index: int = field(kw_only=True)
     spent: Spent = field(default_factory=Spent)
     intervals: tuple[Interval, ...] = ()
 
@@ -151,10 +142,10 @@ class Task:
                 writing=now - self.written_from if known else 0.0,
             )
         return Report(
-            self.block.index,
             now - self.started,
             *moved,
             peak_bytes(),
+            index=self.block.index,
             spent=spent,
             **more,
         )

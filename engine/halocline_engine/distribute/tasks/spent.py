@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field, fields
 
 from halocline_engine.compiling import compiled_seconds
 
-__all__ = ["Interval", "Spent", "Stopwatch"]
+__all__ = ["Interval", "Moved", "Spent", "Stopwatch"]
 
 #: Intervals that are kept of a rank; where there would be more, neighbours are united.
 _MOST = 64
@@ -40,6 +40,26 @@ class Spent:
         3.0
         """
         return Spent(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a block or a run has moved in some seconds.
+
+    `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
+    `peak_bytes` is the largest resident size of any one process that computed; `fetches` is how
+    many chunks of stores were fetched, where they are counted. `bytes_zero_copy` are those of both
+    that went to or from a device where they lie, without a copy on the host, and `bytes_direct_io`
+    those that went between files and buffers of a device, or that were decoded on a device.
+    """
+
+    seconds: float
+    bytes_read: int
+    bytes_written: int
+    peak_bytes: int
+    fetches: int = 0
+    bytes_zero_copy: int = 0
+    bytes_direct_io: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,14 @@ from halocline_engine.ir.columns.nodes import Compute, Constant, Element, Fold, 
 from halocline_engine.ir.columns.table import At
 from halocline_engine.ir.lower.naming.names import nearest
 from halocline_engine.language.columns_syntax import (
-    Choose,
     Invoke,
-    Negative,
     Node,
     Number,
-    Operation,
     Option,
     Rule,
     State,
     Variable,
+    with_operands,
 )
 from halocline_engine.language.source import Place, fault
 
@@ -213,24 +211,14 @@ def _with_entries(node: Node, state: str, states: int) -> Node:
             name == state and not isinstance(at, bool) and 0 <= at < states
         ):
             return Variable(f"{state}[{at}]", place)
-        case State(items, place, False):
-            return State(tuple(inside(item) for item in items), place)
-        case State(place=place):
+        case State(place=place, entry=True):
             message = (
                 f"Only the state can be indexed, from '{state}[0]' to '{state}[{states - 1}]'."
             )
             hint = "Give 'init' as many values as the state has."
             raise fault(SyntaxRuleError, place, "columns", message, hint)
-        case Operation(operator, left, right, place):
-            return Operation(operator, inside(left), inside(right), place)
-        case Negative(operator, operand, place):
-            return Negative(operator, inside(operand), place)
-        case Choose(condition, then, otherwise, place):
-            return Choose(inside(condition), inside(then), inside(otherwise), place)
-        case Invoke(name, arguments, options, place):
-            return Invoke(name, tuple(inside(a) for a in arguments), options, place)
         case _:
-            return node
+            return with_operands(node, inside)
 
 
 def _flag(option: Option | None) -> bool:

@@ -24,7 +24,7 @@ from halocline_service.datasets.digests import digest_of
 from halocline_service.datasets.layout import COMPARED
 from halocline_service.datasets.tree import Census, check_tree, consolidate, count
 from halocline_service.datasets.turns import BusyError, alone
-from halocline_service.jobs.job import Upload
+from halocline_service.jobs.job import Upload, UploadRequest
 from halocline_service.store.base import QueueFull
 
 __all__ = ["router"]
@@ -60,11 +60,13 @@ def open_upload(
     asked = body or OpenUpload()
     try:
         made = here.store.uploads.add(
-            owner,
+            UploadRequest(
+                owner=owner,
+                idempotency_key=idempotency_key,
+                digest=asked.digest,
+                kept=asked.keep,
+            ),
             limit=here.settings.uploads_per_owner,
-            idempotency_key=idempotency_key,
-            digest=asked.digest,
-            kept=asked.keep,
         )
     except QueueFull:
         raise ProblemError(

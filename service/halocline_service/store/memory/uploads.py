@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TypeVar
 
-from halocline_service.jobs.job import Job, JobRequest, Kind, Removed, Upload, new_id
+from halocline_service.jobs.job import Job, JobRequest, Kind, Removed, Upload, UploadRequest, new_id
 from halocline_service.store.base import Clock, Page, QueueFull, UploadGone
 
 __all__ = ["MemoryRemoved", "MemoryUploads", "in_page"]
@@ -56,36 +56,26 @@ class MemoryUploads:
         self._uploads: dict[str, Upload] = {}
         self._uses: dict[str, set[str]] = {}  # identifiers of uploads by that of the job
 
-    def add(
-        self,
-        owner: str,
-        *,
-        limit: int,
-        idempotency_key: str | None = None,
-        digest: str | None = None,
-        kept: bool = True,
-    ) -> Upload:
+    def add(self, request: UploadRequest, *, limit: int) -> Upload:
         """Open an upload; see `UploadStore`."""
         with self._lock:
-            mine = [each for each in self._uploads.values() if each.owner == owner]
+            mine = [each for each in self._uploads.values() if each.owner == request.owner]
+            key, digest = request.idempotency_key, request.digest
             for each in mine:
-                if idempotency_key is not None and each.idempotency_key == idempotency_key:
+                if key is not None and each.idempotency_key == key:
                     return each
             for each in mine:
                 if digest is not None and each.digest == digest and each.is_complete:
-                    return self._put(replace(each, kept=each.kept or kept))
+                    return self._put(replace(each, kept=each.kept or request.kept))
             if len(mine) >= limit:
                 raise QueueFull
             made = Upload(
                 id=new_id(),
-                owner=owner,
                 created=self._now(),
                 completed=None,
                 keys=0,
                 bytes=0,
-                idempotency_key=idempotency_key,
-                digest=digest,
-                kept=kept,
+                **asdict(request),
             )
             return self._put(made)
 

@@ -6,6 +6,7 @@ Whoever adds a use, or forgets an upload that has none, holds the turn of the ow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import (
@@ -21,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from halocline_service.jobs.job import JobRequest, Kind, Upload, new_id
+from halocline_service.jobs.job import JobRequest, Kind, Upload, UploadRequest, new_id
 from halocline_service.store.base import Clock, Page, QueueFull, UploadGone
 from halocline_service.store.sql.database import paged, reading, take_turns, writing
 from halocline_service.store.sql.tables import removed, upload, upload_use
@@ -43,33 +44,20 @@ class SqlUploads:
         self._engine = engine
         self._now = clock
 
-    def add(
-        self,
-        owner: str,
-        *,
-        limit: int,
-        idempotency_key: str | None = None,
-        digest: str | None = None,
-        kept: bool = True,
-    ) -> Upload:
+    def add(self, request: UploadRequest, *, limit: int) -> Upload:
         """Open an upload; see `UploadStore`."""
         row: dict[str, Any] = {
             "id": new_id(),
-            "owner": owner,
             "created": self._now(),
             "completed": None,
             "keys": 0,
             "bytes": 0,
-            "idempotency_key": idempotency_key,
-            "digest": digest,
-            "kept": kept,
+            **asdict(request),
         }
-        count = select(func.count()).select_from(upload).where(upload.c.owner == owner)
+        count = select(func.count()).select_from(upload).where(upload.c.owner == request.owner)
         with writing(self._engine) as db:
-            take_turns(db, f"upload {owner}")
-            known = _same_key(db, owner, idempotency_key) or _same_content(
-                db, owner, digest, kept=kept
-            )
+            take_turns(db, f"upload {request.owner}")
+            known = _same_key(db, request) or _same_content(db, request)
             if known is not None:
                 return known
             if db.execute(count).scalar_one() >= limit:
@@ -199,22 +187,23 @@ def _older(before: float) -> Any:
     return func.coalesce(upload.c.completed, upload.c.created) < before
 
 
-def _same_key(db: Connection, owner: str, idempotency_key: str | None) -> Upload | None:
-    if idempotency_key is None:
+def _same_key(db: Connection, request: UploadRequest) -> Upload | None:
+    if request.idempotency_key is None:
         return None
-    mine = select(upload).where(upload.c.owner == owner)
-    same = mine.where(upload.c.idempotency_key == idempotency_key)
+    mine = select(upload).where(upload.c.owner == request.owner)
+    same = mine.where(upload.c.idempotency_key == request.idempotency_key)
     return _upload(db.execute(same).mappings().one_or_none())
 
 
-def _same_content(db: Connection, owner: str, digest: str | None, *, kept: bool) -> Upload | None:
+def _same_content(db: Connection, request: UploadRequest) -> Upload | None:
     """Give the oldest complete upload with a digest, kept from now on if that is asked for."""
-    if digest is None:
+    if request.digest is None:
         return None
-    mine = select(upload).where(upload.c.owner == owner, upload.c.digest == digest)
-    done = mine.where(upload.c.completed.is_not(None)).order_by(upload.c.id).limit(1)
+    mine = select(upload).where(upload.c.owner == request.owner)
+    same = mine.where(upload.c.digest == request.digest)
+    done = same.where(upload.c.completed.is_not(None)).order_by(upload.c.id).limit(1)
     found = _upload(db.execute(done).mappings().one_or_none())
-    if found is None or found.kept or not kept:
+    if found is None or found.kept or not request.kept:
         return found
     asked = update(upload).where(upload.c.id == found.id).values(kept=True)
     return _upload(db.execute(asked.returning(*upload.c)).mappings().one())

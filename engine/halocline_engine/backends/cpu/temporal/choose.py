@@ -12,10 +12,10 @@ from math import prod
 from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.calls import Domain
 from halocline_engine.backends.cpu.temporal.tiles import Reach, shape_of, work_of
-from halocline_engine.backends.fusing import Gains
-from halocline_engine.ir.nodes import FMA, Binary, Call, Expr, Number, Parameter, Read
+from halocline_engine.backends.fusing import Costs, Gains
+from halocline_engine.ir.nodes import FMA
 from halocline_engine.ir.types import Axis
-from halocline_engine.ir.walk import children
+from halocline_engine.ir.walk import distinct
 from halocline_engine.schedule.temporal.step import Step
 
 __all__ = ["gains_of", "points_of_tile"]
@@ -30,8 +30,7 @@ _OPERATIONS = 190e9
 _OWN = 4
 #: What a tile may take of the cache; the rest is for what comes and goes.
 _SHARE = 0.7
-_HEAVY = {FMA: 1, "abs": 1, "min": 2, "max": 2}
-_FUNCTION, _DIVISION = 30, 8
+_COSTS = Costs({FMA: 1, "abs": 1, "min": 2, "max": 2}, function=30, division=8)
 
 
 def gains_of(
@@ -74,25 +73,5 @@ def _is_whole(step: Step, name: str) -> bool:
 
 def _operations(step: Step) -> float:
     """Return the operations of a point, times the bytes of an element of each."""
-    seen: set[Expr] = set()
-    pending: list[Expr] = [stage.value for stage in step.stages]
-    found = 0.0
-    while pending:
-        expr = pending.pop()
-        if expr not in seen:
-            seen.add(expr)
-            found += _slots(expr) * expr.dtype.itemsize
-            pending.extend(children(expr))
-    return found
-
-
-def _slots(expr: Expr) -> float:
-    match expr:
-        case Number() | Parameter() | Read():
-            return 0
-        case Binary("/" | "%"):
-            return _DIVISION
-        case Call(function):
-            return _HEAVY.get(function, _FUNCTION)
-        case _:
-            return 1
+    values = distinct(stage.value for stage in step.stages)
+    return sum(_COSTS.of(expr) * expr.dtype.itemsize for expr in values)

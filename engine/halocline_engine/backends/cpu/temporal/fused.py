@@ -76,7 +76,7 @@ class StepTiles:
 
 
 class FusedExecutable(HostExecutable):
-    """Several steps of a program in one pass through memory; see `backends.base.Fusing`."""
+    """Several steps of a program in one pass through memory; see `backends.fusing`."""
 
     def __init__(self, kernels: Kernels, team: Team, step: Step, asked: AskedSteps) -> None:
         self._kernels = kernels

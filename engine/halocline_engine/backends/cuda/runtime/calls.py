@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from halocline_engine.backends.base import Array
+from halocline_engine.backends.base import Array, Fields, Origins, Point, Scalars
 from halocline_engine.backends.cuda.kernels.choose import launches, shared_bytes
 from halocline_engine.backends.cuda.kernels.staged.tile import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
@@ -32,13 +32,39 @@ from halocline_engine.ir.types import Order
 from halocline_engine.kernels.machine import Kernels
 from halocline_engine.schedule.nodes import Buffer, Schedule
 
-__all__ = ["CallKind", "Located", "Prepared", "Queued", "Reserve", "kind_of", "queue_of"]
+__all__ = [
+    "CallKind",
+    "CallsPrepared",
+    "Located",
+    "Prepared",
+    "Queued",
+    "Reserve",
+    "kind_of",
+    "queue_of",
+]
 
 #: Makes memory for temporaries: the address of each by its name, and what keeps it alive.
 Reserve: TypeAlias = Callable[[], tuple[Mapping[str, int], Sequence[Array]]]
 
 #: Strides in elements, by stride kind.
 _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
+
+
+class CallsPrepared:
+    """An executable whose calls are prepared ones, made once; see `backends.base.Preparable`."""
+
+    __slots__ = ()
+
+    def prepared(
+        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
+    ) -> Callable[[], None]:
+        """Return a call that only launches."""
+        raise NotImplementedError
+
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
+        """Queue the program on the current stream."""
+        if 0 not in domain:
+            self.prepared(fields, scalars, origins, domain)()
 
 
 @dataclass(frozen=True, slots=True)

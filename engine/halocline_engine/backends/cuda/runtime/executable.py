@@ -49,6 +49,7 @@ from halocline_engine.backends.cuda.runtime.block_memory import reserve as reser
 from halocline_engine.backends.cuda.runtime.buffers import Buffers, layout_like
 from halocline_engine.backends.cuda.runtime.calls import (
     CallKind,
+    CallsPrepared,
     Located,
     Prepared,
     Reserve,
@@ -408,7 +409,7 @@ class _Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reversed:
+class _Reversed(CallsPrepared):
     """A program whose kernels may run through the domain from its end."""
 
     executable: CudaExecutable
@@ -416,10 +417,6 @@ class _Reversed:
     @property
     def memory(self) -> Memory:
         return self.executable.memory
-
-    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
-        if 0 not in domain:
-            self.prepared(fields, scalars, origins, domain)()
 
     def prepared(
         self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point

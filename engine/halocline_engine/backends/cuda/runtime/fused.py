@@ -41,6 +41,7 @@ from halocline_engine.backends.cuda.model.entries import (
 )
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import View, variant_of, view_of
+from halocline_engine.backends.cuda.runtime.calls import CallsPrepared
 from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.cache import Cache, key_of
@@ -69,8 +70,8 @@ class _Queued:
     scalars: tuple[str, ...]
 
 
-class FusedExecutable:
-    """Several steps of a program in one pass through memory; see `backends.base.Fusing`.
+class FusedExecutable(CallsPrepared):
+    """Several steps of a program in one pass through memory; see `backends.fusing`.
 
     `sides` says on which sides steps compute more than the domain. With `alternate`, what is beyond
     the others is that of two arrays in turns, as where they change places after each step.
@@ -110,11 +111,6 @@ class FusedExecutable:
     def steps(self) -> int:
         """Number of steps of a call."""
         return self.levels.steps
-
-    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
-        """Queue all steps on the current stream; `domain` is that of the last one."""
-        if 0 not in domain:
-            self.prepared(fields, scalars, origins, domain)()
 
     def prepared(
         self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point

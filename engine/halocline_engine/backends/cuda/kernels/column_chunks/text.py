@@ -25,18 +25,16 @@ from halocline_engine.backends.cuda.kernels.columns.flat_fields import (
     flat_stores,
     with_flat_fields,
 )
-from halocline_engine.backends.cuda.kernels.columns.passes import Carry, always_assigned
+from halocline_engine.backends.cuda.kernels.columns.passes import (
+    Carry,
+    LevelVariables,
+    always_assigned,
+)
 from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.expressions import TYPES
-from halocline_engine.backends.cuda.text.fragments import (
-    bound,
-    indent,
-    offsets,
-    section_body,
-    signed,
-)
+from halocline_engine.backends.cuda.text.fragments import bound, indent, section_body, signed
 from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
 from halocline_engine.errors import InternalError
 from halocline_engine.ir.nodes import Offset
@@ -91,7 +89,7 @@ def chunks_text(
     ]
     for one in passes:
         moves = ChunkMoves(one, scope, tile.chunk, start)
-        writer = _PassText(entry, one, scope, tile.chunk, variables, moves)
+        writer = _PassText(scope, entry, one, tile.chunk, variables, moves)
         lines += ["{", *indent(writer.lines()), "}"]
     stores = flat_stores(scope, flat)
     # The last warp has threads without a column, which only loaded what another one has.
@@ -115,12 +113,11 @@ def _columns(entry: Entry, variant: Variant) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _PassText:
+class _PassText(LevelVariables):
     """Writes one pass, between the moves of its chunks."""
 
     entry: Entry
     one: PassWindows
-    scope: Scope
     chunk: int
     variables: frozenset[str]
     moves: ChunkMoves
@@ -190,9 +187,7 @@ class _PassText:
         outputs |= {**self.scope.outputs, **{name: self._here(name) for name in kept}}
         scope = replace(self.scope, values=values, outputs=outputs)
         return [
-            *offsets(
-                [n for n in self.entry.arrays if n in self._direct(section, carry)], self.scope
-            ),
+            *self._offsets(self._direct(section, carry)),
             *self._first_of(carry, first),
             *(self._declared(name, section, carry) for name in kept),
             *section_body(section, scope),
@@ -242,12 +237,3 @@ class _PassText:
 
     def _element(self, name: str, offset: Offset) -> str:
         return self._place(name, offset) or element(self.scope, name, offset)
-
-    def _type(self, name: str) -> str:
-        return TYPES[self.scope.dtypes[name]]
-
-    def _before(self, name: str) -> str:
-        return f"before_{self.scope.arrays[name]}"
-
-    def _here(self, name: str) -> str:
-        return f"here_{self.scope.arrays[name]}"

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from halocline_engine.backends.cuda.kernels.columns.early_loads import Hint, load
-from halocline_engine.backends.cuda.text.expressions import TYPES, expression_text
-from halocline_engine.backends.cuda.text.fragments import indent, offsets
-from halocline_engine.backends.cuda.text.statements import HERE, Scope
+from halocline_engine.backends.cuda.kernels.columns.passes import LevelVariables
+from halocline_engine.backends.cuda.text.expressions import expression_text
+from halocline_engine.backends.cuda.text.fragments import indent
+from halocline_engine.backends.cuda.text.statements import HERE
 from halocline_engine.ir.nodes import Assign, Expr, If, Read, Statement
 from halocline_engine.ir.walk import (
     Access,
@@ -172,7 +173,7 @@ def _is_covered(branch: _Branch, access: Access, target: str = "") -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionalText:
+class ConditionalText(LevelVariables):
     """Writes the loads of a section under conditions, for rounds of `ahead` levels.
 
     Variables are numbered from `first` on. In `at_hand` are the places of elements that stand in
@@ -182,7 +183,6 @@ class ConditionalText:
 
     conditions: Conditions
     first: int
-    scope: Scope
     step: int
     ahead: int
     at_hand: Mapping[Access, str]
@@ -210,7 +210,7 @@ class ConditionalText:
             f"const int next = k {'+' if self.step < 0 else '-'} q;",
             "{",
             "  [[maybe_unused]] const int k = next;",
-            *indent(offsets([name for name in self.scope.arrays if name in names], self.scope)),
+            *indent(self._offsets(names)),
             *(f"  t{self.first + n}[q] = {self._test(n, place)};" for n in range(len(self._tests))),
             *(f"  {self._load(access)}" for access in self.conditions.loads),
             *(f"  was_{text} = {self._holds((name, HERE))};" for name, text in self._handed),
@@ -282,6 +282,3 @@ class ConditionalText:
             for expr, value in self._tests[number]
         )
         return " && ".join(text if value else f"!{text}" for text, value in texts)
-
-    def _type(self, name: str) -> str:
-        return TYPES[self.scope.dtypes[name]]

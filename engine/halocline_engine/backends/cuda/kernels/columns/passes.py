@@ -8,18 +8,21 @@ needs no memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from halocline_engine.backends.cuda.kernels.columns.united import united_sections
 from halocline_engine.backends.cuda.model.intervals import is_single
+from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.fragments import offsets
+from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.nodes import Assign, Bound
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import Access, accesses_of, assignments, irregular, targets_of
 from halocline_engine.schedule.nodes import Kernel, Section
 
-__all__ = ["Carry", "Pass", "always_assigned", "carries", "passes_of"]
+__all__ = ["Carry", "LevelVariables", "Pass", "always_assigned", "carries", "passes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,26 @@ class Pass:
     def written(self) -> frozenset[str]:
         """The names that the pass assigns."""
         return frozenset(a.target for s in self.sections for a in assignments(s.body))
+
+
+@dataclass(frozen=True, slots=True)
+class LevelVariables:
+    """Variables with the element of an array at a level, and at the one visited before."""
+
+    scope: Scope
+
+    def _type(self, name: str) -> str:
+        return TYPES[self.scope.dtypes[name]]
+
+    def _before(self, name: str) -> str:
+        return f"before_{self.scope.arrays[name]}"
+
+    def _here(self, name: str) -> str:
+        return f"here_{self.scope.arrays[name]}"
+
+    def _offsets(self, names: Iterable[str]) -> list[str]:
+        """Return the offsets of the point in the arrays among some names."""
+        return offsets(self.scope.arrays.keys() & set(names), self.scope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,16 @@ from halocline_engine.backends.cuda.kernels.columns.early_loads import (
 from halocline_engine.backends.cuda.kernels.columns.parts import SectionPart, pass_parts
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
+    LevelVariables,
     Pass,
     always_assigned,
 )
 from halocline_engine.backends.cuda.kernels.columns.placement import Placement, served
 from halocline_engine.backends.cuda.model.entries import Entry, Stride
 from halocline_engine.backends.cuda.model.tile import Tile
-from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import (
     bound,
     indent,
-    offsets,
     section_body,
     signed,
     touched,
@@ -42,7 +41,7 @@ __all__ = ["ColumnSweep", "sweeps_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSweep:
+class ColumnSweep(LevelVariables):
     """Writes one pass of a column kernel under a tile.
 
     The arrays in `carriers` may have the element of a level in a variable until the level is done.
@@ -50,7 +49,6 @@ class ColumnSweep:
 
     entry: Entry
     one: Pass
-    scope: Scope
     placement: Placement
     tile: Tile
     parts: tuple[SectionPart, ...]
@@ -213,11 +211,11 @@ class ColumnSweep:
             f"{stream.queue}[{place} + q] = {self._load(stream, stream.at(0))};"
             for stream in part.streams
         ]
-        offsets = self._offsets([stream.name for stream in part.streams])
+        places = self._offsets([stream.name for stream in part.streams])
         lines = [
             f"const int next = k {sign} ({self.tile.ahead} + q);",
             "{",
-            *indent(["const int k = next;", *offsets, *loads]),
+            *indent(["const int k = next;", *places, *loads]),
             "}",
         ]
         return _unrolled(number, [f"if ({test}) {{", *indent(lines), "}"] if test else lines)
@@ -354,24 +352,11 @@ class ColumnSweep:
         streams = (stream for part in self.parts for stream in part.streams)
         return next((stream.hint for stream in streams if stream.name == name), Hint.NONE)
 
-    def _offsets(self, names: Iterable[str]) -> list[str]:
-        wanted = set(names)
-        return offsets([name for name in self.entry.arrays if name in wanted], self.scope)
-
     def _first(self, part: SectionPart) -> str:
         interval = part.section.interval
         if self.one.order is Order.FORWARD:
             return bound(interval.start)
         return f"{bound(interval.end)} - 1"
-
-    def _type(self, name: str) -> str:
-        return TYPES[self.scope.dtypes[name]]
-
-    def _before(self, name: str) -> str:
-        return f"before_{self.scope.arrays[name]}"
-
-    def _here(self, name: str) -> str:
-        return f"here_{self.scope.arrays[name]}"
 
 
 def sweeps_of(
@@ -381,7 +366,7 @@ def sweeps_of(
     carriers = frozenset(entry.arrays) - scope.guarded - scope.outputs.keys()
     all_of = served(entry.kernel, carriers, tile.levels)
     return tuple(
-        ColumnSweep(entry, made.one, scope, placement, made.tile, made.parts, carriers, all_of)
+        ColumnSweep(scope, entry, made.one, placement, made.tile, made.parts, carriers, all_of)
         for made in pass_parts(entry, scope, placement, tile)
     )
 

@@ -24,11 +24,11 @@ from halocline_engine.backends.cuda.kernels.temporal.values import Registers
 from halocline_engine.backends.cuda.model.entries import Kind, Stride
 from halocline_engine.backends.cuda.model.speed import H200, Speed
 from halocline_engine.backends.cuda.model.tile import Domain
-from halocline_engine.backends.fusing import Gains
+from halocline_engine.backends.fusing import Costs, Gains
 from halocline_engine.ir.extent import Extent
-from halocline_engine.ir.nodes import FMA, Binary, Call, Expr, Number, Parameter, Read
+from halocline_engine.ir.nodes import FMA
 from halocline_engine.ir.types import Axis, DType
-from halocline_engine.ir.walk import children
+from halocline_engine.ir.walk import distinct
 from halocline_engine.schedule.temporal.levels import Levels, Node, levels_at_once
 from halocline_engine.schedule.temporal.step import Step
 
@@ -66,8 +66,9 @@ _FEW = 2
 #: that fills ghosts between two others; bytes a second that a single step reaches in the cache.
 _LAUNCH, _BEGUN, _FILL, _SINGLE_CACHE = 1.3e-6, 1.0e-6, 1.1e-6, 6.5e12
 _SINGLE = (FMA, "abs", "floor", "ceil", "trunc", "round")
-_HEAVY = {"sqrt": 10, "min": 2, "max": 2, **dict.fromkeys(_SINGLE, 1)}
-_FUNCTION, _DIVISION = 30, 10
+_COSTS = Costs(
+    {"sqrt": 10, "min": 2, "max": 2, **dict.fromkeys(_SINGLE, 1)}, function=30, division=10
+)
 
 
 def gains_of(step: Step, domain: Domain, speed: Speed = H200, ends: MadeSides = UNMADE) -> Gains:
@@ -331,26 +332,7 @@ def _position(form: Form) -> tuple[float, float]:
 
 def _arithmetic(node: Node) -> tuple[float, float]:
     """Return the instructions of an expression, and those on doubles; equal parts count once."""
-    seen: set[Expr] = set()
-    pending = [node.value]
     found = [0.0, 0.0]
-    while pending:
-        expr = pending.pop()
-        if expr is None or expr in seen:
-            continue
-        seen.add(expr)
-        found[expr.dtype is DType.FLOAT64] += _slots(expr)
-        pending.extend(children(expr))
+    for expr in distinct(() if node.value is None else (node.value,)):
+        found[expr.dtype is DType.FLOAT64] += _COSTS.of(expr)
     return found[0], found[1]
-
-
-def _slots(expr: Expr) -> float:
-    match expr:
-        case Number() | Parameter() | Read():
-            return 0
-        case Binary("/" | "%"):
-            return _DIVISION
-        case Call(function):
-            return _HEAVY.get(function, _FUNCTION)
-        case _:
-            return 1
