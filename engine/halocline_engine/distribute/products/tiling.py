@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from halocline_engine.distribute.grid.partition import Span
+from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.transfers.buckets_plan import Tiles
 from halocline_engine.errors import CapacityError
 from halocline_engine.kernels.matmul.problem import CutSizes, even_step
@@ -159,6 +159,14 @@ class Panels:
         for member in range(batch):
             for row, column in visits((down, across), along=0, widths=(1, 1)):
                 yield member, row, column
+
+    def within(self, block: Block) -> Iterator[Panel]:
+        """Yield the panels of a block, whose spans are those of their places."""
+        members, down, across = block.extra
+        for member in range(members.start, members.stop):
+            for column in range(across.start, across.stop):
+                for row in range(down.start, down.stop):
+                    yield self.panel((member, row, column))
 
     def panel(self, place: tuple[int, int, int]) -> Panel:
         """Return the panel at a place."""

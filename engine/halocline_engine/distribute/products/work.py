@@ -222,7 +222,7 @@ class _Run:
 
     def begin(self, blocks: Sequence[Block]) -> None:
         """Let the first tiles be read and, if that is done later, multiplied."""
-        panels = [panel for block in blocks for panel in _panels(self._work, block)]
+        panels = [panel for block in blocks for panel in self._work.panels.within(block)]
         self._loads = self._needed(panels)
         self._next = next(self._loads, None)
         self._steps = self._through(blocks, panels)
@@ -244,7 +244,7 @@ class _Run:
         pending: deque[_Pending] = deque()
         for block in blocks:
             stores: list[Copied] = []
-            for panel in _panels(self._work, block):
+            for panel in self._work.panels.within(block):
                 yield from self._panel(panel, next(afters), stores)
             pending.append(_Pending(block, stores))
             while pending and all(written.done() for written in pending[0].stores):
@@ -435,28 +435,17 @@ class _Run:
 
     def _shape(self, batch: int, i: int, j: int, k: int) -> Shape:
         cut = self._work.panels.cut
-        rows, columns, inner, members = (
-            points_of(tiles.spans(number))
-            for tiles, number in (
-                (cut.rows, i),
-                (cut.columns, j),
-                (cut.inner, k),
-                (cut.batch, batch),
-            )
-        )
-        inner_name = self._work.product.inner
+        sides = ((cut.rows, i), (cut.columns, j), (cut.inner, k), (cut.batch, batch))
+        rows, columns, inner, members = (points_of(tiles.spans(number)) for tiles, number in sides)
+        left, right, product = self._work.left, self._work.right, self._work.product
         return Shape(
             batch=members,
             rows=rows,
             columns=columns,
             inner=inner,
-            left_turned=bool(self._work.left.order) and self._work.left.order[-1] != inner_name,
-            right_turned=self._turned_right(inner_name),
+            left_turned=bool(left.order) and left.order[-1] != product.inner,
+            right_turned=right.order[-1] == product.inner and len(product.columns) > 0,
         )
-
-    def _turned_right(self, inner: str) -> bool:
-        order = self._work.right.order
-        return order[-1] == inner and len(self._work.product.columns) > 0
 
     def _store(self, total: Any, batch: int, i: int, j: int) -> list[Copied]:
         """Let a tile of the product be written."""
@@ -490,14 +479,6 @@ class _Run:
 
         self._workspace.take(total, rectangle(piece), write)
         return piece.rows * piece.width * np.dtype(made.dtype).itemsize
-
-
-def _panels(work: ProductWork, block: Block) -> Iterator[Panel]:
-    members, down, across = block.extra
-    for member in range(members.start, members.stop):
-        for column in range(across.start, across.stop):
-            for row in range(down.start, down.stop):
-                yield work.panels.panel((member, row, column))
 
 
 def _spans(cut: ProductCut, key: _Key) -> dict[str, Span]:

@@ -16,52 +16,6 @@ __device__ __forceinline__ double renormalised(const double sum, const double va
              : __longlong_as_double(0x7ff8000000000000ll);
 }
 
-// A row of a product for LEVELS members of the batch, of which `left` are there.
-template <typename Value, int FORM, bool RENORMALISE, bool BALANCED, int LEVELS> struct Row {
-  static_assert(LEVELS <= 32, "Members with missing cells are bits of one word.");
-  double sum[LEVELS], valid[LEVELS], own[LEVELS], all;
-  unsigned missing;
-
-  __device__ __forceinline__ void begin(const Value *__restrict__ field, const long long cells,
-                                        const int left) {
-    missing = 0;
-#pragma unroll
-    for (int l = 0; l < LEVELS; ++l) {
-      sum[l] = valid[l] = 0.0;
-      own[l] = FORM != PLAIN && l < left ? (double)__ldg(field + l * cells) : 0.0;
-    }
-    all = 0.0;
-  }
-
-  __device__ __forceinline__ void add(const int l, double value, const double weight) {
-    if (FORM != PLAIN) value = value - own[l];
-    if (RENORMALISE) {
-      if (value == value) {
-        sum[l] = sum[l] + weight * value;
-        valid[l] = valid[l] + weight;
-      } else if (BALANCED) {
-        missing |= 1u << l;
-      }
-    } else {
-      sum[l] = sum[l] + weight * value;
-    }
-  }
-
-  __device__ __forceinline__ void end(Value *__restrict__ out, const long long rows, const int left,
-                                      const bool empty, const double least) const {
-#pragma unroll
-    for (int l = 0; l < LEVELS; ++l) {
-      if (l >= left) continue;
-      double value = sum[l];
-      if (RENORMALISE && (BALANCED ? (missing >> l & 1u) != 0 : valid[l] != all))
-        value = renormalised(value, valid[l], all, least);
-      if (empty) value = __longlong_as_double(0x7ff8000000000000ll);
-      if (FORM == DEPARTURE) value = own[l] + value;
-      out[l * rows] = (Value)value;
-    }
-  }
-};
-
 template <typename Value, typename Index, int FORM, bool RENORMALISE, bool BALANCED, int LEVELS>
 __device__ __forceinline__ void
 product(const Value *__restrict__ field, Value *__restrict__ out, const Index *__restrict__ starts,
@@ -71,20 +25,48 @@ product(const Value *__restrict__ field, Value *__restrict__ out, const Index *_
   if (row >= rows) return;
   const int first = (int)blockIdx.y * LEVELS;
   field += first * cells;
-  Row<Value, FORM, RENORMALISE, BALANCED, LEVELS> of;
-  of.begin(field + row, cells, batch - first);
+  out += first * (long long)rows + row;
+  static_assert(LEVELS <= 32, "Members with missing cells are bits of one word.");
+  double sum[LEVELS], valid[LEVELS], own[LEVELS];
+  unsigned missing = 0;
+#pragma unroll
+  for (int l = 0; l < LEVELS; ++l) {
+    sum[l] = valid[l] = 0.0;
+    own[l] = FORM != PLAIN && first + l < batch ? (double)__ldg(field + l * cells + row) : 0.0;
+  }
+  double all = 0.0;
   const Index begin = __ldg(starts + row), end = __ldg(starts + row + 1);
   for (Index term = begin; term < end; ++term) {
     const double weight = __ldg(weights + term);
     const Value *cell = field + (long long)__ldg(columns + term);
-    of.all += weight;
+    all += weight;
 #pragma unroll
     for (int l = 0; l < LEVELS; ++l) {
       if (first + l >= batch) continue;
-      of.add(l, (double)__ldg(cell + l * cells), weight);
+      double value = (double)__ldg(cell + l * cells);
+      if (FORM != PLAIN) value = value - own[l];
+      if (RENORMALISE) {
+        if (value == value) {
+          sum[l] = sum[l] + weight * value;
+          valid[l] = valid[l] + weight;
+        } else if (BALANCED) {
+          missing |= 1u << l;
+        }
+      } else {
+        sum[l] = sum[l] + weight * value;
+      }
     }
   }
-  of.end(out + first * (long long)rows + row, rows, batch - first, begin == end, least);
+#pragma unroll
+  for (int l = 0; l < LEVELS; ++l) {
+    if (first + l >= batch) continue;
+    double value = sum[l];
+    if (RENORMALISE && (BALANCED ? (missing >> l & 1u) != 0 : valid[l] != all))
+      value = renormalised(value, valid[l], all, least);
+    if (begin == end) value = __longlong_as_double(0x7ff8000000000000ll);
+    if (FORM == DEPARTURE) value = own[l] + value;
+    out[l * (long long)rows] = (Value)value;
+  }
 }
 
 // The same with rows in slices of 32, whose terms lie side by side: block t of the row in lane n of
@@ -107,8 +89,16 @@ product_sliced(const Value *__restrict__ field, Value *__restrict__ out,
   if (row >= rows) return;
   const int first = (int)blockIdx.y * LEVELS;
   field += first * cells;
-  Row<Value, FORM, RENORMALISE, BALANCED, LEVELS> of;
-  of.begin(field + row, cells, batch - first);
+  out += first * (long long)rows + row;
+  static_assert(LEVELS <= 32, "Members with missing cells are bits of one word.");
+  double sum[LEVELS], valid[LEVELS], own[LEVELS];
+  unsigned missing = 0;
+#pragma unroll
+  for (int l = 0; l < LEVELS; ++l) {
+    sum[l] = valid[l] = 0.0;
+    own[l] = FORM != PLAIN && first + l < batch ? (double)__ldg(field + l * cells + row) : 0.0;
+  }
+  double all = 0.0;
   const long long begin = __ldg(offsets + (row >> 5)) + (row & 31);
   const int count = __ldg(lengths + row);
   for (int t = 0; t < count; ++t) {
@@ -121,13 +111,33 @@ product_sliced(const Value *__restrict__ field, Value *__restrict__ out,
       if (first + l < batch) values[l] = *(const Values *)(cell + l * cells);
 #pragma unroll
     for (int b = 0; b < BLOCK; ++b) {
-      of.all += weight.at[b];
+      all += weight.at[b];
 #pragma unroll
       for (int l = 0; l < LEVELS; ++l) {
         if (first + l >= batch) continue;
-        of.add(l, (double)values[l].at[b], weight.at[b]);
+        double value = (double)values[l].at[b];
+        if (FORM != PLAIN) value = value - own[l];
+        if (RENORMALISE) {
+          if (value == value) {
+            sum[l] = sum[l] + weight.at[b] * value;
+            valid[l] = valid[l] + weight.at[b];
+          } else if (BALANCED) {
+            missing |= 1u << l;
+          }
+        } else {
+          sum[l] = sum[l] + weight.at[b] * value;
+        }
       }
     }
   }
-  of.end(out + first * (long long)rows + row, rows, batch - first, count == 0, least);
+#pragma unroll
+  for (int l = 0; l < LEVELS; ++l) {
+    if (first + l >= batch) continue;
+    double value = sum[l];
+    if (RENORMALISE && (BALANCED ? (missing >> l & 1u) != 0 : valid[l] != all))
+      value = renormalised(value, valid[l], all, least);
+    if (count == 0) value = __longlong_as_double(0x7ff8000000000000ll);
+    if (FORM == DEPARTURE) value = own[l] + value;
+    out[l * (long long)rows] = (Value)value;
+  }
 }
