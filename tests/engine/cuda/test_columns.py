@@ -302,7 +302,7 @@ BODIES = {
     "under a condition": "if a + dp > 0.0:;     q = q + dp * q[0, 0, -1]; need = 0.0",
     "in both branches": "if a > 0.0:;     q = q + dp; else:;     q = -q[0, 0, -1] - q; need = q;"
     " a = need[0, 0, -1]",
-    "found by a loop": "need = 0.0; while q > 1.0 and need < 3.0:;     q = q - dp; need += 1.0;"
+    "found by a loop": "need = 0.0; while q > 1.0 and need < 3.0:;     q = q - dp;     need += 1.0;"
     " a = a[0, 0, -1] + need",
     "seldom under a condition": "if a > 0.0:;     q = q + dp * q[0, 0, -1]; need = 0.0",
     "only behind": "need = 0.0; q = q[0, 0, -1] + dp",
