@@ -6,6 +6,7 @@ completion, and `complete` fills in what was left out.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
 import textwrap
@@ -98,7 +99,9 @@ def complete(function: Callable[..., Any], given: _Given) -> _Given:
     called = f"{function.__qualname__}()"
     for name in found:
         if name not in taken:
-            raise TypeError(f"{called} got an unexpected keyword argument '{name}'")
+            close = difflib.get_close_matches(name, inspect.signature(function).parameters, 1, 0.75)
+            meant = f". Did you mean '{close[0]}'?" if close else ""
+            raise TypeError(f"{called} got an unexpected keyword argument '{name}'{meant}")
     made = {**taken, **found}
     missing = [f"'{name}'" for name, value in made.items() if value is inspect.Parameter.empty]
     if missing:

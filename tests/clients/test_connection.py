@@ -92,6 +92,17 @@ def test_nobody_there_is_an_error_with_a_way_out() -> None:
     assert len(service.requests) == 6
 
 
+def test_a_service_without_tls_at_an_https_address_is_said() -> None:
+    service = Service([httpx2.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version number")])
+    with pytest.raises(ConnectionFailed) as caught:
+        service.connection().get("/jobs")
+    assert str(caught.value) == (
+        "No encrypted connection to 'http://service' can be made (ConnectError: [SSL: "
+        "WRONG_VERSION_NUMBER] wrong version number). A service without TLS has an address that "
+        "begins with 'http://'; else the certificate must be one that this machine trusts."
+    )
+
+
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 413, 500, 507])
 def test_other_answers_are_not_asked_for_again(status: int) -> None:
     service = Service([httpx2.Response(status), good()])

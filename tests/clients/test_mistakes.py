@@ -75,6 +75,18 @@ def job(act: Callable[[hc.Job, Path], Any]) -> Mistake:
     return lambda client, folder: act(stencil()(client, folder), folder)
 
 
+def _weights(size: tuple[int, int], first: int) -> xr.Dataset:
+    place = ("n_s", np.arange(4) + first)
+    sizes = {"src_grid_dims": ("rank", list(size)), "dst_grid_dims": ("rank", [2, 2])}
+    return xr.Dataset({"row": place, "col": place, "S": ("n_s", np.ones(4)), **sizes})
+
+
+def _removed(made: hc.Job) -> xr.Dataset:
+    result = made.result(progress=False, timeout=60)
+    made.remove()
+    return result
+
+
 def local(name: str, **inputs: Any) -> Mistake:
     return lambda _client, _folder: hc.run_local(name, **inputs)
 
@@ -103,6 +115,9 @@ MISTAKES: dict[str, Mistake] = {
     "a file that is no dataset": lambda client, folder: stencil(
         dataset=_written(folder / "a.nc", "text")
     )(client, folder),
+    "a file that is not complete": lambda client, folder: stencil(dataset=_half(folder / "a.nc"))(
+        client, folder
+    ),
     "objects in a variable": stencil(dataset=xr.Dataset({"t": ("x", [object()])})),
     "a variable that is missing": stencil(dataset=xr.Dataset({"u": ("x", [1.0])})),
     "text for numbers": stencil(dataset=_sea_of(np.array([["a"]]))),
@@ -110,6 +125,7 @@ MISTAKES: dict[str, Mistake] = {
     "single for double": stencil(dataset=_sea_of(np.array([[1]], "float32"))),
     "axes that nobody can know": stencil(dataset=xr.Dataset({"t": (("a", "b"), [[1.0]])})),
     # programs
+    "a dataset as program": stencil(program=sea(), dataset=GOOD),
     "no program": stencil(program=None),
     "a number as program": stencil(program=5),
     "a program file that is missing": stencil(program="no-such.py"),
@@ -142,6 +158,8 @@ MISTAKES: dict[str, Mistake] = {
     # arguments of a stencil
     "no scalar": stencil(scalars={}),
     "a misspelt scalar": stencil(scalars={"kk": 1.0}),
+    "a unit in a scalar": stencil(scalars={"k": "0.2 m"}),
+    "an array as scalar": stencil(scalars={"k": np.ones(2)}),
     "text as scalar": stencil(scalars={"k": "2"}),
     "a list of scalars": stencil(scalars=[2.0]),
     "infinity as scalar": stencil(scalars={"k": float("inf")}),
@@ -190,6 +208,8 @@ MISTAKES: dict[str, Mistake] = {
     "a product of other lengths": process("matmul", left="t", right="n", dim="x"),
     "a mesh that is none": process("neighbours", mesh=sea(), operation="sum"),
     "an operation that is none": process("neighbours", mesh=sea(), operation="median"),
+    "weights of another grid": process("regrid", weights=_weights((36, 18), 1)),
+    "weights that count from 0": process("regrid", weights=_weights((4, 3), 0)),
     "weights that are none": process("regrid", weights=sea()),
     "a process that is none": lambda client, _: client.submit("stencils", {}),
     "an input that is none": lambda client, _: client.submit(
@@ -198,6 +218,9 @@ MISTAKES: dict[str, Mistake] = {
     "inputs as text": lambda client, _: client.submit("stencil", _any("steps")),
     # jobs
     "a job that nobody has": lambda client, _: client.job("17"),
+    "a job without an id": lambda client, _: client.job(""),
+    "a result that was removed": job(lambda made, _: _any(_removed(made))["s"].load()),
+    "a NetCDF file of a result": job(lambda made, folder: made.download(folder / "s.nc")),
     "a job by number": lambda client, _: client.job(_any(17)),
     "no time": job(lambda made, _: made.result(timeout=_any("soon"))),
     "a place that is taken": job(lambda made, folder: made.download(folder)),
@@ -211,6 +234,9 @@ MISTAKES: dict[str, Mistake] = {
     "a map without a function": lambda client, _: list(client.map(_any(None), [sea()])),
     "an upload that is no dataset": lambda client, _: client.upload("sea.nc"),
     "an address without http": lambda _client, _folder: Client("localhost:8000"),
+    "an encrypted address of a plain service": lambda client, _: Client(
+        client.url.replace("http:", "https:")
+    ).jobs(),
     "no service": lambda _client, _folder: Client("http://127.0.0.1:1").jobs(),
     # sequences
     "no stages": sequence(),
@@ -244,10 +270,19 @@ MISTAKES: dict[str, Mistake] = {
     # here
     "a process that is not here": local("stencils"),
     "no program here": local("stencil", dataset=sea()),
+    "a program as dataset here": local("stencil", program=GOOD, dataset=GOOD),
+    "a NetCDF file as output here": local("stencil", program=GOOD, dataset=sea(), output="s.nc"),
     "an upload here": local("stencil", program=GOOD, dataset="upload:17"),
     "a misspelt input here": local("stencil", program=GOOD, dataset=sea(), stepps=3),
     "a misspelt name here": local("stencil", program=GOOD.replace("k *", "kk *"), dataset=sea()),
 }
+
+
+def _half(path: Path) -> str:
+    _any(sea()).to_netcdf(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    return str(path)
 
 
 def _written(path: Path, text: str) -> str:

@@ -25,7 +25,7 @@ from zarr.core.sync import sync
 from halocline import Client
 from halocline.config import Settings
 from halocline.connection import Connection
-from halocline.errors import ServiceError
+from halocline.errors import NotFoundError, ServiceError
 from halocline.transfer.store import ResultStore, open_store
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -103,6 +103,19 @@ def large(tmp_path: Path) -> Generator[str]:
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
         thread.join()
+
+
+def test_a_result_that_was_removed_is_an_error_and_no_fill_values(service: str) -> None:
+    with Client(service) as client:
+        data = xr.Dataset({"t": (("y", "x"), np.ones((3, 4)))})
+        job = client.stencil(DOUBLE, data, target="reference")
+        result = job.result(progress=False, timeout=60)
+        plain = cast("Any", xr).open_zarr(job.result_url(), chunks=None)
+        job.remove()
+        with pytest.raises(NotFoundError, match=rf"^There is no job '{job.id}', and no result of"):
+            cast("Any", result)["twice"].load()
+        with pytest.raises(Exception, match="410"):
+            plain["twice"].load()
 
 
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")

@@ -74,6 +74,13 @@ def test_a_dataset_is_sent_once_for_all_its_jobs(client: Client, tmp_path: Path)
     assert ids(client) == []
 
 
+def test_arrays_of_dask_are_sent_whatever_their_chunks(client: Client) -> None:
+    chunked = cast("Any", sea()).chunk({"x": (1, 2, 5)})
+    job = submitted(client, chunked)
+    found = job.result(progress=False, timeout=60)
+    np.testing.assert_array_equal(found["out"], 2.0 * sea()["sst"])
+
+
 def test_more_submissions_than_uploads_are_allowed(client: Client) -> None:
     """Of different datasets: what was sent goes with its job."""
     for seed in range(8):

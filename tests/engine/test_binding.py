@@ -98,8 +98,13 @@ WRONG_ARGUMENTS = {
     ),
     "an array for a scalar": (
         {"c": np.ones(1)},
-        "Scalar 'c' must be a 'float64', but is a NumPy 'float64'. Convert it first, for example "
-        "with numpy.float64(...).",
+        "Scalar 'c' must be a 'float64', but is an array. Give one number; one that differs from "
+        "point to point is a field.",
+    ),
+    "text for a scalar": (
+        {"c": "0.2 m"},
+        "Scalar 'c' must be a 'float64', but is the str '0.2 m'. Give a number; units and "
+        "expressions are not read.",
     ),
     "too large a number": (
         {"n": 2**63},
@@ -144,13 +149,15 @@ WRONG_FIELDS = {
     ),
     "too few dimensions": (
         {"a": np.ones((10, 6))},
-        "Field 'a' must have 3 dimensions (I, J, K), but has 2. Data dimensions and missing axes "
-        "are not added or dropped silently.",
+        "Field 'a' must have 3 dimensions (I, J, K), but has 2. Add or drop dimensions, as in "
+        "array[:, :, None], or annotate the field with the axes that it has, such as "
+        "Field[IJ, float].",
     ),
     "too many dimensions": (
         {"s": np.ones(SHAPE)},
-        "Field 's' must have 2 dimensions (I, J), but has 3. Data dimensions and missing axes are "
-        "not added or dropped silently.",
+        "Field 's' must have 2 dimensions (I, J), but has 3. Add or drop dimensions, as in "
+        "array[:, :, None], or annotate the field with the axes that it has, such as "
+        "Field[IJ, float].",
     ),
     "another dtype": (
         {"a": np.ones(SHAPE, np.float32)},

@@ -221,7 +221,9 @@ def test_wrong_requests(dataset: xr.Dataset, tmp_path: Path) -> None:
     )
     assert message(dims=("lat", "level")) == (
         "The dataset has no variable of type float32 or float64 on a grid of 18 x 36 cells, for"
-        " which the weights were made."
+        f" which the weights were made; its dimensions are {dict(dataset.sizes)}. Make weights for"
+        " the grid of the dataset, whose sizes stand in 'src_grid_dims', the fastest one first; or"
+        " name its dimensions with dims=."
     )
     assert message(least=2.0) == "Argument 'least' must be a number from 0 to 1, got 2.0."
     assert message(target_dims=("a",)) == (
@@ -245,7 +247,8 @@ def test_wrong_requests(dataset: xr.Dataset, tmp_path: Path) -> None:
     broken = esmf()
     broken["row"][5] = 106
     assert message(broken) == (
-        "Weight 5 has the row 105, counted from 0, but there are 105 of them."
+        "Weight 5 has the row 105, counted from 0, but there are 105 of them. Files count from"
+        " 1; the weights must be for grids of these sizes."
     )
 
 

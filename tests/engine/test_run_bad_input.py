@@ -173,7 +173,8 @@ CASES = {
     "reflection deeper than the domain": Bad(
         BoundaryError,
         "The program reads 2 cells before a cell along 'x', which with the boundary 'reflect'"
-        " needs at least 3 cells, but it has 2.",
+        " needs at least 3 cells, but it has 2. Give more cells, or a boundary that needs none of"
+        " them, such as 'edge' or {'constant': 0.0}.",
         data=lambda: data(shape=(6, 2)),
         arguments={"boundary": {"x": "reflect"}},
     ),
@@ -366,6 +367,17 @@ def test_output_on_the_input(place: str, tmp_path: Path) -> None:
         " input."
     )
     assert files(tmp_path) == before
+
+
+def test_output_with_the_name_of_another_format(tmp_path: Path) -> None:
+    output = tmp_path / "out.nc"
+    with pytest.raises(OutputError) as caught:
+        run(MEAN, data(), target="reference", output=output)
+    assert str(caught.value) == (
+        f"The output '{output}' is named as a NetCDF file, but it is a Zarr store. Name it"
+        " 'out.zarr'; or leave it out, and write what is returned with to_netcdf('out.nc')."
+    )
+    assert files(tmp_path) == {}
 
 
 def test_output_that_exists(tmp_path: Path) -> None:

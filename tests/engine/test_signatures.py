@@ -24,6 +24,12 @@ def test_an_unknown_name() -> None:
     assert str(error.value) == "Solves.factor() got an unexpected keyword argument 'colour'"
 
 
+@pytest.mark.parametrize("function", [he.run, Client("http://localhost").stencil])
+def test_a_misspelt_name_is_told_with_the_one_that_is_like_it(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"'boundry'\. Did you mean 'boundary'\?$"):
+        function("", DATASET, boundry={"x": "edge"})
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [(["lower", "dim"], "'diagonal', 'upper'"), (["lower", "diagonal", "dim"], "'upper'")],

@@ -11,6 +11,7 @@ import httpx2
 
 from halocline.config import load
 from halocline.connection import Connection
+from halocline.errors import ArgumentError, NotFoundError
 from halocline.inputs.arguments import by_name, limited, text
 from halocline.inputs.filters import asked_jobs
 from halocline.inputs.stages import each_input
@@ -26,6 +27,8 @@ from halocline.transfer.submission import execute
 from halocline.transfer.uploads import Uploads, sendable, upload
 
 __all__ = ["Client"]
+
+_IDS = "'client.jobs()' lists yours; 'job.id' is the whole id."
 
 
 class Client(Stencils, Solves, Transfers):
@@ -209,10 +212,19 @@ class Client(Stencils, Solves, Transfers):
         ------
         NotFoundError
             The service has no such job.
+        ArgumentError
+            It is empty.
 
         """
-        job = Job(self._connection, quote(text("identity", identity), safe=""))
-        job.document()
+        if not text("identity", identity):
+            raise ArgumentError("The id of a job must be text, got ''.", hint=_IDS)
+        job = Job(self._connection, quote(identity, safe=""))
+        try:
+            job.document()
+        except NotFoundError as error:
+            if error.problem.get("code") == "no-such-job":  # and not of some other server
+                error.hint = _IDS
+            raise
         return job
 
     def jobs(

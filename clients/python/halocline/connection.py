@@ -162,6 +162,12 @@ class Connection:
                 hint="Try again; if it comes again, look at the service's log, and whether the "
                 "address is right.",
             )
+        if "SSL" in str(error):
+            return ConnectionFailed(
+                f"No encrypted connection to '{url}' can be made {told}.",
+                hint="A service without TLS has an address that begins with 'http://'; else the "
+                "certificate must be one that this machine trusts.",
+            )
         return ConnectionFailed(
             f"No service answers at '{url}' {told}.",
             hint="Start one with 'halocline-server up', or name another with 'url' or "

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import httpx2
 from halocline.connection import Connection
 from halocline.errors import NotFoundError, OutputError, ServiceError
 
-__all__ = ["checked_content", "chunk_keys", "download"]
+__all__ = ["checked_content", "chunk_keys", "download", "raise_if_gone"]
 
 _WORKERS = 8
+_NETCDF = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5"})
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -32,6 +34,11 @@ def download(connection: Connection, url: str, path: Path) -> Path:
     chunk of nothing but fill values, as Zarr has it. Raises OutputError where something is at
     `path`, or it cannot be written.
     """
+    if path.suffix in _NETCDF:
+        raise OutputError(
+            f"'{path}' is named as a NetCDF file, but a result is a Zarr store.",
+            hint=f"Name it '{path.stem}.zarr', or write job.result().to_netcdf('{path.name}').",
+        )
     if path.exists():
         raise OutputError(
             f"There is already something at '{path}'.", hint="Name a folder that does not exist."
@@ -103,9 +110,16 @@ def _copy(connection: Connection, url: str, key: str, folder: Path) -> None:
     """Copy one object; one that is not there is left out."""
     try:
         answer = connection.send("GET", f"{url}/{key}")
-    except NotFoundError:
+    except NotFoundError as error:
+        raise_if_gone(error)
         return
     content = checked_content(answer, key)
     path = folder / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+
+
+def raise_if_gone(error: NotFoundError) -> None:
+    """Raise an error that tells of more than one absent object, which stands for fill values."""
+    if error.status != HTTPStatus.NOT_FOUND:
+        raise error

@@ -135,7 +135,10 @@ class _KnownJob:
             error = self._reason()
             raise JobFailed(self.id, error) from error
         if status == "dismissed":
-            raise CancelledError(f"Job '{self.id}' was dismissed and has no result.")
+            raise CancelledError(
+                f"Job '{self.id}' was dismissed and has no result.",
+                hint="'job.clone()' submits it again.",
+            )
 
     def _how_to_return(self) -> str:
         return (

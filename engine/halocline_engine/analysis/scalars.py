@@ -51,7 +51,7 @@ def scalar_value(scalar: Scalar, value: object) -> _Value:
     own: object = getattr(value, "dtype", None)
     if own is not None:
         fits = isinstance(value, np.generic) and own == dtype
-        got = f"a NumPy '{own}'"
+        got = f"a NumPy '{own}'" if isinstance(value, np.generic) else "an array"
     else:
         kinds = {DType.BOOL: bool, DType.FLOAT32: float, DType.FLOAT64: float}
         fits = type(value) is kinds.get(scalar.dtype, int)
@@ -59,7 +59,7 @@ def scalar_value(scalar: Scalar, value: object) -> _Value:
     if not fits:
         raise ArgumentError(
             f"Scalar '{scalar.name}' must be a '{dtype}', but is {got}.",
-            hint=f"Convert it first, for example with numpy.{dtype.name}(...).",
+            hint=_as_scalar(cast("object", value), dtype),
         )
     number = cast("_Value", value)
     if scalar.dtype.is_integer:
@@ -70,3 +70,12 @@ def scalar_value(scalar: Scalar, value: object) -> _Value:
                 hint=f"Use a number from {limits.min} to {limits.max}.",
             )
     return cast("_Value", dtype.type(number).item())
+
+
+def _as_scalar(value: object, dtype: np.dtype[Any]) -> str:
+    """Return how to give a value as a scalar of a dtype."""
+    if isinstance(value, str):
+        return "Give a number; units and expressions are not read."
+    if getattr(value, "ndim", 0):
+        return "Give one number; one that differs from point to point is a field."
+    return f"Convert it first, for example with numpy.{dtype.name}(...)."

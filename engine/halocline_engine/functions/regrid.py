@@ -170,7 +170,10 @@ def _chosen(
     if not found:
         raise FieldError(
             "The dataset has no variable of type float32 or float64 on a grid of"
-            f" {_by(weights.source_shape)} cells, for which the weights were made."
+            f" {_by(weights.source_shape)} cells, for which the weights were made; its dimensions"
+            f" are {dict(dataset.sizes)}.",
+            hint="Make weights for the grid of the dataset, whose sizes stand in 'src_grid_dims',"
+            " the fastest one first; or name its dimensions with dims=.",
         )
     return found
 

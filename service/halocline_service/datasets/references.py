@@ -144,7 +144,8 @@ class Resolver:
         if not any(_is_under(resolved, root) for root in self.roots):
             raise DatasetRefused(
                 f"Dataset '{text}' is not under a folder that may be read.",
-                hint="An operator names such folders in HALOCLINE_DATA_ROOTS; or upload the data.",
+                hint="An operator names such folders in HALOCLINE_DATA_ROOTS. The client uploads "
+                "a file that it finds where it runs.",
                 reason=FORBIDDEN,
             )
         return _existing(resolved, text)

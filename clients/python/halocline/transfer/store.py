@@ -23,7 +23,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from halocline.config import Settings, load
 from halocline.connection import Connection
-from halocline.downloads import checked_content
+from halocline.downloads import checked_content, raise_if_gone
 from halocline.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -139,14 +139,16 @@ class ResultStore(Store):
         headers = {} if part is None else {"Range": f"bytes={_range(part)}"}
         try:
             answer = self._connection.send("GET", f"{self._url}/{key}", headers=headers)
-        except NotFoundError:
+        except NotFoundError as error:
+            raise_if_gone(error)
             return None
         return checked_content(answer, key) if part is None else answer.content
 
     def _has(self, key: str) -> bool:
         try:
             self._connection.send("HEAD", f"{self._url}/{key}")
-        except NotFoundError:
+        except NotFoundError as error:
+            raise_if_gone(error)
             return False
         return True
 

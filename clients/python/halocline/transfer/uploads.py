@@ -211,9 +211,23 @@ def _write(dataset: xr.Dataset, root: Path) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstableSpecificationWarning)
-        cast("Any", dataset.drop_encoding()).to_zarr(
+        cast("Any", _evenly_chunked(dataset).drop_encoding()).to_zarr(
             root, mode="w", zarr_format=3, consolidated=False
         )
+
+
+def _evenly_chunked(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a dataset whose Dask arrays have chunks of one size, as those of Zarr are."""
+    made = cast("Any", dataset).copy()
+    for name, variable in dataset.variables.items():
+        uneven = {
+            dim: max(sizes)
+            for dim, sizes in variable.chunksizes.items()
+            if len({*sizes[:-1], max(sizes)}) > 1
+        }
+        if uneven:
+            made[name] = made[name].chunk(uneven)
+    return made
 
 
 def needed(dataset: xr.Dataset, variables: Iterable[str], *, complete: bool = False) -> xr.Dataset:
@@ -292,6 +306,8 @@ def _check_readable(path: Path) -> None:
 _ROOTS = ("zarr.json", ".zgroup", ".zmetadata")
 #: What xarray says of a file that none of its readers knows.
 _UNKNOWN = "did not find a match"
+#: What the NetCDF library says of a file whose signature alone is right.
+_DAMAGED = "NetCDF: HDF error"
 _ELSEWHERE = "or write 'file:' in front of the path if it is the service that should read it."
 
 
@@ -316,6 +332,11 @@ def opened(path: Path) -> xr.Dataset:
                 "has.",
                 hint="If it should be NetCDF, it is damaged: 'ncdump -h' says more. Else open it "
                 f"with xarray and pass the dataset; {_ELSEWHERE}",
+            ) from error
+        if _DAMAGED in str(error):
+            raise DatasetError(
+                f"The dataset '{path}' cannot be opened here: {error}",
+                hint="It is damaged or not complete: get it again.",
             ) from error
         raise DatasetError(
             f"The dataset '{path}' cannot be opened here: {error}",

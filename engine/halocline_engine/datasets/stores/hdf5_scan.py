@@ -46,7 +46,10 @@ def refuse_outside(path: Path) -> None:
         with _h5.File(path, "r") as file:
             _walk(file, path)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
-        raise DatasetError(f"Dataset '{path.name}' cannot be read as HDF5: {error}.") from error
+        raise DatasetError(
+            f"Dataset '{path.name}' cannot be read as HDF5: {error}.",
+            hint="It is damaged or not complete: get it again.",
+        ) from error
 
 
 def _walk(root: Any, path: Path) -> None:

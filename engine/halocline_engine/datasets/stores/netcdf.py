@@ -50,7 +50,7 @@ def open_netcdf(path: Path) -> xr.Dataset:
         raise DatasetError(
             f"Dataset '{path}' is no NetCDF file: expected the signature of HDF5 or 'CDF', got"
             f" {begin!r}.",
-            hint="Open it with xarray, and pass the dataset.",
+            hint="If xarray can open it, pass the dataset; else it is not what its name says.",
         )
     return _opened(_Classic(path))
 

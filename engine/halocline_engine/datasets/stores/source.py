@@ -201,6 +201,11 @@ def open_source(dataset: xr.Dataset | str | Path | Opened) -> Opened:
     path = source_of(dataset)
     # A name that is too long is no error here.
     if not os.path.exists(path):
+        if "\n" in str(path):
+            raise DatasetError(
+                "A dataset must be an xarray.Dataset or a path, got a text of several lines.",
+                hint="If it is a program: programs come first, then the dataset.",
+            )
         raise DatasetError(
             f"Dataset '{path}' does not exist.",
             hint="Expected an xarray.Dataset, or the path of a Zarr store or a NetCDF file.",

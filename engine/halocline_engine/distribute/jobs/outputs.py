@@ -40,6 +40,7 @@ __all__ = [
 
 #: Bytes of the name of a result: while it is written, more is put around it.
 _LONGEST = 160
+_NETCDF = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5"})
 #: Seconds before each attempt to remove a folder.
 _WAITS = (0.0, 0.1, 0.5, 2.0)
 
@@ -54,6 +55,12 @@ def check_output(output: Path, source: Path | None) -> None:
         raise OutputError(
             f"The name of the output '{output}' is longer than {_LONGEST} bytes.",
             hint="Choose a shorter one.",
+        )
+    if output.suffix in _NETCDF:
+        raise OutputError(
+            f"The output '{output}' is named as a NetCDF file, but it is a Zarr store.",
+            hint=f"Name it '{output.stem}.zarr'; or leave it out, and write what is returned with"
+            f" to_netcdf('{output.name}').",
         )
     if output.exists() or output.is_symlink():
         raise OutputError(

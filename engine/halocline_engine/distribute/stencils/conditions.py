@@ -63,7 +63,9 @@ def _check_depth(dim: str, line: Line, reach: Reach) -> None:
             raise BoundaryError(
                 f"The program reads {depth} cells {end} a cell along '{dim}', which with the"
                 f" boundary '{side.kind.value}' needs at least {least} cells, but it has"
-                f" {line.size}."
+                f" {line.size}.",
+                hint="Give more cells, or a boundary that needs none of them, such as 'edge' or"
+                " {'constant': 0.0}.",
             )
     if not computed(line, reach).size:
         raise BoundaryError(

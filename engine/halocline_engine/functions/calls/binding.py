@@ -156,7 +156,8 @@ def _array(field: Field, value: object, target: str) -> Array:
         raise FieldError(
             f"Field '{field.name}' must have {len(field.axes)} dimensions ({axes}), "
             f"but has {array.ndim}.",
-            hint="Data dimensions and missing axes are not added or dropped silently.",
+            hint="Add or drop dimensions, as in array[:, :, None], or annotate the field with the"
+            " axes that it has, such as Field[IJ, float].",
         )
     if array.dtype != np.dtype(field.dtype.value):
         raise FieldError(

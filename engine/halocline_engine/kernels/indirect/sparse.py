@@ -149,7 +149,8 @@ def sparse(
         if wrong.size:
             raise ArgumentError(
                 f"Weight {int(wrong[0])} has the {kind} {int(numbers[wrong[0]])}, counted from 0,"
-                f" but there are {size} of them."
+                f" but there are {size} of them.",
+                hint="Files count from 1; the weights must be for grids of these sizes.",
             )
     order = np.argsort(row, kind="stable")
     starts = np.zeros(rows + 1, np.int64)

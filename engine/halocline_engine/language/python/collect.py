@@ -151,7 +151,9 @@ def _plain_function(value: object) -> FunctionType:
     kind = "a lambda" if isinstance(function, FunctionType) else f"'{type(value).__name__}'"
     raise SourceError(
         f"A program must be text, a '.py' file or a plain Python function, got {kind}.",
-        hint="Pass the function written with 'def', before it is compiled by another package.",
+        hint="Programs come first, then the dataset."
+        if hasattr(value, "data_vars")
+        else "Pass the function written with 'def', before it is compiled by another package.",
     )
 
 

@@ -2,7 +2,7 @@
 
 Zarr clients read a chunk that answers 404 as fill values, without a word. So 404 is answered only
 where that is the truth: for keys of a published store that are not there. A result that is not
-there yet answers 425, one that never will be answers 410.
+there yet answers 425, one that never will be or was removed answers 410.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from halocline_service.api.problems import ProblemError, stored_problem
-from halocline_service.api.requests.context import Here, OwnJob, base_url
+from halocline_service.api.requests.context import Here, Owner, OwnJob, base_url
 from halocline_service.api.responses.files import FOREVER, serve
 from halocline_service.api.responses.listing import listing
 from halocline_service.datasets.keys import locate
@@ -98,13 +98,27 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
 }
 
 
+def _own_result(job_id: str, here: Here, owner: Owner) -> Job:
+    found = here.store.jobs.get(job_id, owner=owner)
+    if found is None:
+        raise ProblemError(
+            "gone",
+            f"There is no job '{job_id}', and no result of it.",
+            hint="GET /jobs lists yours.",
+        )
+    return found
+
+
+_OwnResult = Annotated[Job, Depends(_own_result)]
+
+
 @router.get(
     "/jobs/{job_id}/results/{output}.zarr/{key:path}",
     summary="A key of a result's Zarr store",
     response_class=Response,
     responses=_CONTENT,
 )
-def chunk(request: Request, job: OwnJob, output: str, key: str, here: Here) -> Response:
+def chunk(request: Request, job: _OwnResult, output: str, key: str, here: Here) -> Response:
     """Give one object of a result, whole or by ranges."""
     root = here.layout.output(job, output)
     if root is None:

@@ -134,7 +134,10 @@ def test_missing_cells() -> None:
 def test_terms_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ArgumentError) as caught:
         sparse(np.array([0, 3]), np.array([0, 0]), np.ones(2), 3, 4)
-    assert str(caught.value) == ("Weight 1 has the row 3, counted from 0, but there are 3 of them.")
+    assert str(caught.value) == (
+        "Weight 1 has the row 3, counted from 0, but there are 3 of them. Files count from 1; the"
+        " weights must be for grids of these sizes."
+    )
     with pytest.raises(ArgumentError) as caught:
         sparse(np.array([0, 2]), np.array([0, -1]), np.ones(2), 3, 4)
     assert str(caught.value).startswith("Weight 1 has the column -1, counted from 0")
