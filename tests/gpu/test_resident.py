@@ -50,7 +50,8 @@ def test_any_blocks_ranks_and_bundles_make_the_same_bits(
     ):
         events: list[Event] = []
         with patch(
-            "halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=ranks)
+            "halocline_engine.distribute.executors.select.local_pool",
+            return_value=LocalPool(workers=ranks),
         ):
             found = he.run(
                 text,
@@ -81,7 +82,9 @@ def test_ranks_without_peer_memory_send_messages(
         Mock(side_effect=DeviceError("Not from here.")),
     )
     events: list[Event] = []
-    with patch("halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=3)):
+    with patch(
+        "halocline_engine.distribute.executors.select.local_pool", return_value=LocalPool(workers=3)
+    ):
         found = he.run(text, data, mode="resident", on_event=events.append, **how)
     assert {e.transport for e in events if isinstance(e, StepsFinished)} == {"messages"}
     for one in expected.data_vars:

@@ -71,7 +71,7 @@ def blocks_agree(
     options = Options(steps_per_pass=cut.per_pass)
     pool = LocalPool(workers=cut.ranks)
     for mode in ("streamed", "resident"):
-        ranks = patch("halocline_engine.functions.run.local_pool", return_value=pool)
+        ranks = patch("halocline_engine.distribute.executors.select.local_pool", return_value=pool)
         how = {"chunks": cut.chunks, "options": options, "mode": mode}
         with ranks:
             found = _arrays(text, given, scalars, cut, target, **how)

@@ -222,7 +222,7 @@ def _die(name: str, way: Way, target: str, folder: str) -> None:
 def _run(program: Drawn, way: Way, target: str, cluster: Any, **how: Any) -> xr.Dataset:
     pool = LocalPool(workers=way.ranks)
     several = way.mode == "resident" and not way.processes
-    ranks = patch("halocline_engine.functions.run.local_pool", return_value=pool)
+    ranks = patch("halocline_engine.distribute.executors.select.local_pool", return_value=pool)
     with ranks if several else nullcontext():
         return run(
             program.text,

@@ -105,10 +105,9 @@ def matmul(
         output=execution.place,
         what=what,
     )
-    options = options_of(execution.options)
-    _check_threads(options)
+    _check_threads(options_of(execution.options))
     with execution.pool() as (pool, chosen):
-        return run_product(request, pool, chosen, execution.tell, execution.cancelled, options)
+        return run_product(request, pool, chosen, execution.tell, execution.cancelled)
 
 
 def _check_threads(options: Options) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import Any, Unpack
 
 import xarray as xr
 
@@ -19,12 +18,11 @@ from halocline_engine.arguments import (
 )
 from halocline_engine.backends.registry import resolve
 from halocline_engine.datasets.stores.source import open_source
-from halocline_engine.distribute.executors.base import RankPool
-from halocline_engine.distribute.executors.select import check_threads, granted, local_pool
+from halocline_engine.distribute.executors.select import check_threads, new_pool, running_pool
 from halocline_engine.distribute.modes.launch import launch
 from halocline_engine.distribute.stencils.blockwise import stencil_job
 from halocline_engine.distribute.stencils.request import Request, check
-from halocline_engine.distribute.tasks.options import Options, options_of
+from halocline_engine.distribute.tasks.options import options_of
 from halocline_engine.distribute.tasks.until import until_of
 from halocline_engine.errors import ArgumentError
 from halocline_engine.functions.documentation import documented
@@ -35,15 +33,7 @@ from halocline_engine.language.python.sources import ProgramLike
 from halocline_engine.program import Arithmetic, Compiled, compile_program, retargeted
 from halocline_engine.signatures import complete
 
-if TYPE_CHECKING:
-    from distributed import Client
-
-    from halocline_engine.distribute.executors.dask import ClusterPool
-
 __all__ = ["run"]
-
-#: What runs the blocks; see `run`.
-_Cluster: TypeAlias = "int | str | Client | Planning | None"
 
 
 @documented(ExecutionArguments)
@@ -198,7 +188,7 @@ def run(
     reading |= {"arithmetic": arithmetic}
     opened = open_source(dataset)
     with ExitStack() as stack:
-        existing = _existing_pool(cluster, stack)
+        existing = None if isinstance(cluster, Planning) else running_pool(cluster, stack)
         chosen = resolve(target) if existing is None else existing.resolve(target)
         compiled = _compile(program, reading, chosen)
         for warning in compiled.warnings:
@@ -206,26 +196,8 @@ def run(
         checked = check(request, opened, compiled)
         if isinstance(cluster, Planning):
             return execution.run(stencil_job(checked, cluster.on, options), cluster.on, "")
-        pool = granted(existing or _new_pool(cluster, chosen, stack, options), options)
+        pool = (existing or new_pool(cluster, chosen, stack, options)).granted(options)
         return launch(checked, pool, execution.tell, execution.cancelled, options, execution.mode)
-
-
-def _existing_pool(cluster: _Cluster, stack: ExitStack) -> ClusterPool | None:
-    """Return the pool of a scheduler that runs already; None where none was named."""
-    if cluster is None or isinstance(cluster, Integral | Planning):
-        return None
-    from halocline_engine.distribute.executors.dask import connect
-
-    return stack.enter_context(connect(cluster))
-
-
-def _new_pool(cluster: _Cluster, target: str, stack: ExitStack, options: Options) -> RankPool:
-    """Return this process, or new processes on this machine; the latter end with the stack."""
-    if not isinstance(cluster, Integral):
-        return local_pool(options)
-    from halocline_engine.distribute.executors.reuse import reused
-
-    return stack.enter_context(reused(whole("cluster", cluster, 1), target))
 
 
 def _compile(program: ProgramLike | Stencil, reading: Mapping[str, Any], target: str) -> Compiled:

@@ -143,7 +143,9 @@ def test_edges_of_fused_steps_are_made_apart(
     how |= {"axes": {"I": "x", "J": "y", "K": None if name == "wave" else "z"}}
     how |= {"chunks": {"y": 30}, "target": "reference"}
     expected = he.run(on_host, data, mode="streamed", **how)
-    with patch("halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=2)):
+    with patch(
+        "halocline_engine.distribute.executors.select.local_pool", return_value=LocalPool(workers=2)
+    ):
         options = he.Options(steps_per_pass=3)
         found = he.run(emulated, data, mode="resident", options=options, **how)
     for one in expected.data_vars:

@@ -191,7 +191,7 @@ def test_blocks_and_steps_do_not_change_a_bit(case: Case) -> None:
 def test_blocks_that_stay_in_memory_do_not_change_a_bit(case: Case, ranks: int) -> None:
     """Several ranks, each with any number of blocks, exchange their halos."""
     pool = LocalPool(workers=ranks)
-    with patch("halocline_engine.functions.run.local_pool", return_value=pool):
+    with patch("halocline_engine.distribute.executors.select.local_pool", return_value=pool):
         check(case, mode="resident", options=Options(steps_per_pass=case.per_pass))
 
 

@@ -144,7 +144,7 @@ def compare(case: Case, target: str, ranks: int) -> None:
     options = Options(steps_per_pass=case.per_pass)
     cut = arrays(case, target, chunks=case.chunks, options=options, mode="streamed")
     pool = LocalPool(workers=ranks)
-    with patch("halocline_engine.functions.run.local_pool", return_value=pool):
+    with patch("halocline_engine.distribute.executors.select.local_pool", return_value=pool):
         kept = arrays(case, target, chunks=case.chunks, options=options, mode="resident")
     for found in (cut, kept):
         assert found.keys() == whole.keys()

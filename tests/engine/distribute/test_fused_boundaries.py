@@ -124,7 +124,10 @@ def test_any_boundary_has_the_bits_of_single_steps(
     except (ArgumentError, BoundaryError):
         # Whole numbers are not extrapolated, and a field that nothing reads is not fed.
         reject()
-    with patch("halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=ranks)):
+    with patch(
+        "halocline_engine.distribute.executors.select.local_pool",
+        return_value=LocalPool(workers=ranks),
+    ):
         found = run(
             fed.text,
             data,

@@ -58,7 +58,8 @@ def test_overlapped_steps_make_the_same_bits(
         overlapped.clear()
         events: list[Event] = []
         with patch(
-            "halocline_engine.functions.run.local_pool", return_value=LocalPool(workers=ranks)
+            "halocline_engine.distribute.executors.select.local_pool",
+            return_value=LocalPool(workers=ranks),
         ):
             found = he.run(
                 text,

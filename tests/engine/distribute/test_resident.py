@@ -93,7 +93,7 @@ def expected(water: xr.Dataset) -> str:
 def ranks() -> Iterator[None]:
     """Let this process have three ranks."""
     pool = LocalPool(workers=3)
-    with patch("halocline_engine.functions.run.local_pool", return_value=pool):
+    with patch("halocline_engine.distribute.executors.select.local_pool", return_value=pool):
         yield
 
 
@@ -384,7 +384,7 @@ def test_a_run_ends_when_a_step_changes_little(change: str, tmp_path: Path) -> N
     for ranks, chunks, steps in ((1, {}, 1), (1, {"x": 7, "y": 10}, 4), (3, {"y": 9}, 3)):
         events: list[Event] = []
         pool = LocalPool(workers=ranks)
-        with patch("halocline_engine.functions.run.local_pool", return_value=pool):
+        with patch("halocline_engine.distribute.executors.select.local_pool", return_value=pool):
             result = run(
                 RELAX,
                 xr.Dataset({"u": (("y", "x"), grids[0])}),

@@ -95,7 +95,7 @@ def after(result: xr.Dataset, name: str, steps: int) -> xr.DataArray:
 def ranks() -> Iterator[None]:
     """Let this process have three ranks."""
     pool = LocalPool(workers=3)
-    with patch("halocline_engine.functions.run.local_pool", return_value=pool):
+    with patch("halocline_engine.distribute.executors.select.local_pool", return_value=pool):
         yield
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork, Report
+from halocline_engine.distribute.tasks.options import Options
 
 __all__ = ["POLL", "Done", "Pool", "RankPool", "T"]
 
@@ -64,6 +65,10 @@ class Pool(Protocol):
     @property
     def reaches_memory(self) -> bool:
         """Whether all processes read and write the memory of this one."""
+        ...
+
+    def granted(self, options: Options) -> Self:
+        """Return the same processes, whose blocks may take no more memory than the options say."""
         ...
 
     def device_memory(self, target: str) -> int | None:

@@ -14,6 +14,7 @@ import os
 import queue
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from itertools import islice
 from typing import Any, cast
@@ -37,6 +38,7 @@ from halocline_engine.distribute.grid.partition import Block, shares
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork, Report, RunWork
+from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import (
     ArgumentError,
     ClusterError,
@@ -85,6 +87,13 @@ class ClusterPool:
         self.client = client
         self._chosen = Workers(client)
         self._reach = Reach(self.each)
+        self.options = Options()
+
+    def granted(self, options: Options) -> ClusterPool:
+        """Return the same workers with less memory."""
+        found = copy(self)
+        found.options = options
+        return found
 
     @property
     def workers(self) -> int:
@@ -115,7 +124,7 @@ class ClusterPool:
     def memory(self) -> int:
         """Bytes that the blocks of one process may take, by the smallest worker."""
         workers = self._chosen.now()
-        return min(_free(worker, len(workers)) for worker in workers.values())
+        return self.options.granted(min(_free(w, len(workers)) for w in workers.values()))
 
     def resolve(self, target: str) -> str:
         """Return the name of a target: "auto" is cuda where any worker has a device.
@@ -140,7 +149,8 @@ class ClusterPool:
         """Return the bytes that blocks may take on the smallest device of the workers."""
         if not TARGETS[target].on_device:
             return None
-        return min(self._ask(usable_device_memory, target).values())
+        smallest = min(self._ask(usable_device_memory, target).values())
+        return self.options.granted_on_device(smallest)
 
     def run(
         self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None

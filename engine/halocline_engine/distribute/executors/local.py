@@ -8,7 +8,7 @@ import os
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -22,6 +22,7 @@ from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
 from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork, Report, StreamWork
+from halocline_engine.distribute.tasks.options import Options
 
 __all__ = ["LocalPool", "host_memory", "return_freed_memory", "usable_device_memory"]
 
@@ -41,15 +42,20 @@ class LocalPool:
     workers_per_host: int = 1
     same_host: bool = True
     reaches_memory: bool = True
+    options: Options = Options()  # noqa: RUF009 - frozen
 
     @property
     def memory(self) -> int:
         """A share of what is free, as this process may use it."""
-        return int(host_memory() * _SHARE)
+        return self.options.granted(int(host_memory() * _SHARE))
+
+    def granted(self, options: Options) -> LocalPool:
+        """Return this process with less memory."""
+        return replace(self, options=options)
 
     def device_memory(self, target: str) -> int | None:
         """Return a share of the current device's memory."""
-        return usable_device_memory(target)
+        return self.options.granted_on_device(usable_device_memory(target))
 
     def run(
         self, work: BlockWork, blocks: Sequence[Block], cancelled: CancelToken | None

@@ -99,10 +99,10 @@ def launch(
     """Plan a job and run it; raises `CapacityError` or `OutputError` before it reads or writes."""
     frame = _checked_frame(checked, pool, options)
     sizes = _sizes(checked)
-    memory = pool.memory if options.memory is None else min(pool.memory, options.memory)
+    memory = pool.memory
 
     def choice() -> Choice:
-        return choose(checked, _supply(checked, pool, options, sizes, memory), options, mode)
+        return choose(checked, _supply(checked, pool, sizes, memory), options, mode)
 
     chosen = choice()
     resident = chosen.resident
@@ -156,12 +156,10 @@ def _checked_frame(checked: Checked, pool: RankPool, options: Options) -> xr.Dat
     return frame
 
 
-def _supply(
-    checked: Checked, pool: RankPool, options: Options, sizes: _Bytes, memory: int
-) -> Supply:
+def _supply(checked: Checked, pool: RankPool, sizes: _Bytes, memory: int) -> Supply:
     """Return what there is for blocks that stay in memory, beside results in memory."""
     here = 0 if pool.remote or checked.request.output is not None else sizes.result
-    device = _device_memory(checked, pool, options)
+    device = pool.device_memory(checked.compiled.target)
     if device is not None and results_on_device(checked, pool):
         device, here = device - sizes.result, 0
     processes = (pool.workers, pool.threads, memory - here, device, pool.remote)
@@ -247,7 +245,7 @@ def _plan(
         slots=slots,
         every=request.every,
     )
-    device = _device_memory(checked, pool, options)
+    device = pool.device_memory(checked.compiled.target)
     supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
     plan = make_plan(demand, supply)
     codecs, device_decoding = _device_decoding(checked, options) if slots else ((), 0)
@@ -330,14 +328,6 @@ def _all_raw(checked: Checked) -> bool:
     grid, source = checked.match.grid, checked.opened.source
     loaded = [use for use in checked.match.uses if use.loaded]
     return all(is_raw(source, use.variable, use, grid) for use in loaded)
-
-
-def _device_memory(checked: Checked, pool: Pool, options: Options) -> int | None:
-    """Return the bytes that blocks may take on a device: what there is, or less if so granted."""
-    device = pool.device_memory(checked.compiled.target)
-    if device is None or options.device_memory is None:
-        return device
-    return min(device, options.device_memory)
 
 
 def _check_disk(

@@ -43,7 +43,6 @@ from halocline_engine.distribute.products.tiling import (
 from halocline_engine.distribute.products.work import Begun, ProductWork, tile_threads
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Planned
-from halocline_engine.distribute.tasks.options import Options
 from halocline_engine.errors import ArgumentError, CapacityError, InternalError
 from halocline_engine.kernels.matmul.problem import CUTS
 from halocline_engine.kernels.matmul.workspace import total_type
@@ -89,7 +88,6 @@ def run_product(
     target: str,
     on_event: OnEvent,
     cancelled: CancelToken | None,
-    options: Options | None = None,
 ) -> xr.Dataset:
     """Multiply, and return the result in memory or opened lazily.
 
@@ -102,11 +100,10 @@ def run_product(
     direct = _direct(request, made, stored=in_store)
     piece = _largest(request, cut, made, direct)
     copies_rows = TARGETS[target].on_device and _is_large(request, cut)
-    options = options or Options()
-    memory = _free(request, pool, options)
+    memory = _free(request, pool)
     aside = _Aside(piece, _decoding(request, cut, direct), copies_rows)
     threads = aside.threads(memory, target)
-    panels, projected = _panels(request, cut, aside.bytes(threads), memory, pool, target, options)
+    panels, projected = _panels(request, cut, aside.bytes(threads), memory, pool, target)
     blocks = _blocks(panels, pool)
 
     def work(source: Source, sink: Sink | None) -> ProductWork:
@@ -175,7 +172,6 @@ def _panels(
     memory: int,
     pool: Pool,
     target: str,
-    options: Options,
 ) -> tuple[Panels, int]:
     """Return the panels, and the bytes that all processes need at once; raises `CapacityError`.
 
@@ -198,7 +194,7 @@ def _panels(
     if device is None:
         panels = panels_within(cut, item, total, memory - aside, request.chunks, few=few)
         return panels, pool.workers * streams * (panels.nbytes + aside)
-    pinned = min(device, options.device_memory or device) // streams
+    pinned = device // streams
     panels = panels_within(cut, item, total, pinned, request.chunks, where="device memory", few=few)
     return panels, pool.workers * streams * (panels.nbytes + aside)
 
@@ -211,7 +207,7 @@ def _streams(pool: Pool) -> int:
     return pool.threads if pool.remote else 1
 
 
-def _free(request: ProductRequest, pool: Pool, options: Options) -> int:
+def _free(request: ProductRequest, pool: Pool) -> int:
     """Return the memory that a stream may take, beside a result that stays in this process.
 
     Raises `CapacityError`.
@@ -220,7 +216,7 @@ def _free(request: ProductRequest, pool: Pool, options: Options) -> int:
     product = request.product
     stays = not pool.remote and request.output is None
     held = math.prod(product.sizes[dim] for dim in product.dims) * item if stays else 0
-    granted = min(pool.memory, options.memory or pool.memory)
+    granted = pool.memory
     if held > granted:
         raise CapacityError(
             f"The product needs {held} bytes of memory as a result of this process, but it may"

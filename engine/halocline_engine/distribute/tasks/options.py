@@ -93,6 +93,22 @@ class Options:
     checkpoint_steps: int | None = None
     checkpoint_seconds: float | None = None
 
+    @property
+    def limits_memory(self) -> bool:
+        """Whether less memory may be used than there is."""
+        return self.memory is not None or self.device_memory is not None or self.share < 1
+
+    def granted(self, there: int) -> int:
+        """Return the bytes of a process that its blocks may take."""
+        return min(int(there * self.share), there if self.memory is None else self.memory)
+
+    def granted_on_device(self, there: int | None) -> int | None:
+        """Return the bytes of a device that blocks may take; None where there is none."""
+        if there is None:
+            return None
+        most = there if self.device_memory is None else self.device_memory
+        return min(int(there * self.share), most)
+
     def __post_init__(self) -> None:
         """Refuse what is no whole number, or too small, and what is neither True nor False."""
         for name, least in _LEAST.items():

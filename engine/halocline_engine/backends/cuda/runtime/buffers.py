@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from halocline_engine.backends.base import Array
+from halocline_engine.backends.cuda.kernels.staged.tile import BlockMemory
 from halocline_engine.backends.cuda.model.layout import DEVICE_ALIGNMENT, DEVICE_LAYOUT
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import View, view_of
@@ -22,7 +23,7 @@ from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.ir.extent import CENTRE, enclose
 from halocline_engine.schedule.nodes import Buffer
 
-__all__ = ["BufferPlaces", "Buffers", "Layout", "layout_like"]
+__all__ = ["BufferPlaces", "Buffers", "Layout", "layout_like", "reserve_blocks"]
 
 #: The order of the axes, as `model.layout` has it.
 Layout: TypeAlias = tuple[int, int, int]
@@ -109,3 +110,21 @@ class Buffers:
 
 def _aligned(address: int) -> int:
     return -address % DEVICE_ALIGNMENT
+
+
+def reserve_blocks(block_memory: Iterable[BlockMemory], machine: Machine) -> dict[str, Array]:
+    """Return new memory for temporaries of blocks, by name, aligned; contents are not defined.
+
+    Raises `CapacityError` where it does not fit.
+    """
+    found: dict[str, Array] = {}
+    for memory in block_memory:
+        size = memory.elements * memory.itemsize
+
+        def start(address: int, alignment: int = memory.alignment) -> int:
+            return -address % alignment
+
+        found[memory.name] = machine.allocate(
+            size + memory.alignment, start, (size, 1, 1), np.dtype(np.uint8), (1, size, size)
+        )
+    return found

@@ -45,8 +45,7 @@ from halocline_engine.backends.cuda.model.views import (
     View,
     relative_view,
 )
-from halocline_engine.backends.cuda.runtime.block_memory import reserve as reserve_blocks
-from halocline_engine.backends.cuda.runtime.buffers import Buffers, layout_like
+from halocline_engine.backends.cuda.runtime.buffers import Buffers, layout_like, reserve_blocks
 from halocline_engine.backends.cuda.runtime.calls import (
     CallKind,
     CallsPrepared,
