@@ -66,6 +66,14 @@ def test_attributes(attributes: dict[str, str], axis: int) -> None:
     assert find_axes(dataset, ["v"], ALL, (), given)[axis] == "c"
 
 
+@pytest.mark.parametrize(("x", "y"), [("lon", "lat"), ("longitude", "latitude")])
+def test_longitude_and_latitude_are_known_by_their_names(x: str, y: str) -> None:
+    dataset = xr.Dataset({"v": (("time", y, x), np.zeros((2, 3, 4)))})
+    assert find_axes(dataset, ["v"], ALL, (), None) == (x, y, None)
+    beside = dataset.rename(time="y").rename({x: "x"})
+    assert find_axes(beside, ["v"], ALL, (), None) == ("x", "y", None)
+
+
 def test_attributes_win_over_names() -> None:
     dataset = made(b=("b", {"axis": "X"})).rename(d="x", c="y")
     assert find_axes(dataset, ["v"], ALL, (), None) == ("b", "y", None)

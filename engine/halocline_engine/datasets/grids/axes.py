@@ -2,8 +2,9 @@
 
 In this order: what the caller says; what CF attributes say (through cf_xarray: `axis`,
 `standard_name`, `units` of one-dimensional coordinates; X and longitude are I, Y and latitude are
-J, Z and vertical are K); a dimension that is called `x` or `i`, `y` or `j`, `z` or `k`. Two
-answers, or none where one is needed, are an error.
+J, Z and vertical are K); a dimension that is called `x` or `i`, `y` or `j`, `z` or `k`; one that
+is called `lon` or `longitude`, `lat` or `latitude`. Two answers, or none where one is needed, are
+an error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ __all__ = ["find_axes"]
 
 _CF_AXIS = {Axis.I: "X", Axis.J: "Y", Axis.K: "Z"}
 _CF_COORDINATE = {Axis.I: "longitude", Axis.J: "latitude", Axis.K: "vertical"}
-_NAMES = {Axis.I: ("x", "i"), Axis.J: ("y", "j"), Axis.K: ("z", "k")}
+_NAMES = (
+    {Axis.I: ("x", "i"), Axis.J: ("y", "j"), Axis.K: ("z", "k")},
+    {Axis.I: ("lon", "longitude"), Axis.J: ("lat", "latitude"), Axis.K: ()},
+)
 
 
 class _Cf(Protocol):
@@ -88,7 +92,10 @@ def _candidates(part: xr.Dataset, axis: Axis, free: Sequence[str]) -> list[str]:
         found = [dim for dim in found if dim in free]
         if found:
             return found
-    return [dim for dim in free if dim.lower() in _NAMES[axis]]
+    for called in _NAMES:
+        if found := [dim for dim in free if dim.lower() in called[axis]]:
+            return found
+    return []
 
 
 def _names(dims: Sequence[str]) -> str:
