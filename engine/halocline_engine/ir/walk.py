@@ -20,6 +20,7 @@ __all__ = [
     "head",
     "irregular",
     "is_entangled",
+    "is_uniform",
     "program_bodies",
     "reads",
     "reads_of",
@@ -91,6 +92,17 @@ def depth(expr: nodes.Expr) -> int:
         levels = [child for node in levels for child in children(node)]
         count += 1
     return count
+
+
+def is_uniform(expr: nodes.Expr) -> bool:
+    """Whether an expression is arithmetic of numbers and scalars, the same at every point."""
+    match expr:
+        case nodes.Number() | nodes.Parameter():
+            return True
+        case nodes.Unary() | nodes.Binary() | nodes.Cast():
+            return all(map(is_uniform, children(expr)))
+        case _:
+            return False
 
 
 def reads_of(expr: nodes.Expr) -> Iterator[nodes.Read]:

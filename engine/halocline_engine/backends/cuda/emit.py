@@ -29,6 +29,7 @@ from halocline_engine.backends.cuda.model.entries import (
 )
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.dependent_launch import WAIT
+from halocline_engine.backends.cuda.text.divisors import shared_divisors
 from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.backends.cuda.text.statements import Scope
@@ -102,6 +103,7 @@ def _kernel(
         guarded=names.fields if is_guarded(entry, names.fields) else frozenset(),
         registers={register.name: f"r{n}" for n, register in enumerate(kernel.registers)},
         aligned=frozenset(name for name in entry.arrays if aligned[name]),
+        divisors=shared_divisors(kernel),
     )
     arguments = ", ".join(
         _parameter(arg, entry, variant, names, follows=follows)

@@ -3,7 +3,8 @@
 After this, no value that occurs twice in straight-line code of a section is written out twice: it
 has a register, assigned just before the statement that needs it first. Compilers would find most of
 this themselves, but their time grows with the size of the text, and a load that stands on both
-sides of a store to another array they must repeat.
+sides of a store to another array they must repeat. Arithmetic of numbers and scalars stays as it
+is: it is one value for all points, which backends can see.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from halocline_engine.ir.nodes import (
     Unary,
     While,
 )
-from halocline_engine.ir.walk import bodies_of, children, head, rewrite, targets_of
+from halocline_engine.ir.walk import bodies_of, children, head, is_uniform, rewrite, targets_of
 from halocline_engine.schedule.nodes import Kernel, Schedule
 from halocline_engine.schedule.stages import Names
 from halocline_engine.schedule.storage.temporaries import map_kernels
@@ -133,9 +134,7 @@ class _Scope:
         return rewrite(value, visit)
 
     def _is_at_hand(self, expr: Expr) -> bool:
-        return isinstance(expr, Number | Parameter) or (
-            isinstance(expr, Read) and expr.name in self._registers
-        )
+        return is_uniform(expr) or (isinstance(expr, Read) and expr.name in self._registers)
 
 
 def _once(statement: Statement) -> tuple[Expr, ...]:

@@ -7,7 +7,7 @@ float32 functions, so nothing is computed in a wider type than the program says.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import assert_never
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from halocline_engine.errors import InternalError
 from halocline_engine.ir import nodes
 from halocline_engine.ir.types import DType
+from halocline_engine.ir.walk import is_uniform
 
 __all__ = ["TYPES", "expression_text", "literal"]
 
@@ -76,12 +77,18 @@ _SMALL_POWERS = (2, 3, 4)
 
 
 def expression_text(
-    expr: nodes.Expr, read: Callable[[nodes.Read], str], parameter: Callable[[str], str]
+    expr: nodes.Expr,
+    read: Callable[[nodes.Read], str],
+    parameter: Callable[[str], str],
+    shared: Set[nodes.Expr] = frozenset(),
 ) -> str:
-    """Return an expression as text; `read` and `parameter` give the places of values."""
+    """Return an expression as text; `read` and `parameter` give the places of values.
+
+    By the divisors in `shared` so much is divided that it pays to compute their reciprocals.
+    """
 
     def inner(node: nodes.Expr) -> str:
-        return expression_text(node, read, parameter)
+        return expression_text(node, read, parameter, shared)
 
     match expr:
         case nodes.Number():
@@ -92,7 +99,9 @@ def expression_text(
             return parameter(name)
         case nodes.Unary(operator, operand, dtype):
             return _unary(operator, inner(operand), dtype)
-        case nodes.Binary("/", left, right, DType.FLOAT64) if _is_uniform(right):
+        case nodes.Binary("/", left, right, DType.FLOAT64) if (
+            right in shared or _has_one_reciprocal(right)
+        ):
             return f"quotient({inner(left)}, {inner(right)})"
         case nodes.Binary(operator, left, right, dtype):
             return _binary(operator, inner(left), inner(right), dtype)
@@ -144,18 +153,14 @@ def _float_literal(value: float, *, single: bool) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def _is_uniform(divisor: nodes.Expr) -> bool:
+def _has_one_reciprocal(divisor: nodes.Expr) -> bool:
     """Whether all points divide by one value, whose reciprocal a thread computes once.
 
     Compilers themselves make products of divisions by powers of two.
     """
-    match divisor:
-        case nodes.Parameter():
-            return True
-        case nodes.Number(value=value):
-            return abs(math.frexp(value)[0]) != 0.5
-        case _:
-            return False
+    if isinstance(divisor, nodes.Number):
+        return abs(math.frexp(divisor.value)[0]) != 0.5
+    return is_uniform(divisor)
 
 
 def _unsigned(dtype: DType) -> str:

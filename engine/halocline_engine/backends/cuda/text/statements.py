@@ -26,7 +26,7 @@ class Scope:
     16 bytes. `point` gives the variables for how many points along I and J the point lies behind
     the one that offsets are counted from; `values` has places of elements that are loaded already,
     `outputs` those of elements that are stored later, and `behind` the statement that follows each
-    assignment of one of them.
+    assignment of one of them. Divisions by what is in `divisors` are products with its reciprocal.
     """
 
     arrays: Mapping[str, str]
@@ -41,6 +41,7 @@ class Scope:
     values: Mapping[tuple[str, Offset], str] = field(default_factory=dict[tuple[str, Offset], str])
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
     behind: Mapping[str, str] = field(default_factory=dict[str, str])
+    divisors: frozenset[Expr] = frozenset()
 
 
 def element(scope: Scope, name: str, offset: Offset, level: str | None = None) -> str:
@@ -99,7 +100,8 @@ class _Writer:
         return lines
 
     def _value(self, expr: Expr) -> str:
-        return expression_text(expr, self._read, self.scope.scalars.__getitem__)
+        scalar = self.scope.scalars.__getitem__
+        return expression_text(expr, self._read, scalar, self.scope.divisors)
 
     def _read(self, read: Read) -> str:
         if read.name in self.scope.registers:
