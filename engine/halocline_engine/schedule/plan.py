@@ -11,6 +11,7 @@ from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.passes.flatten import flatten
 from halocline_engine.schedule.passes.fusion import fuse
 from halocline_engine.schedule.passes.inline import inline
+from halocline_engine.schedule.passes.piecewise import inline_piecewise
 from halocline_engine.schedule.passes.powers import expand_powers
 from halocline_engine.schedule.passes.prune import prune
 from halocline_engine.schedule.passes.share import share
@@ -33,6 +34,7 @@ def plan(program: Program, facts: Facts, options: Options | None = None) -> Sche
     stages = prune(rename(expand_powers(flatten(unordered(draft(program, facts))))))
     if options.recompute and options.temporaries in ("auto", "recompute"):
         stages = inline(stages, options)
+        stages = inline_piecewise(stages, options)
     schedule = place(stages, fuse(stages, merge=options.fuse))
     schedule = share(schedule) if options.share else schedule
     schedule = sink(schedule) if options.sink else schedule

@@ -23,6 +23,7 @@ __all__ = [
     "Stage",
     "draft",
     "follows",
+    "is_vertical",
     "is_within",
     "joined",
     "readers_of",
@@ -117,6 +118,11 @@ def _extent_of(
     if isinstance(statement, Assign) and statement.target not in temporaries:
         return CENTRE
     return extent
+
+
+def is_vertical(stage: Stage) -> bool:
+    """Return whether the points of a statement read their own column alone."""
+    return all((i, j) == (0, 0) for _, (i, j, _) in stage.reads)
 
 
 def readers_of(parts: Sequence[Part]) -> dict[str, list[int]]:

@@ -8,14 +8,15 @@ what the same kernel writes. It pays because a kernel reads each field once for 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
-from halocline_engine.ir.nodes import Interval, Statement
+from halocline_engine.ir.nodes import Bound, Interval, Statement
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import irregular
 from halocline_engine.schedule.nodes import Kernel, Level, Levels, Section, Step
 from halocline_engine.schedule.passes.distribution import distribute
-from halocline_engine.schedule.stages import Draft, Part, Stage, follows
+from halocline_engine.schedule.stages import Draft, Part, Stage, follows, is_vertical
 
 __all__ = ["fuse"]
 
@@ -30,7 +31,7 @@ def fuse(draft: Draft, *, merge: bool = True) -> tuple[Step, ...]:
     for part in _merged_parts(draft.parts):
         if part.order is Order.PARALLEL:
             groups = _grouped(part.stages, levels, merge=merge)
-            steps.extend(_kernel(part.order, group.stages) for group in groups)
+            steps.extend(_kernel(part.order, group.aligned()) for group in groups)
         else:
             steps.extend(_sequential(part, draft))
     return tuple(steps)
@@ -73,9 +74,11 @@ class _Group:
     read_away: set[str] = field(default_factory=set[str])
     intervals: set[Interval] = field(default_factory=set[Interval])
     irregular: set[str] = field(default_factory=set[str])
+    is_vertical: bool = True
 
     def add(self, stage: Stage) -> None:
         self.stages.append(stage)
+        self.is_vertical = self.is_vertical and is_vertical(stage)
         self.written.update(stage.targets)
         self.read.update(name for name, _ in stage.reads)
         self.read_away |= self._away(stage)
@@ -98,16 +101,62 @@ class _Group:
             self.stages[0].extent == stage.extent
             and self.written.isdisjoint(self._away(stage))
             and self.read_away.isdisjoint(stage.targets)
-            and all(
-                interval == stage.interval or _disjoint(interval, stage.interval, levels)
-                for interval in self.intervals
+            and (
+                all(
+                    interval == stage.interval or _disjoint(interval, stage.interval, levels)
+                    for interval in self.intervals
+                )
+                or self._may_be_cut(stage, levels)
             )
         )
+
+    def _may_be_cut(self, stage: Stage, levels: int) -> bool:
+        """Return whether all may be cut to the same intervals, and it pays, as arrays are shared.
+
+        Points that read other columns do without: their tiles are for kernels of one section.
+        """
+        return (
+            not self.one_level
+            and not (self.written | self.read).isdisjoint(stage.names)
+            and self.is_vertical
+            and is_vertical(stage)
+            and _ends((*self.intervals, stage.interval), levels) is not None
+        )
+
+    def aligned(self) -> list[Stage]:
+        """Return the stages, cut where intervals of others begin or end within theirs."""
+        if all(
+            one == two or not _overlap(one, two) for one in self.intervals for two in self.intervals
+        ):
+            return self.stages
+        ends = sorted({b for i in self.intervals for b in (i.start, i.end)}, key=_place)
+        return [
+            replace(stage, interval=Interval(start, end))
+            for start, end in pairwise(ends)
+            for stage in self.stages
+            if _place(stage.interval.start) <= _place(start)
+            and _place(end) <= _place(stage.interval.end)
+        ]
 
     def _away(self, stage: Stage) -> set[str]:
         if self.one_level:
             return {name for name, (i, j, k) in stage.reads if k == 0 and (i, j) != (0, 0)}
         return {name for name, offset in stage.reads if offset != (0, 0, 0)}
+
+
+def _ends(intervals: Iterable[Interval], levels: int) -> list[Bound] | None:
+    """Return where intervals begin and end, in order, or None where this depends on the levels."""
+    ends = sorted({b for i in intervals for b in (i.start, i.end)}, key=_place)
+    return ends if all(follows(one, two, levels) for one, two in pairwise(ends)) else None
+
+
+def _place(bound: Bound) -> tuple[bool, int]:
+    """Return a key that sorts bounds of domains that have all levels between them."""
+    return bound.from_end, bound.offset
+
+
+def _overlap(one: Interval, two: Interval) -> bool:
+    return _place(one.start) < _place(two.end) and _place(two.start) < _place(one.end)
 
 
 def _disjoint(one: Interval, two: Interval, levels: int) -> bool:

@@ -22,7 +22,7 @@ from halocline_engine.schedule.stages import Draft, Part, Stage, readers_of, wri
 from halocline_engine.schedule.storage.coverage import is_defined
 from halocline_engine.schedule.storage.temporaries import buffered
 
-__all__ = ["inline"]
+__all__ = ["inline", "moved_value"]
 
 
 def inline(draft: Draft, options: Options) -> Draft:
@@ -172,7 +172,7 @@ def _is_read(node: Expr, name: str) -> bool:
 def _substituted(part: Part, definition: _Definition, axes: dict[str, frozenset[Axis]]) -> Part:
     def change(expr: Expr) -> Expr:
         if isinstance(expr, Read) and expr.name == definition.name:
-            return _moved(definition.value, expr.offset, axes)
+            return moved_value(definition.value, expr.offset, axes)
         return expr
 
     def substituted(stage: Stage) -> Stage:
@@ -183,7 +183,7 @@ def _substituted(part: Part, definition: _Definition, axes: dict[str, frozenset[
     return Part(part.order, tuple(substituted(stage) for stage in part.stages))
 
 
-def _moved(value: Expr, offset: Offset, axes: dict[str, frozenset[Axis]]) -> Expr:
+def moved_value(value: Expr, offset: Offset, axes: dict[str, frozenset[Axis]]) -> Expr:
     """Return the value at another point; fields stay where they are along axes they lack."""
     if offset == (0, 0, 0):
         return value
