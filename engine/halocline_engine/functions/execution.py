@@ -10,7 +10,7 @@ from warnings import warn
 import xarray as xr
 
 from halocline_engine.arguments import MODES, check_functions, check_mode, place_of, sizes_by_name
-from halocline_engine.distribute.executors.base import Pool, RankPool
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.select import open_pool
 from halocline_engine.distribute.jobs.execute import Blockwise, run_blockwise
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Warned
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Execution", "ExecutionArguments", "JobOf", "Planning"]
 
 #: Makes a job for a pool and a target.
-JobOf = Callable[[RankPool, str], Blockwise]
+JobOf = Callable[[Pool, str], Blockwise]
 
 
 class ExecutionArguments(TypedDict, total=False):
@@ -73,7 +73,7 @@ class ExecutionArguments(TypedDict, total=False):
 class Planning:
     """A `cluster` on which nothing runs: it takes the job that a function makes for this pool."""
 
-    on: RankPool
+    on: Pool
     target: str
     jobs: list[Blockwise] = field(default_factory=list[Blockwise])
 
@@ -131,7 +131,7 @@ class Execution:
         )
 
     @contextmanager
-    def pool(self) -> Generator[tuple[RankPool, str]]:
+    def pool(self) -> Generator[tuple[Pool, str]]:
         """Open the pool, and name the target on it; what is started ends with the context."""
         if isinstance(self.cluster, Planning):
             yield self.cluster.on, self.cluster.target

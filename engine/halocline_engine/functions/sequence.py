@@ -14,7 +14,7 @@ import xarray as xr
 from halocline_engine.analysis.named import near
 from halocline_engine.arguments import by_name, distinct, names_by_name, place_of, whole
 from halocline_engine.datasets.stores.source import InMemory, Opened, open_source
-from halocline_engine.distribute.executors.base import RankPool
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.execute import Blockwise
 from halocline_engine.distribute.jobs.outputs import check_workspace
 from halocline_engine.distribute.sequences.job import sequence_job
@@ -172,7 +172,7 @@ class _Stage:
     kind: str
     arguments: Mapping[str, Any]
 
-    def on(self, pool: RankPool, target: str, execution: Execution) -> StageOf:
+    def on(self, pool: Pool, target: str, execution: Execution) -> StageOf:
         """Return what makes its job for a dataset."""
         told: list[Event] = []
 

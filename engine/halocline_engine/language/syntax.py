@@ -31,8 +31,9 @@ the definition is needed, so that a module may hold stencils that are not asked 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
 
 from halocline_engine.errors import ProgramError
 from halocline_engine.language.limits import Limits
@@ -71,6 +72,7 @@ __all__ = [
     "Syntax",
     "Term",
     "Text",
+    "with_operands",
 ]
 
 
@@ -360,3 +362,20 @@ class Syntax:
     limits: Limits
     definitions: tuple[Definition, ...]
     foreign: frozenset[str] = frozenset()
+
+
+def with_operands(
+    term: Prefix | Infix | Choice | Apply, change: Callable[[Term], Term]
+) -> Prefix | Infix | Choice | Apply:
+    """Return an operation on what `change` makes of each of its operands."""
+    match term:
+        case Prefix():
+            return replace(term, operand=change(term.operand))
+        case Infix():
+            return replace(term, left=change(term.left), right=change(term.right))
+        case Choice(condition, then, otherwise, place):
+            return Choice(change(condition), change(then), change(otherwise), place)
+        case Apply():
+            return replace(term, arguments=tuple(change(one) for one in term.arguments))
+        case _:
+            assert_never(term)

@@ -13,7 +13,7 @@ from halocline_engine.distribute.tasks.events import Event
 from halocline_engine.distribute.tasks.model import BlockWork, Report
 from halocline_engine.distribute.tasks.options import Options
 
-__all__ = ["POLL", "Done", "Pool", "RankPool", "T"]
+__all__ = ["POLL", "Done", "Pool", "T"]
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class Done:
 
 
 class Pool(Protocol):
-    """Some processes that compute blocks."""
+    """Some processes that compute blocks, or run the ranks of a job together."""
 
     @property
     def workers(self) -> int:
@@ -87,6 +87,16 @@ class Pool(Protocol):
         """
         ...
 
+    def run_ranks(
+        self, work: RankWork, ranks: int, cancelled: CancelToken | None
+    ) -> Iterator[Event | Done]:
+        """Run the ranks of a job, each in a process of its own, at the same time.
+
+        Yields what rank 0 tells, and each rank as it ends. Raises what a rank raised, and
+        `RankLostError` where one is gone; then none of them runs any more.
+        """
+        ...
+
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function once in each process that can be reached."""
         ...
@@ -95,19 +105,5 @@ class Pool(Protocol):
         """Return what a short function returns in each process that answers at once.
 
         Processes have the names that `Done` has.
-        """
-        ...
-
-
-class RankPool(Pool, Protocol):
-    """Processes that can also run the ranks of a job together."""
-
-    def run_ranks(
-        self, work: RankWork, ranks: int, cancelled: CancelToken | None
-    ) -> Iterator[Event | Done]:
-        """Run the ranks of a job, each in a process of its own, at the same time.
-
-        Yields what rank 0 tells, and each rank as it ends. Raises what a rank raised, and
-        `RankLostError` where one is gone; then none of them runs any more.
         """
         ...

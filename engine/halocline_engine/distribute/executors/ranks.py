@@ -37,7 +37,7 @@ _ANSWER_SECONDS = 5.0
 def run_on_workers(
     client: Any, workers: Workers, work: RankWork, ranks: int, cancelled: CancelToken | None
 ) -> Iterator[Event | Done]:
-    """Run a rank on each of some workers; see `RankPool.run_ranks`."""
+    """Run a rank on each of some workers; see `Pool.run_ranks`."""
     addresses = tuple(sorted(workers.now()))[:ranks]
     job = f"halocline-{uuid.uuid4().hex}"
     told: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from halocline_engine.arguments import whole
 from halocline_engine.backends.registry import resolve
-from halocline_engine.distribute.executors.base import RankPool
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.executors.local import LocalPool, return_freed_memory
 from halocline_engine.distribute.tasks.options import Options, options_of
 from halocline_engine.errors import ArgumentError
@@ -29,7 +29,7 @@ def open_pool(
     target: str,
     stack: ExitStack,
     options: Options | None = None,
-) -> tuple[RankPool, str]:
+) -> tuple[Pool, str]:
     """Return a pool and the name of the target on it; what is started ends with the stack.
 
     `cluster` is None for this process, a number of processes to start on this machine, the address
@@ -52,7 +52,7 @@ def running_pool(cluster: Cluster, stack: ExitStack) -> ClusterPool | None:
     return stack.enter_context(connect(cluster))
 
 
-def new_pool(cluster: Cluster, target: str, stack: ExitStack, options: Options) -> RankPool:
+def new_pool(cluster: Cluster, target: str, stack: ExitStack, options: Options) -> Pool:
     """Return this process, or new processes on this machine; the latter end with the stack."""
     if not isinstance(cluster, Integral):
         return local_pool(options)

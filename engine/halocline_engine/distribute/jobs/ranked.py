@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
@@ -12,18 +11,8 @@ from halocline_engine.distribute.communicators.base import RankWork
 from halocline_engine.distribute.executors.base import Done
 from halocline_engine.distribute.jobs.losses import Losses, without_losses
 from halocline_engine.distribute.jobs.passes import Passes
-from halocline_engine.distribute.tasks.cancel import CancelToken
-from halocline_engine.distribute.tasks.events import Event
 
 __all__ = ["Ranked", "run_ranked"]
-
-
-class _Start(Protocol):
-    """`RankPool.run_ranks`."""
-
-    def __call__(
-        self, work: RankWork, ranks: int, cancelled: CancelToken | None, /
-    ) -> Iterator[Event | Done]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,15 +20,14 @@ class Ranked:
     """How a job runs on ranks, `reason` why, and `transport` how they exchange what they need.
 
     There are so many `ranks`, and as many as `left` says where one was lost: it raises
-    `ClusterError` where they would be too few. `start` runs them; `work` makes what they do from
-    where they read and write, and their number.
+    `ClusterError` where they would be too few. `work` makes what they do from where they read and
+    write, and their number.
     """
 
     reason: str
     transport: str
     ranks: int
     left: Callable[[], int]
-    start: _Start
     work: Callable[[Source, Sink, int], RankWork]
 
 
@@ -50,7 +38,7 @@ def run_ranked(ranked: Ranked, passes: Passes, source: Source, sink: Sink) -> No
     def attempt() -> list[Done]:
         done: list[Done] = []
         work = ranked.work(source, sink, ranks)
-        for one in ranked.start(work, ranks, passes.cancelled):
+        for one in passes.pool.run_ranks(work, ranks, passes.cancelled):
             if isinstance(one, Done):
                 done.append(one)
             else:

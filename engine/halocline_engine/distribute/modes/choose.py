@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from halocline_engine.distribute.grid.geometry import Layout
-from halocline_engine.distribute.resident.plan import ResidentPlan, plan_resident
+from halocline_engine.distribute.resident.plan import Choice, ResidentPlan, plan_resident
 from halocline_engine.distribute.stencils.plan import Demand, Supply, check_sizes, shown_bytes
 from halocline_engine.distribute.stencils.request import Checked, temporaries_of
 from halocline_engine.errors import ArgumentError, CapacityError
@@ -15,26 +14,13 @@ from halocline_engine.errors import ArgumentError, CapacityError
 if TYPE_CHECKING:
     from halocline_engine.distribute.tasks.options import Options
 
-__all__ = ["Choice", "choose", "resident_demand"]
+__all__ = ["choose", "resident_demand"]
 
 _STREAMED = "blocks are read, computed and written pass by pass"
 #: Points of dimensions that are looped over, of which each would be a block of its own.
 _POINTS = 64
 #: Options that say how blocks go through a process.
 _OF_STREAMS = ("cache", "pipeline_depth", "direct_io", "device_decoding", "threads")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Mode of a job and its reason; `resident` is its plan where blocks stay in memory."""
-
-    reason: str
-    resident: ResidentPlan | None = None
-
-    @property
-    def mode(self) -> str:
-        """The name of the mode."""
-        return "streamed" if self.resident is None else "resident"
 
 
 def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Choice:

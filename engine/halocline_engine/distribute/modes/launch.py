@@ -24,7 +24,7 @@ from halocline_engine.device.decode.codecs import find_nvcomp
 from halocline_engine.device.launch.streams import wait_for_all
 from halocline_engine.device.memory.zero_copy import ring_bytes
 from halocline_engine.distribute.blocks.work import Code
-from halocline_engine.distribute.executors.base import Pool, RankPool
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.checkpoint import checkpoint_times
 from halocline_engine.distribute.jobs.outputs import (
     check_space,
@@ -34,7 +34,7 @@ from halocline_engine.distribute.jobs.outputs import (
 )
 from halocline_engine.distribute.jobs.shares import step_work
 from halocline_engine.distribute.jobs.snapshots import place_of_step
-from halocline_engine.distribute.modes.choose import Choice, choose
+from halocline_engine.distribute.modes.choose import choose
 from halocline_engine.distribute.modes.telling import (
     Moved,
     compiled,
@@ -43,6 +43,7 @@ from halocline_engine.distribute.modes.telling import (
     results_on_device,
 )
 from halocline_engine.distribute.pipeline.resources import io_threads
+from halocline_engine.distribute.resident.plan import Choice
 from halocline_engine.distribute.resident.run import run_resident
 from halocline_engine.distribute.stencils.job import Job, Way
 from halocline_engine.distribute.stencils.memory import held_bytes
@@ -90,7 +91,7 @@ class _Places:
 
 def launch(
     checked: Checked,
-    pool: RankPool,
+    pool: Pool,
     on_event: OnEvent,
     cancelled: CancelToken | None,
     options: Options,
@@ -147,7 +148,7 @@ def launch(
         return result if here else in_memory_copy(result)
 
 
-def _checked_frame(checked: Checked, pool: RankPool, options: Options) -> xr.Dataset:
+def _checked_frame(checked: Checked, pool: Pool, options: Options) -> xr.Dataset:
     """Return the result without its variables; raises where it could not be stored."""
     check_compiled(checked.compiled, options)
     frame = checked.frame()
@@ -156,7 +157,7 @@ def _checked_frame(checked: Checked, pool: RankPool, options: Options) -> xr.Dat
     return frame
 
 
-def _supply(checked: Checked, pool: RankPool, sizes: _Bytes, memory: int) -> Supply:
+def _supply(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> Supply:
     """Return what there is for blocks that stay in memory, beside results in memory."""
     here = 0 if pool.remote or checked.request.output is not None else sizes.result
     device = pool.device_memory(checked.compiled.target)
@@ -166,7 +167,7 @@ def _supply(checked: Checked, pool: RankPool, sizes: _Bytes, memory: int) -> Sup
     return Supply(*processes, same_host=pool.same_host)
 
 
-def _way(checked: Checked, pool: RankPool, sizes: _Bytes, *, resident: bool) -> Way:
+def _way(checked: Checked, pool: Pool, sizes: _Bytes, *, resident: bool) -> Way:
     """Return how workers get a dataset of this process, or give a result, without files.
 
     Results of passes are files on their way.

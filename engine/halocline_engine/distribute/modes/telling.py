@@ -13,9 +13,9 @@ from halocline_engine.datasets.grids.match import FieldUse, Grid, Role
 from halocline_engine.datasets.stores.source import InMemory
 from halocline_engine.datasets.untyped import is_on_device
 from halocline_engine.distribute.exchanges.transport import Transport, transport_of
-from halocline_engine.distribute.executors.base import RankPool
-from halocline_engine.distribute.modes.choose import Choice
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.resident.fusing import feedback_of, unfused_layout
+from halocline_engine.distribute.resident.plan import Choice
 from halocline_engine.distribute.stencils.pace import Pace
 from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.stencils.request import Checked, temporaries_of
@@ -71,7 +71,7 @@ def shortened(code: str) -> str:
     return code if left <= 0 else f"{code[:_LONGEST]}\n... and {left} characters more\n"
 
 
-def planned(checked: Checked, pool: RankPool, plan: Plan, chosen: Choice, moved: Moved) -> Planned:
+def planned(checked: Checked, pool: Pool, plan: Plan, chosen: Choice, moved: Moved) -> Planned:
     """Return the event that says how a job will run."""
     sizes = zip(plan.layout.grid.sizes, plan.block, strict=True)
     counts = [-(-size // block) for size, block in sizes]
@@ -124,14 +124,14 @@ def device_inputs(checked: Checked) -> list[str]:
     return [name for name in loaded if is_on_device(opened.dataset, name)]
 
 
-def results_on_device(checked: Checked, pool: RankPool) -> bool:
+def results_on_device(checked: Checked, pool: Pool) -> bool:
     """Say whether results stay on a device, if blocks do: where inputs were there."""
     request = checked.request
     here = not pool.remote and request.output is None and request.every is None
     return here and TARGETS[checked.compiled.target].on_device and bool(device_inputs(checked))
 
 
-def copied(checked: Checked, pool: RankPool, chosen: Choice) -> str:
+def copied(checked: Checked, pool: Pool, chosen: Choice) -> str:
     """Return what is said of variables of a device that go by way of the host, as a clause."""
     if not device_inputs(checked):
         return ""
@@ -141,12 +141,12 @@ def copied(checked: Checked, pool: RankPool, chosen: Choice) -> str:
     return "" if results_on_device(checked, pool) else "; results are copied to the host"
 
 
-def transport(checked: Checked, pool: RankPool, chosen: Choice) -> str:
+def transport(checked: Checked, pool: Pool, chosen: Choice) -> str:
     """Return how halos shall go from worker to worker; ranks find out whether they can."""
     return _transport(checked, pool, chosen).name
 
 
-def _transport(checked: Checked, pool: RankPool, chosen: Choice) -> Transport:
+def _transport(checked: Checked, pool: Pool, chosen: Choice) -> Transport:
     ranks = 1 if chosen.resident is None else len(chosen.resident.ranks)
     same_host = ranks > 1 and pool.same_host
     target = checked.compiled.target
@@ -171,7 +171,7 @@ def unfused(checked: Checked, chosen: Choice) -> str:
     return of_program or unfused_layout(checked.layout)
 
 
-def _rate(checked: Checked, pool: RankPool, plan: Plan, chosen: Choice, moved: Moved) -> float:
+def _rate(checked: Checked, pool: Pool, plan: Plan, chosen: Choice, moved: Moved) -> float:
     """Return about how many cells are computed a second, over all workers and steps.
 
     Steps read and write their fields once, as fast as the memory of a machine or device does.

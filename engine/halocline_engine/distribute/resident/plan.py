@@ -26,7 +26,7 @@ from halocline_engine.distribute.stencils.memory import Cost, cost_of, sample_bl
 from halocline_engine.distribute.stencils.pace import Pace
 from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply
 
-__all__ = ["ResidentPlan", "plan_resident"]
+__all__ = ["Choice", "ResidentPlan", "plan_resident"]
 
 #: Points along I are neighbours in memory, so that cells along a cut of I are packed one by one.
 _STRIDED = 4
@@ -57,6 +57,19 @@ class ResidentPlan:
     def fits(self, supply: Supply) -> bool:
         """Whether there is enough memory."""
         return self.host <= supply.memory and self.device <= (supply.device or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Mode of a job and its reason; `resident` is its plan where blocks stay in memory."""
+
+    reason: str
+    resident: ResidentPlan | None = None
+
+    @property
+    def mode(self) -> str:
+        """The name of the mode."""
+        return "streamed" if self.resident is None else "resident"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import xarray as xr
 
 from halocline_engine.datasets.stores.result import open_result
-from halocline_engine.distribute.executors.base import Done, RankPool
+from halocline_engine.distribute.executors.base import Done, Pool
 from halocline_engine.distribute.jobs.checkpoint import CheckpointTimes
 from halocline_engine.distribute.jobs.losses import Losses, lost_for_good, without_losses
 from halocline_engine.distribute.jobs.shares import Shares
 from halocline_engine.distribute.resident.model import Checkpoints, RankJob
-from halocline_engine.distribute.resident.plan import ResidentPlan
+from halocline_engine.distribute.resident.plan import Choice, ResidentPlan
 from halocline_engine.distribute.resident.work import ResidentWork
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.plan import PASS_CHUNK, chunks_for
@@ -33,21 +33,7 @@ from halocline_engine.distribute.tasks.events import (
     SnapshotWritten,
 )
 
-__all__ = ["Replanned", "run_resident"]
-
-
-class Replanned(Protocol):
-    """How a job would run on the workers that there are now."""
-
-    @property
-    def reason(self) -> str:
-        """Why so."""
-        ...
-
-    @property
-    def resident(self) -> ResidentPlan | None:
-        """The plan where blocks stay in memory."""
-        ...
+__all__ = ["run_resident"]
 
 
 @dataclass(slots=True)
@@ -56,7 +42,7 @@ class _Run:
 
     job: Job
     resident: ResidentPlan
-    pool: RankPool
+    pool: Pool
     on_event: OnEvent
     cancelled: CancelToken | None
     times: CheckpointTimes
@@ -151,11 +137,11 @@ class _Run:
 def run_resident(
     job: Job,
     resident: ResidentPlan,
-    pool: RankPool,
+    pool: Pool,
     on_event: OnEvent,
     cancelled: CancelToken | None,
     times: CheckpointTimes,
-    choice: Callable[[], Replanned],
+    choice: Callable[[], Choice],
 ) -> xr.Dataset:
     """Make all steps of a job and return the result; raises what goes wrong.
 
@@ -172,7 +158,7 @@ def run_resident(
     return result
 
 
-def _replan(run: _Run, choice: Callable[[], Replanned]) -> None:
+def _replan(run: _Run, choice: Callable[[], Choice]) -> None:
     """Cut the job for the workers that are left."""
     found = choice()
     if found.resident is None:

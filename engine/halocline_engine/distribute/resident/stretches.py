@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from halocline_engine.distribute.jobs.snapshots import Series
+from halocline_engine.distribute.resident.checkpoints import CheckpointWriter
+from halocline_engine.distribute.resident.model import Checkpoints
 
-__all__ = ["CheckpointStore", "Schedule", "Stretch", "Stretches"]
+__all__ = ["Stretch", "Stretches"]
 
 #: Seconds that a stretch should take: progress is told, and the end is asked for, as often.
 _LASTING = 0.25
@@ -24,33 +26,6 @@ class Stretch:
     snapshot: bool
 
 
-class Schedule(Protocol):
-    """Interval of checkpoints in steps, or in seconds; None for neither."""
-
-    @property
-    def steps(self) -> int | None:
-        """After how many steps."""
-        ...
-
-    @property
-    def seconds(self) -> float | None:
-        """After how many seconds."""
-        ...
-
-
-class CheckpointStore(Protocol):
-    """Maker of the places of checkpoints."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether the checkpoint before is still being written."""
-        ...
-
-    def begin(self, steps_done: int) -> str:
-        """Make the place of the checkpoint after so many steps; waits for the one before."""
-        ...
-
-
 class Stretches:
     """Progress of a job, and its next stretch of steps.
 
@@ -64,8 +39,8 @@ class Stretches:
         steps: int,
         done: int,
         bundle: int,
-        schedule: Schedule | None,
-        store: CheckpointStore,
+        schedule: Checkpoints | None,
+        store: CheckpointWriter,
         cut: int | None = None,
         series: Series | None = None,
     ) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
 from halocline_engine.datasets.untyped import ZARR
-from halocline_engine.distribute.executors.base import Pool, RankPool
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, partition
 from halocline_engine.distribute.jobs.blocking import (
     LARGE_TASK,
@@ -62,9 +62,7 @@ _HELD_ENDS = 24
 _PASSES = 4
 
 
-def solve_job(
-    checked: CheckedBanded, pool: RankPool, target: str, mode: str = "streamed"
-) -> Blockwise:
+def solve_job(checked: CheckedBanded, pool: Pool, target: str, mode: str = "streamed") -> Blockwise:
     """Return the job. Raises `CapacityError` where its blocks cannot be made to fit.
 
     Pentadiagonal systems are solved whole, and so are those with pivoting, where each row depends

@@ -13,7 +13,7 @@ import numpy as np
 
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
-from halocline_engine.distribute.executors.base import RankPool
+from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.grid.partition import Block, Span, shares
 from halocline_engine.distribute.jobs.blocking import LARGE_TASK, check_wanted
 from halocline_engine.distribute.jobs.execute import Blockwise
@@ -93,7 +93,7 @@ def check_resident(checked: CheckedBanded, pieces: Pieces) -> None:
         )
 
 
-def stay(checked: CheckedBanded, pieces: Pieces, pool: RankPool, target: str) -> Stay:
+def stay(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> Stay:
     """Return how the rows would stay on the workers of a pool."""
     request, dim = checked.request, checked.request.dim
     check_wanted(checked.sizes, dim, {**request.chunks, dim: pieces.rows})
@@ -105,7 +105,7 @@ def stay(checked: CheckedBanded, pieces: Pieces, pool: RankPool, target: str) ->
 
 
 def resident_job(
-    checked: CheckedBanded, pieces: Pieces, pool: RankPool, target: str, chosen: Stay
+    checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str, chosen: Stay
 ) -> Blockwise:
     """Return the job on ranks."""
     request, dim = checked.request, checked.request.dim
@@ -143,7 +143,6 @@ def resident_job(
             transport="messages" if ranks > 1 else "none",
             ranks=ranks,
             left=left,
-            start=pool.run_ranks,
             work=work,
         ),
     )
@@ -160,7 +159,7 @@ def refusal(found: Stay) -> CapacityError:
     )
 
 
-def _stay(checked: CheckedBanded, pieces: Pieces, pool: RankPool, target: str, unit: int) -> Stay:
+def _stay(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str, unit: int) -> Stay:
     each = _bytes(checked, pieces)
     parts = _parts(pieces, unit, min(pool.workers, -(-pieces.count // unit)))
     # The last piece has up to twice the rows.

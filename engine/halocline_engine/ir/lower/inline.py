@@ -54,6 +54,7 @@ from halocline_engine.language.syntax import (
     Subscript,
     Term,
     Text,
+    with_operands,
 )
 
 __all__ = ["Inliner"]
@@ -210,14 +211,8 @@ class Inliner:
                 return term
             case Name():
                 return self._name(term, scope)
-            case Prefix(operator, operand, place):
-                return Prefix(operator, self._term(operand, scope, out), place)
-            case Infix(operator, left, right, place):
-                first = self._term(left, scope, out)
-                return Infix(operator, first, self._term(right, scope, out), place)
-            case Choice(condition, then, otherwise, place):
-                parts = [self._term(part, scope, out) for part in (condition, then, otherwise)]
-                return Choice(parts[0], parts[1], parts[2], place)
+            case Prefix() | Infix() | Choice():
+                return with_operands(term, lambda part: self._term(part, scope, out))
             case Subscript(base, indices, place):
                 shifts = tuple(self._term(index, scope, out) for index in indices)
                 return Subscript(self._term(base, scope, out), shifts, place)

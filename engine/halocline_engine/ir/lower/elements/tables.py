@@ -14,7 +14,6 @@ from typing import assert_never
 import numpy as np
 
 from halocline_engine.errors import ProgramError, SyntaxRuleError, TypeRuleError
-from halocline_engine.ir.lower.elements.operands import with_operands
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.nodes import (
     Binary,
@@ -154,7 +153,7 @@ def at_slot(term: syntax.Term, slot: int, symbols: Symbols) -> syntax.Term:
         case syntax.Literal() | syntax.Text() | syntax.Name() | syntax.Pack() | syntax.Inside():
             return term
         case syntax.Prefix() | syntax.Infix() | syntax.Choice() | syntax.Apply():
-            return with_operands(term, inner)
+            return syntax.with_operands(term, inner)
         case syntax.At():
             data = tuple(inner(one) for one in term.data)
             return replace(term, level=inner(term.level), data=data)

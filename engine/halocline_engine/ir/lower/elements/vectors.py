@@ -13,7 +13,6 @@ from typing import TypeAlias
 import numpy as np
 
 from halocline_engine.errors import SyntaxRuleError
-from halocline_engine.ir.lower.elements.operands import with_operands
 from halocline_engine.ir.lower.symbols import Symbols
 from halocline_engine.ir.nodes import Components
 from halocline_engine.language import syntax
@@ -124,7 +123,7 @@ def _at(term: syntax.Term, index: _Index, symbols: Symbols) -> syntax.Term:
                 total = syntax.Infix("+", total, product, place)
             return total
         case syntax.Prefix() | syntax.Infix() | syntax.Choice() | syntax.Apply():
-            return with_operands(term, inner)
+            return syntax.with_operands(term, inner)
         case _:
             return term
 
