@@ -99,8 +99,8 @@ def test_rates_of_kernels_are_drawn_below_what_was_measured(site: Site, page: Pa
 
 
 def test_halos_of_steps_that_stay_in_memory_are_in_the_timeline(site: Site, page: Page) -> None:
-    # After more steps land fills a chunk, which is not stored: its absence is told on the console.
-    job = site.finished(chunks=CHUNKS, steps=3, feedback={"smoothed": "t"}, mode="resident")
+    # Land fills a chunk then, which is not stored.
+    job = site.finished(chunks=CHUNKS, steps=6, feedback={"smoothed": "t"}, mode="resident")
     page.goto(f"{site.url}/ui/jobs/{job}")
     expect(page.locator("canvas.result[data-ready]")).to_be_visible()
     card = page.locator("section:has(h2:text-is('Workers'))")

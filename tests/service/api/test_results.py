@@ -70,6 +70,12 @@ def test_what_is_not_there(service: Running, result: str) -> None:
     for key in (".zgroup", ".zattrs", ".zmetadata", "sst/c/9/9/9", "nothing/zarr.json", "sst/c"):
         answer = service.client.get(f"{result}/{key}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not-found"), key
+    asked = {"Prefer": "absent=empty"}
+    empty = service.client.get(f"{result}/sst/c/9/9/9", headers=asked)
+    assert (empty.status_code, empty.content) == (204, b"")
+    assert empty.headers["Preference-Applied"] == "absent=empty"
+    there = service.client.get(f"{result}/zarr.json", headers=asked)
+    assert there.json() == service.client.get(f"{result}/zarr.json").json()
     wrong = service.client.get(result.replace("result.zarr", "other.zarr") + "/zarr.json")
     assert (wrong.status_code, wrong.json()["code"]) == (400, "no-such-output")
 

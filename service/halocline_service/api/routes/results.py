@@ -7,7 +7,6 @@ there yet answers 425, one that never will be or was removed answers 410.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -26,6 +25,8 @@ __all__ = ["router"]
 router = APIRouter(tags=["Results"])
 
 _ZARR = "application/vnd+zarr"
+#: What a browser asks for, which tells of every 404 on its console.
+_ABSENT = "absent=empty"
 
 
 @router.get("/jobs/{job_id}/results", summary="The results")
@@ -93,6 +94,7 @@ def _published(job: Job) -> None:
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {}, "application/json": {}, "text/html": {}}},
     206: {"description": "The bytes that were asked for."},
+    204: {"description": "There is no such object, and 'Prefer: absent=empty' was sent."},
     304: {"description": "Not changed."},
     416: {"description": "The range is not satisfiable."},
 }
@@ -124,14 +126,14 @@ def chunk(request: Request, job: _OwnResult, output: str, key: str, here: Here) 
     if root is None:
         raise _unpublished(job, output)
     page = listing(root, key, caching=FOREVER)
-    return page or serve(request, _known(root, key), caching=FOREVER)
-
-
-def _known(root: Path, key: str) -> Path:
+    if page is not None:
+        return page
     path = locate(root, key)
-    if path is None or not path.is_file():
-        raise ProblemError("not-found", f"The result has no key '{key}'.")
-    return path
+    if path is not None and path.is_file():
+        return serve(request, path, caching=FOREVER)
+    if _ABSENT in request.headers.get("Prefer", ""):
+        return Response(status_code=204, headers={"Preference-Applied": _ABSENT, "Vary": "Prefer"})
+    raise ProblemError("not-found", f"The result has no key '{key}'.")
 
 
 def _unpublished(job: Job, output: str) -> ProblemError:

@@ -1,6 +1,6 @@
 // A Zarr store over HTTP: its metadata from one document, its arrays when they are needed.
 
-import { call, json, Problem } from "../core/api.js";
+import { call, json } from "../core/api.js";
 import { open, root } from "../vendor/zarrita.js";
 
 /** Open a consolidated store: `{attributes, variables}`, each of which opens its array. */
@@ -30,13 +30,10 @@ export async function openStore(path) {
   return { attributes: document.attributes ?? {}, variables };
 }
 
-async function chunk(path, options) {
-  try {
-    return new Uint8Array(await (await call(path, options)).arrayBuffer());
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return undefined; // fill values
-    throw error;
-  }
+async function chunk(path, { headers, ...options }) {
+  const asked = { ...headers, Prefer: "absent=empty" }; // a browser tells of each 404
+  const answer = await call(path, { ...options, headers: asked });
+  return answer.status === 204 ? undefined : new Uint8Array(await answer.arrayBuffer());
 }
 
 function variable(name, member, top) {
