@@ -6,7 +6,6 @@ alike: the last one is I, the others together are J.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from halocline_engine.backends.base import Array, Executable, Value
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
-from halocline_engine.distribute.blocks.work import Code
+from halocline_engine.distribute.blocks.work import Code, executable_of
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.tasks.cancel import CancelToken
@@ -124,7 +123,7 @@ class ColumnWork:
         self, read: Mapping[str, NDArray[Any]], others: tuple[int, ...], wide: tuple[int, int]
     ) -> dict[str, Array]:
         """Run the program; return its outputs indexed [i, j, level] in the target's memory."""
-        executable = _executable(self.code)
+        executable = executable_of(self.code)
         fields: dict[str, Array] = {}
         for item in self.inputs:
             values = read[item.field]
@@ -158,7 +157,7 @@ class ColumnWork:
 
     def _downloaded(self, array: Array) -> NDArray[Any]:
         """Return an array on the host, indexed [j, i, level]."""
-        memory = _executable(self.code).memory
+        memory = executable_of(self.code).memory
         if self.upright:
             return memory.download(array.transpose(2, 0, 1)).transpose(2, 1, 0)
         return memory.download(array).transpose(1, 0, 2)
@@ -178,9 +177,3 @@ def _room(
 def _flat(array: Array) -> Array:
     """Return the view of one level that has the stride 0 along K."""
     return array[:, :, 0][:, :, None]
-
-
-@functools.lru_cache(maxsize=8)
-def _executable(code: Code) -> Executable:
-    """Load a program once in each process."""
-    return code.artifact.load()

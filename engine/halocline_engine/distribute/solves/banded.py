@@ -14,9 +14,7 @@ from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
-from halocline_engine.distribute.jobs.blocking import (
-    region_of,
-)
+from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
@@ -31,6 +29,7 @@ __all__ = [
     "Band",
     "BandedWork",
     "backward_error",
+    "batch_of",
     "dense_bands",
     "read_band",
     "repeated",
@@ -80,19 +79,18 @@ class BandedWork:
         spans = dict(zip(self.dims, block.extra, strict=True))
         read = [task.loaded(read_band(self.source, band, self.dims, spans)) for band in self.bands]
         shape = tuple(span.size for span in block.extra)
-        at = self.dims.index(self.dim)
-        outer, inner = math.prod(shape[:at]), math.prod(shape[at + 1 :])
-        batch = (outer, shape[at], inner)
+        batch = batch_of(self.dims, self.dim, spans)
         with task.computing():
             solve = self._tridiagonal if len(self.bands) == _TRIDIAGONAL else self._pentadiagonal
             solved, error = solve(read, shape, batch)
         values: dict[str, NDArray[Any]] = {self.name: solved.solution.reshape(shape)}
-        systems = (*shape[:at], *shape[at + 1 :])
+        over = tuple(dim for dim in self.dims if dim != self.dim)
+        systems = [spans[dim].size for dim in over]
         values[self.status] = solved.status.reshape(systems)
         if self.residual:
             values[self.residual] = error.reshape(systems)
         for name, array in values.items():
-            kept = self.dims if name == self.name else tuple(d for d in self.dims if d != self.dim)
+            kept = self.dims if name == self.name else over
             task.write(self.sink, name, region_of(kept, spans), array)
         return task.report()
 
@@ -209,6 +207,12 @@ def residual_of(bands: Bands, solution: NDArray[Any], *, periodic: bool) -> NDAr
         (whole[0], whole[1], whole[2], whole[3]), solution, workers_per_host, residual=True
     )
     return backward_error(missing, scale)
+
+
+def batch_of(dims: Sequence[str], dim: str, spans: Mapping[str, Span]) -> tuple[int, int, int]:
+    """Return how many points there are before, along, and behind the dimension of the rows."""
+    sizes, at = [spans[name].size for name in dims], dims.index(dim)
+    return math.prod(sizes[:at]), sizes[at], math.prod(sizes[at + 1 :])
 
 
 def backward_error(missing: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,13 @@ from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.solves.banded import Band, read_band, repeated, status_with
+from halocline_engine.distribute.solves.banded import (
+    Band,
+    batch_of,
+    read_band,
+    repeated,
+    status_with,
+)
 from halocline_engine.distribute.solves.select import tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
@@ -31,11 +36,6 @@ FACTORS = ("lower", "reciprocal", "upper")
 OF_CORNERS = ("column", "share")
 
 _Array = NDArray[Any]
-
-
-def _batch(dims: tuple[str, ...], dim: str, spans: Mapping[str, Span]) -> tuple[int, int, int]:
-    sizes, at = [spans[name].size for name in dims], dims.index(dim)
-    return math.prod(sizes[:at]), sizes[at], math.prod(sizes[at + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class FactorWork:
         spans = dict(zip(self.dims, block.extra, strict=True))
         read = [task.loaded(read_band(self.source, band, self.dims, spans)) for band in self.bands]
         shape = tuple(span.size for span in block.extra)
-        lower, upper, diagonal = repeated(read, shape, _batch(self.dims, self.dim, spans))
+        lower, upper, diagonal = repeated(read, shape, batch_of(self.dims, self.dim, spans))
         with task.computing():
             made = self._factor(lower, diagonal, upper)
         over = [name for name in self.dims if name != self.dim]
@@ -112,7 +112,7 @@ class FactoredWork:
         task, dims = Task(block, cancelled), self.rhs.dims
         spans = dict(zip(dims, block.extra, strict=True))
         shape = tuple(span.size for span in block.extra)
-        batch = _batch(dims, self.dim, spans)
+        batch = batch_of(dims, self.dim, spans)
         given = task.loaded(read_band(self.source, self.rhs, dims, spans))
         names = (*FACTORS, *(OF_CORNERS[:1] if self.periodic else ()))
         rows = [task.loaded(self._of_rows(name, spans, shape, batch)) for name in names]

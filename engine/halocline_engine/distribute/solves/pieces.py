@@ -25,7 +25,13 @@ from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.solves.banded import Band, backward_error, read_band, repeated
+from halocline_engine.distribute.solves.banded import (
+    Band,
+    backward_error,
+    batch_of,
+    read_band,
+    repeated,
+)
 from halocline_engine.distribute.solves.request import CheckedBanded
 from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken
@@ -89,10 +95,8 @@ class Systems:
         return tridiagonal_solver(self.target, contiguous=self.contiguous)
 
     def batch(self, spans: Mapping[str, Span]) -> tuple[int, int, int]:
-        """Return how many points there are before, along, and behind the dimension of the rows."""
-        sizes = [spans[dim].size for dim in self.dims]
-        at = self.dims.index(self.dim)
-        return math.prod(sizes[:at]), sizes[at], math.prod(sizes[at + 1 :])
+        """Return the shape of a batch; see `batch_of`."""
+        return batch_of(self.dims, self.dim, spans)
 
     def rows(self, spans: Mapping[str, Span]) -> dict[str, Span]:
         """Return spans with rows in the place of pieces."""

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias, cast
 
-from halocline_engine.distribute.tasks.spent import Moved
+from halocline_engine.distribute.tasks.spent import Counts
 
 __all__ = [
     "BlockFinished",
@@ -321,7 +321,7 @@ class Ceilings(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished(Moved, _Event):
+class Finished(Counts, _Event):
     """The result is there; chunks are counted as `fetches` where blocks share them."""
 
     kind: ClassVar[str] = "finished"

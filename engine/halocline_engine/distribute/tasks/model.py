@@ -17,7 +17,7 @@ from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Region, Source
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.tasks.cancel import CancelToken, raise_if_cancelled
-from halocline_engine.distribute.tasks.spent import Interval, Moved, Spent
+from halocline_engine.distribute.tasks.spent import Counts, Interval, Spent
 
 __all__ = ["COMPUTE", "BlockWork", "Report", "RunWork", "StreamWork", "Task", "peak_bytes"]
 
@@ -68,7 +68,7 @@ class RunWork(BlockWork, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Moved):
+class Report(Counts):
     """Outcome of a block: `seconds` from the first read to the last write.
 
     `spent` is what became of them; in the rest the block waited for others. A rank tells it by

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field, fields
 
 from halocline_engine.compiling import compiled_seconds
 
-__all__ = ["Interval", "Moved", "Spent", "Stopwatch"]
+__all__ = ["Counts", "Interval", "Spent", "Stopwatch"]
 
 #: Intervals that are kept of a rank; where there would be more, neighbours are united.
 _MOST = 64
@@ -43,8 +43,8 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """What a block or a run has moved in some seconds.
+class Counts:
+    """Seconds of a block or a run, and what was moved in them.
 
     `bytes_read` and `bytes_written` count array elements as computed with, not as compressed;
     `peak_bytes` is the largest resident size of any one process that computed; `fetches` is how
