@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 from differential import assert_same, copied, front, inputs, judged, run
+from drawing_intervals import interval_program
+from interpreted import patch
 
+from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.options import Options
@@ -143,3 +146,30 @@ def test_bits_are_those_of_the_reference(
         scalars: dict[str, Any] = {}
         expected = judged(program, facts, given, domain, scalars)
         assert_same(run(load(plan(program, facts)), copied(given), domain, scalars), expected)
+
+
+@pytest.mark.parametrize("options", [Options(), Options(temporaries="recompute")])
+def test_drawn_programs_have_the_bits_of_the_reference(
+    monkeypatch: pytest.MonkeyPatch, options: Options
+) -> None:
+    """From the fewest levels on that a program accepts."""
+    patch(monkeypatch)
+    for seed in range(20):
+        program, facts = front(interval_program(seed))
+        for more in range(3):
+            domain = (3, 2, facts.min_levels + more)
+            given = inputs(program, facts, domain, seed=seed)
+            expected = judged(program, facts, given, domain, {})
+            loops = CpuBackend().build(plan(program, facts, options)).load()
+            assert_same(run(loops, copied(given), domain, {}), expected)
+
+
+@pytest.mark.parametrize("seed", [3, 4, 7])
+def test_kernels_of_drawn_programs_have_the_bits_of_the_reference(
+    load: Callable[[Schedule], CudaExecutable], seed: int
+) -> None:
+    program, facts = front(interval_program(seed))
+    domain = (9, 5, facts.min_levels + 4)
+    given = inputs(program, facts, domain, seed=seed)
+    expected = judged(program, facts, given, domain, {})
+    assert_same(run(load(plan(program, facts)), copied(given), domain, {}), expected)
