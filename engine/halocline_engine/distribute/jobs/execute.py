@@ -182,8 +182,8 @@ def run_last_passes(job: Blockwise, passes: Passes) -> xr.Dataset:
     """Run the passes of a job, which may be the last ones of several, and return its result."""
     pool = passes.pool
     with ExitStack() as stack:
-        workers_per_host = None if job.output is None else job.output.parent
-        made = stack.enter_context(temporary_folder(workers_per_host))
+        parent = None if job.output is None else job.output.parent
+        made = stack.enter_context(temporary_folder(parent))
         source = readable(job.opened, job.reads, pool, stack, made / "input")
         between = made / "between" if pool.remote or job.in_stores else None
         uses = {output.name: output.use for output in job.outputs}

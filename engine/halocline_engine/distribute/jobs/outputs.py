@@ -165,13 +165,13 @@ def field_bytes(uses: Sequence[FieldUse], grid: Grid) -> int:
 
 
 @contextmanager
-def temporary_folder(workers_per_host: Path | None) -> Generator[Path]:
+def temporary_folder(parent: Path | None) -> Generator[Path]:
     """Give a folder for what is needed on the way, which is gone at the end.
 
     Where work failed, something else may still be written there for a moment. What someone else put
     there stays.
     """
-    made = Path(tempfile.mkdtemp(prefix=".halocline-", dir=workers_per_host))
+    made = Path(tempfile.mkdtemp(prefix=".halocline-", dir=parent))
     try:
         yield made
     finally:

@@ -360,8 +360,8 @@ def _result_files(checked: Checked, pool: Pool, stack: ExitStack, *, in_memory: 
     request = checked.request
     if in_memory or (request.workspace is not None and not pool.remote):
         return _Places(request.workspace, request.output)
-    workers_per_host = request.output.parent if request.output is not None else None
-    made = stack.enter_context(temporary_folder(workers_per_host))
+    parent = None if request.output is None else request.output.parent
+    made = stack.enter_context(temporary_folder(parent))
     output = request.output or (made / "result" if pool.remote else None)
     return _Places(request.workspace or made, output)
 

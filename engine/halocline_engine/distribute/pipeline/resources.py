@@ -124,7 +124,7 @@ def open_resources(
 
     `direct_io` lets files go straight to and from memory of the device, where that is possible, and
     chunks of the codecs `device_decoding` are decoded there, if nvCOMP is there. So many processes
-    `workers_per_host` each other do the same on this machine, and have as many cores each.
+    of this machine, `workers_per_host`, do the same, and have as many cores each.
     """
     with ExitStack() as stack:
         stack.enter_context(_frozen())

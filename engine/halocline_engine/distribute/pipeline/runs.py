@@ -32,7 +32,7 @@ class PipelinedRuns:
 
     `job` names what pipelines of several passes share in a process; `direct_io` says that plain
     files go straight to its device, and chunks of the codecs `device_decoding` are decoded there.
-    So many processes `workers_per_host` each other share the cores of a machine.
+    So many processes, `workers_per_host`, share the cores of a machine.
     """
 
     work: Work

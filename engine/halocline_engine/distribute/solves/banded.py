@@ -198,13 +198,13 @@ def repeated(
 
 def residual_of(bands: Bands, solution: NDArray[Any], *, periodic: bool) -> NDArray[np.float64]:
     """Return the backward error of each system, indexed [outer, inner]."""
-    workers_per_host = (solution[:, -1:], solution[:, :1])
+    around = (solution[:, -1:], solution[:, :1])
     if not periodic:
         bands = _apart(bands)
-        workers_per_host = (np.zeros_like(workers_per_host[0]), np.zeros_like(workers_per_host[1]))
+        around = (np.zeros_like(around[0]), np.zeros_like(around[1]))
     whole = tuple(np.broadcast_to(band, solution.shape) for band in bands)
     _, missing, scale = judge(
-        (whole[0], whole[1], whole[2], whole[3]), solution, workers_per_host, residual=True
+        (whole[0], whole[1], whole[2], whole[3]), solution, around, residual=True
     )
     return backward_error(missing, scale)
 

@@ -132,8 +132,8 @@ def run_exchange(
     whole = replace(final, passes=passes.total, reads=exchange.names[:2])
     on_event(planned(whole, pool, reason))
     with ExitStack() as stack:
-        workers_per_host = None if request.output is None else request.output.parent
-        made = stack.enter_context(temporary_folder(workers_per_host))
+        parent = None if request.output is None else request.output.parent
+        made = stack.enter_context(temporary_folder(parent))
         source = readable(request.opened, exchange.names[:2], pool, stack, made / "input")
         spill = SpillFiles(str(made), "<i4" if cut.narrow else "<i8")
         job = Exchanging(exchange, cut, source, spill, target)
