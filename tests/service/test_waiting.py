@@ -7,8 +7,9 @@ import os
 import shutil
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -32,10 +33,10 @@ class Cluster:
         self.workers = workers
         self.closed = False
 
-    def __call__(self) -> int:
+    def __call__(self) -> list[dict[str, Any]]:
         if self.workers is None:
             raise ClusterError("The scheduler does not answer.")
-        return self.workers
+        return [{"name": f"worker {number}"} for number in range(self.workers)]
 
     def close(self) -> None:
         self.closed = True
@@ -115,6 +116,33 @@ def test_a_scheduler_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) 
         look()
     look.close()
     look.close()
+
+
+def test_what_a_scheduler_knows_of_workers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"nthreads": 2, "memory_limit": 64, "metrics": {"memory": 16}, "resources": {}}
+    workers = {
+        "tls://a:1": told,
+        "tls://b:1": told | {"resources": {"GPU": 1.0}},
+        "tls://c:1": told | {"resources": {"GPU": 1.0}, "gpu": {"name": "NVIDIA H100"}},
+    }
+
+    def ask(*_: object, **__: object) -> dict[str, Any]:
+        return {"workers": workers}
+
+    def connect(_: str) -> Any:
+        return nullcontext(SimpleNamespace(client=None))
+
+    engine = "halocline_engine.distribute.executors"
+    monkeypatch.setattr(f"{engine}.dask.connect", connect)
+    monkeypatch.setattr(f"{engine}.workers.ask_scheduler", ask)
+    found = ClusterLook("tcp://127.0.0.1:1")()
+    assert [(each["name"], each["device"]) for each in found] == [
+        ("tls://a:1", ""),
+        ("tls://b:1", "GPU"),
+        ("tls://c:1", "NVIDIA H100"),
+    ]
+    first = {"name": "tls://a:1", "threads": 2, "device": "", "memory": 16, "memory_limit": 64}
+    assert found[0] == first
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ETIMEDOUT, errno.ESTALE])

@@ -130,8 +130,8 @@ class Dispatcher:
 
     def _beat(self, seen: Seen | None) -> None:
         """Say that this dispatcher lives, and what it has to compute with."""
-        lacks = "not looked at yet" if seen is None else seen.lacks
-        told = {"name": self._name, "pid": os.getpid(), "lacks": lacks}
+        has = {"lacks": "not looked at yet"} if seen is None else seen.told
+        told = {"name": self._name, "pid": os.getpid(), **has}
         self._store.presence.beat(self._name, told)
         self._told = seen
 

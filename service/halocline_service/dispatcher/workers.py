@@ -7,14 +7,15 @@ never kept by a scheduler that does not answer.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 import structlog
 
 from halocline_engine.errors import HaloclineError
+from halocline_service.jobs.job import JsonObject
 
 __all__ = ["ClusterLook", "Look", "Seen", "Workers"]
 
@@ -23,10 +24,10 @@ _LOOK_SECONDS = 1.0
 
 
 class Look(Protocol):
-    """Counts the workers that are connected now; raises `HaloclineError` if nothing answers."""
+    """Gives the workers that are connected now; raises `HaloclineError` if nothing answers."""
 
-    def __call__(self) -> int:
-        """Count them."""
+    def __call__(self) -> Sequence[JsonObject]:
+        """Give what is known of each."""
         ...
 
     def close(self) -> None:
@@ -36,9 +37,10 @@ class Look(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Number of workers seen, or None where the scheduler did not answer."""
+    """Number of workers seen, or None where the scheduler did not answer; what is known of each."""
 
     workers: int | None
+    each: tuple[JsonObject, ...] = field(default=(), compare=False)
 
     @property
     def lacks(self) -> str:
@@ -46,6 +48,11 @@ class Seen:
         if self.workers is None:
             return "the scheduler does not answer"
         return "" if self.workers else "none is connected"
+
+    @property
+    def told(self) -> JsonObject:
+        """What others are told: what is lacking, and the workers."""
+        return {"lacks": self.lacks, "workers": [*self.each]}
 
 
 class Workers:
@@ -76,16 +83,17 @@ class Workers:
         assert self._look is not None
         while not self._done.is_set():
             seen = self._once(self._look)
-            if seen != self.seen:
+            before, self.seen = self.seen, seen
+            if seen != before:
                 _log.info("workers seen", workers=seen.workers)
-                self.seen = seen
                 self._changed()
             self._done.wait(_LOOK_SECONDS)
         self._look.close()
 
     def _once(self, look: Look) -> Seen:
         try:
-            return Seen(look())
+            found = look()
+            return Seen(len(found), tuple(found))
         except (HaloclineError, OSError) as error:
             if self.seen != Seen(None):
                 _log.warning("scheduler not reached", error=str(error))
@@ -100,21 +108,34 @@ class ClusterLook:
         self._open = ExitStack()
         self._client: Any = None
 
-    def __call__(self) -> int:
-        """Count the workers."""
+    def __call__(self) -> Sequence[JsonObject]:
+        """Give the workers."""
         from halocline_engine.distribute.executors.dask import connect
         from halocline_engine.distribute.executors.workers import ask_scheduler
 
         try:
             if self._client is None:
                 self._client = self._open.enter_context(connect(self._address)).client
-            return len(ask_scheduler(self._client, "identity", n_workers=-1)["workers"])
+            workers = ask_scheduler(self._client, "identity", n_workers=-1)["workers"]
         except HaloclineError:
             self.close()
             raise
+        return [_facts(address, told) for address, told in workers.items()]
 
     def close(self) -> None:
         """Let go of the connection."""
         self._client = None
         with suppress(OSError, RuntimeError):
             self._open.close()
+
+
+def _facts(address: str, told: Mapping[str, Any]) -> JsonObject:
+    """Return what people want to know of a worker, of what the scheduler knows."""
+    device = "GPU" if told.get("resources", {}).get("GPU") else ""
+    return {
+        "name": address,
+        "threads": told.get("nthreads"),
+        "device": told.get("gpu", {}).get("name") or device,
+        "memory": told.get("metrics", {}).get("memory"),
+        "memory_limit": told.get("memory_limit"),
+    }

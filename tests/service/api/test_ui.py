@@ -269,6 +269,20 @@ def test_the_cluster_is_what_the_service_knows(service: Running) -> None:
     assert "can compute" in text
 
 
+def test_the_workers_of_all_dispatchers_are_listed_once(idle: Running) -> None:
+    gpu = {"name": "tls://a:1", "device": "NVIDIA H100", "threads": 4}
+    workers = [
+        {**gpu, "memory": 3 * 2**30, "memory_limit": 64 * 2**30},
+        {"name": "tls://b:1", "device": "", "threads": 1, "memory": None, "memory_limit": 0},
+    ]
+    for name in ("first", "second"):
+        idle.store.presence.beat(name, {"name": name, "lacks": "", "workers": workers})
+    idle.store.presence.beat("older", {"name": "older", "lacks": ""})
+    text = read(idle, "cluster").text
+    assert text.count("tls://a:1NVIDIA H10043.0 GiB of 64.0 GiB") == 1
+    assert text.count("tls://b:1CPU1?") == 1
+
+
 def test_without_a_key_there_is_a_form_and_nothing_else(idle: Running, client_of: ClientOf) -> None:
     job = idle.submit()
     client = client_of(idle.settings.model_copy(update={"auth": "keys"}))

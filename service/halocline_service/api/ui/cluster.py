@@ -35,28 +35,17 @@ def cluster_main(cluster: Cluster) -> Html:
         _table("Jobs of all users", ("State", "Jobs"), _queue(cluster)),
         _table("Dispatchers", ("Name", "Workers"), _dispatchers(cluster)),
         _table("Limits", ("What", "At most"), _limits(cluster)),
+        _table("Workers", ("Name", "Device", "Threads", "Memory"), _workers(cluster)),
         id="live",
         class_="cards",
     )
-    return element(
-        "main",
-        element("h1", "Cluster"),
-        live,
-        element(
-            "p",
-            "The service does not tell which workers it has: those that computed a job, and the "
-            "memory that they took, are on the page of that job.",
-            class_="note",
-        ),
-        id="main",
-        tabindex="-1",
-    )
+    return element("main", element("h1", "Cluster"), live, id="main", tabindex="-1")
 
 
-def _table(title: str, head: tuple[str, str], rows: Sequence[tuple[str, Child]]) -> Html:
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[Child]]) -> Html:
     names = element("tr", *(element("th", word, scope="col") for word in head))
-    body = (element("tr", element("td", name), element("td", value)) for name, value in rows)
-    none = element("tr", element("td", "none", colspan=2))
+    body = (element("tr", *(element("td", value) for value in row)) for row in rows)
+    none = element("tr", element("td", "none", colspan=len(head)))
     return element(
         "section",
         element("h2", title),
@@ -75,6 +64,26 @@ def _dispatchers(cluster: Cluster) -> list[tuple[str, Child]]:
         (str(each.get("name", "?")), str(each.get("lacks") or "can compute"))
         for each in cluster.dispatchers
     ]
+
+
+def _workers(cluster: Cluster) -> list[tuple[Child, ...]]:
+    """Give the workers, which all dispatchers see that have the same scheduler."""
+    seen = [each for one in cluster.dispatchers for each in one.get("workers", ())]
+    return [
+        (
+            str(each["name"]),
+            str(each["device"] or "CPU"),
+            str(each["threads"]),
+            _of(each["memory"], each["memory_limit"]),
+        )
+        for each in {each["name"]: each for each in seen}.values()
+    ]
+
+
+def _of(part: int | None, limit: int | None) -> str:
+    """Say how much of a limit is taken."""
+    taken = "?" if part is None else size(part)
+    return f"{taken} of {size(limit)}" if limit else taken
 
 
 def _limits(cluster: Cluster) -> list[tuple[str, Child]]:
