@@ -192,7 +192,6 @@ def test_a_device_keeps_pieces_of_as_many_rows(
         name = "own_stream" if module is ranks else "PIECE"
         monkeypatch.setattr(module, name, contextlib.nullcontext if module is ranks else SIZE)
     monkeypatch.setattr(request, "PIECE", SIZE)
-    monkeypatch.setattr("halocline_engine.distribute.solves.pieces.tridiagonal_solver", solver)
     monkeypatch.setattr("halocline_engine.distribute.solves.banded.tridiagonal_solver", solver)
     monkeypatch.setattr(executors, "resolve", str)
     monkeypatch.setattr(LocalPool, "device_memory", Mock(return_value=10**9))

@@ -28,6 +28,7 @@ from halocline_engine.kernels.tridiagonal.problem import Solved
 __all__ = [
     "Band",
     "BandedWork",
+    "Systems",
     "backward_error",
     "batch_of",
     "dense_bands",
@@ -49,14 +50,13 @@ class Band:
     dims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BandedWork:
-    """Work of a worker on a block: all rows of some systems.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Systems:
+    """The systems of a job, where they are read and written, and the target that solves them.
 
     `bands` are those of the matrix from the lowest to the highest, and rhs; `dims` the dimensions
     of rhs and of the result, of which `dim` is that of the rows. `status` and `residual` name
-    results; the latter may be empty. Long tridiagonal systems are solved by pieces of `piece` rows,
-    unless with `pivoting`.
+    results; the latter may be empty.
     """
 
     bands: tuple[Band, ...]
@@ -67,10 +67,28 @@ class BandedWork:
     target: str
     contiguous: bool
     periodic: bool
-    pivoting: bool
     name: str
     status: str
     residual: str
+
+    @property
+    def solver(self) -> TridiagonalSolver:
+        """The solver of the target in this process."""
+        return tridiagonal_solver(self.target, contiguous=self.contiguous)
+
+    def batch(self, spans: Mapping[str, Span]) -> tuple[int, int, int]:
+        """Return the shape of a batch; see `batch_of`."""
+        return batch_of(self.dims, self.dim, spans)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandedWork(Systems):
+    """Work of a worker on a block: all rows of some systems.
+
+    Long tridiagonal systems are solved by pieces of `piece` rows, unless with `pivoting`.
+    """
+
+    pivoting: bool
     piece: int
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
@@ -79,7 +97,7 @@ class BandedWork:
         spans = dict(zip(self.dims, block.extra, strict=True))
         read = [task.loaded(read_band(self.source, band, self.dims, spans)) for band in self.bands]
         shape = tuple(span.size for span in block.extra)
-        batch = batch_of(self.dims, self.dim, spans)
+        batch = self.batch(spans)
         with task.computing():
             solve = self._tridiagonal if len(self.bands) == _TRIDIAGONAL else self._pentadiagonal
             solved, error = solve(read, shape, batch)
@@ -107,9 +125,8 @@ class BandedWork:
         self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
     ) -> tuple[Solved, NDArray[np.float64]]:
         """Return the solution and the backward error."""
-        solver = tridiagonal_solver(self.target, contiguous=self.contiguous)
         *bands, rhs = repeated(read, shape, batch)
-        found = solver.solve_pentadiagonal(
+        found = self.solver.solve_pentadiagonal(
             bands[0], bands[1], bands[2], bands[3], bands[4], rhs, pivoting=self.pivoting
         )
         status, error = judge_band(bands, rhs, found)
@@ -119,7 +136,7 @@ class BandedWork:
         self, read: Sequence[NDArray[Any]], shape: tuple[int, ...], batch: tuple[int, int, int]
     ) -> tuple[Solved, Bands]:
         """Return the solution, and lower, diagonal, upper and rhs as they were solved."""
-        solver = tridiagonal_solver(self.target, contiguous=self.contiguous)
+        solver = self.solver
         if self._constant(batch[1]):
             one = (1, batch[1], 1)
             lower, diagonal, upper = (np.ascontiguousarray(a).reshape(one) for a in read[:3])

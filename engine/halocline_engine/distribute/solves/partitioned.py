@@ -34,14 +34,15 @@ from halocline_engine.distribute.solves.pieces import (
     EndsWork,
     FillWork,
     ReduceWork,
+    SpreadSystems,
     VerdictWork,
-    systems_of,
 )
 from halocline_engine.distribute.solves.request import (
     CheckedBanded,
     banded_job,
     chunks_of,
     outputs_of,
+    systems_of,
 )
 from halocline_engine.distribute.solves.resident import (
     check_resident,
@@ -136,7 +137,9 @@ def _across(checked: CheckedBanded, pieces: Pieces, pool: Pool, target: str) -> 
 
     def stages(source: Source, sink: Sink, folder: Path | None) -> tuple[Stage, ...]:
         kept, keep = _between(checked, cut, pieces, folder)
-        across = Across(systems_of(checked, pieces, source, sink, target), kept, keep)
+        across = Across(
+            systems_of(SpreadSystems, checked, source, sink, target, pieces=pieces), kept, keep
+        )
         return (
             Stage(ReduceWork(across), wide),
             Stage(EndsWork(across), narrow),

@@ -11,7 +11,6 @@ lies in small arrays with an element for each piece in the place of its rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,13 +26,11 @@ from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
 from halocline_engine.distribute.solves.banded import (
     Band,
+    Systems,
     backward_error,
-    batch_of,
     read_band,
     repeated,
 )
-from halocline_engine.distribute.solves.request import CheckedBanded
-from halocline_engine.distribute.solves.select import TridiagonalSolver, tridiagonal_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
 from halocline_engine.kernels.tridiagonal.pieces import (
@@ -50,9 +47,8 @@ __all__ = [
     "EndsWork",
     "FillWork",
     "ReduceWork",
-    "Systems",
+    "SpreadSystems",
     "VerdictWork",
-    "systems_of",
 ]
 
 #: What passes hand on: the elements for a piece, and whether they are of the systems' own type.
@@ -68,35 +64,10 @@ _Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Systems:
-    """The systems of a job whose rows are spread.
+class SpreadSystems(Systems):
+    """Tridiagonal systems whose rows are spread, cut into `pieces`."""
 
-    `bands` are lower, diagonal, upper and rhs, `dims` the dimensions of rhs and of the result, of
-    which `dim` is that of the rows, cut into `pieces`. `status` and `residual` name results; the
-    latter may be empty.
-    """
-
-    bands: tuple[Band, Band, Band, Band]
-    dims: tuple[str, ...]
-    dim: str
     pieces: Pieces
-    source: Source
-    sink: Sink
-    target: str
-    contiguous: bool
-    periodic: bool
-    name: str
-    status: str
-    residual: str
-
-    @property
-    def solver(self) -> TridiagonalSolver:
-        """The solver of the target in this process."""
-        return tridiagonal_solver(self.target, contiguous=self.contiguous)
-
-    def batch(self, spans: Mapping[str, Span]) -> tuple[int, int, int]:
-        """Return the shape of a batch; see `batch_of`."""
-        return batch_of(self.dims, self.dim, spans)
 
     def rows(self, spans: Mapping[str, Span]) -> dict[str, Span]:
         """Return spans with rows in the place of pieces."""
@@ -153,33 +124,11 @@ class Systems:
             task.write(self.sink, name, region_of(over, spans), array.reshape(shape))
 
 
-def systems_of(
-    checked: CheckedBanded, pieces: Pieces, source: Source, sink: Sink, target: str
-) -> Systems:
-    """Return the systems of a request, read and written there."""
-    request, dims = checked.request, tuple(checked.sizes)
-    inside = math.prod(checked.sizes[name] for name in dims[dims.index(request.dim) + 1 :])
-    return Systems(
-        bands=(checked.bands[0], checked.bands[1], checked.bands[2], checked.bands[3]),
-        dims=dims,
-        dim=request.dim,
-        pieces=pieces,
-        source=source,
-        sink=sink,
-        target=target,
-        contiguous=inside == 1,
-        periodic=request.periodic,
-        name=request.name,
-        status=f"{request.name}_status",
-        residual=f"{request.name}_residual" if request.residual else "",
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Across:
     """What all passes know: `kept` and `keep` read and write what is handed on."""
 
-    systems: Systems
+    systems: SpreadSystems
     kept: Source
     keep: Sink
 

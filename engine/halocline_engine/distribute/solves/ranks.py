@@ -21,7 +21,7 @@ from halocline_engine.copies import copying_threads, near
 from halocline_engine.device.launch.streams import own_stream
 from halocline_engine.distribute.communicators.base import Communicator, Tell, gathered
 from halocline_engine.distribute.grid.partition import Block, Span
-from halocline_engine.distribute.solves.pieces import Systems
+from halocline_engine.distribute.solves.pieces import SpreadSystems
 from halocline_engine.distribute.solves.select import keep_pieces
 from halocline_engine.distribute.tasks.events import PassFinished
 from halocline_engine.distribute.tasks.model import Report, Task
@@ -48,7 +48,7 @@ class RankSolve:
     the sizes of the dimensions but that of the rows.
     """
 
-    systems: Systems
+    systems: SpreadSystems
     others: Mapping[str, int]
     parts: tuple[Span, ...]
     step: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from halocline_engine.distribute.jobs.blocking import (
 )
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.reading import reading_of
-from halocline_engine.distribute.solves.banded import Band, BandedWork
+from halocline_engine.distribute.solves.banded import Band, BandedWork, Systems
 from halocline_engine.distribute.solves.tree import TreeWork, pieces_of
 from halocline_engine.errors import ArgumentError, CapacityError, FieldError
 from halocline_engine.kernels.operations import (
@@ -53,8 +53,11 @@ __all__ = [
     "chunks_in",
     "chunks_of",
     "outputs_of",
+    "systems_of",
     "tree_job",
 ]
+
+_Systems = TypeVar("_Systems", bound=Systems)
 
 _KINDS = ("float32", "float64")
 _TRIDIAGONAL = 4
@@ -184,31 +187,16 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
     `held` arrays of a block are in memory at once.
     """
     request, sizes, dim = checked.request, checked.sizes, checked.request.dim
-    dims = tuple(sizes)
     itemsize = np.dtype(checked.dtype).itemsize
     row = sizes[dim] * itemsize
     result = 0 if request.output else math.prod(sizes.values()) * itemsize
     room = batch_memory(pool, target, held * row, _ON_DEVICE * row, result)
     reading = reading_of(checked.opened, request.variables)
     cut = cut_batch(sizes, dim, request.chunks, chunks_of(checked), pool, room, reading)
-    inside = math.prod(sizes[d] for d in dims[dims.index(dim) + 1 :])
 
     def work(source: Source, sink: Sink) -> BandedWork:
-        return BandedWork(
-            bands=checked.bands,
-            dims=dims,
-            dim=dim,
-            source=source,
-            sink=sink,
-            target=target,
-            contiguous=inside == 1,
-            periodic=request.periodic,
-            pivoting=request.pivoting,
-            name=request.name,
-            status=f"{request.name}_status",
-            residual=f"{request.name}_residual" if request.residual else "",
-            piece=PIECE,
-        )
+        how = {"pivoting": request.pivoting, "piece": PIECE}
+        return systems_of(BandedWork, checked, source, sink, target, **how)
 
     return Blockwise(
         opened=checked.opened,
@@ -222,6 +210,33 @@ def banded_job(checked: CheckedBanded, pool: Pool, target: str, *, held: int = _
         projected=cut.projected,
         output=request.output,
         operations=checked.operations,
+    )
+
+
+def systems_of(
+    kind: Callable[..., _Systems],
+    checked: CheckedBanded,
+    source: Source,
+    sink: Sink,
+    target: str,
+    **how: Any,
+) -> _Systems:
+    """Return the systems of a request, read and written there; `how` is what their kind adds."""
+    request, dims = checked.request, tuple(checked.sizes)
+    inside = math.prod(checked.sizes[name] for name in dims[dims.index(request.dim) + 1 :])
+    return kind(
+        bands=checked.bands,
+        dims=dims,
+        dim=request.dim,
+        source=source,
+        sink=sink,
+        target=target,
+        contiguous=inside == 1,
+        periodic=request.periodic,
+        name=request.name,
+        status=f"{request.name}_status",
+        residual=f"{request.name}_residual" if request.residual else "",
+        **how,
     )
 
 

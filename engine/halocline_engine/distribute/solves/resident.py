@@ -20,9 +20,9 @@ from halocline_engine.distribute.jobs.execute import Blockwise
 from halocline_engine.distribute.jobs.losses import lost_for_good
 from halocline_engine.distribute.jobs.ranked import Ranked
 from halocline_engine.distribute.jobs.reading import reading_of
-from halocline_engine.distribute.solves.pieces import systems_of
+from halocline_engine.distribute.solves.pieces import SpreadSystems
 from halocline_engine.distribute.solves.ranks import PASSES, RankSolve
-from halocline_engine.distribute.solves.request import CheckedBanded, outputs_of
+from halocline_engine.distribute.solves.request import CheckedBanded, outputs_of, systems_of
 from halocline_engine.errors import ArgumentError, CapacityError
 from halocline_engine.kernels.tridiagonal.pieces import Pieces
 
@@ -112,7 +112,7 @@ def resident_job(
     others = {name: size for name, size in checked.sizes.items() if name != dim}
 
     def work(source: Source, sink: Sink, ranks: int) -> RankSolve:
-        systems = systems_of(checked, pieces, source, sink, target)
+        systems = systems_of(SpreadSystems, checked, source, sink, target, pieces=pieces)
         return RankSolve(systems, others, _parts(pieces, chosen.unit, ranks), chosen.step)
 
     def left() -> int:
