@@ -211,14 +211,13 @@ class FusingExecutable(Generic[_Fused]):
         self,
         feedback: Mapping[str, str],
         domain: _Domain,
-        fields: Mapping[str, Array] | None = None,
         ends: MadeSides = UNMADE,
     ) -> int:
         """Return how many steps at once a model takes for the fastest, 1 where fusing gains little.
 
-        It assumes arrays as `memory` makes them, unless `fields` are given.
+        It assumes arrays as `memory` makes them.
         """
-        gains = self._fuser.gains(feedback, domain, fields, ends)
+        gains = self._fuser.gains(feedback, domain, ends=ends)
         return gains.best(range(1, 1 + gains.most))
 
     def steps_between_fills(self, feedback: Mapping[str, str], domain: _Domain, most: int) -> int:

@@ -43,24 +43,16 @@ def device_count() -> int:
         return 0
 
 
-def device_facts(index: int | None = None) -> DeviceFacts:
-    """Return the facts of a device, by default the current one.
-
-    Raises `DeviceError` where there is no such device.
-    """
-    count = device_count()
-    if count == 0:
+def device_facts() -> DeviceFacts:
+    """Return the facts of the current device; raises `DeviceError` where there is none."""
+    if device_count() == 0:
         cupy()
         raise DeviceError(
             "There is no CUDA device here that can be used.",
             hint="Check the driver with nvidia-smi, or use target='cpu'.",
         )
     runtime = cupy().cuda.runtime
-    number = runtime.getDevice() if index is None else index
-    if not 0 <= number < count:
-        raise DeviceError(
-            f"There is no CUDA device {number}: expected a number from 0 to {count - 1}."
-        )
+    number = runtime.getDevice()
     facts = runtime.getDeviceProperties(number)
 
     def attribute(what: int) -> int:

@@ -39,11 +39,10 @@ class Ragged:
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes)])
 
 
-def ragged_of(dataset: xr.Dataset, row_size: str, samples: str | None = None) -> Ragged:
+def ragged_of(dataset: xr.Dataset, row_size: str) -> Ragged:
     """Return how a dataset's rows lie; reads the count variable.
 
-    `samples` is the dimension where the count variable does not name it. Raises `FieldError` where
-    the variable is no count of what that dimension has.
+    Raises `FieldError` where the variable is no count of what its sample dimension has.
     """
     if text("row_size", row_size, "the name of a variable") not in dataset.variables:
         raise FieldError(
@@ -51,7 +50,7 @@ def ragged_of(dataset: xr.Dataset, row_size: str, samples: str | None = None) ->
             hint="A contiguous ragged array has one, with the attribute 'sample_dimension'.",
         )
     counts = variable_of(dataset, row_size)
-    along = str(counts.attrs.get("sample_dimension", samples or ""))
+    along = str(counts.attrs.get("sample_dimension", ""))
     if counts.ndim != 1 or counts.dtype.kind not in "iu":
         raise FieldError(
             f"Count variable '{row_size}' must have one dimension and whole numbers, got"

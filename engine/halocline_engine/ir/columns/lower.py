@@ -63,7 +63,6 @@ def lower_columns(
     metric: Metric,
     dtype: DType,
     *,
-    name: str = "column",
     text: str = "",
 ) -> Program:
     """Return the meaning of a column program for columns of one shape.
@@ -80,7 +79,7 @@ def lower_columns(
             lowering.result(result)
     except ProgramError as error:
         raise locate(error, text) from None
-    return program_of(lowering, metric, name)
+    return program_of(lowering, metric, "column")
 
 
 @dataclass(slots=True)
