@@ -240,7 +240,6 @@ def test_an_unknown_job_is_named_so(idle: Running) -> None:
         ("DELETE", ""),
         ("GET", "/results"),
         ("GET", "/results/result"),
-        ("GET", "/results/result.zarr/zarr.json"),
         ("GET", "/events"),
         ("GET", "/log"),
         ("GET", "/plan"),

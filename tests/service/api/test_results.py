@@ -107,6 +107,13 @@ def test_no_key_leads_out(service: Running, result: str, key: str) -> None:
     assert b"SQLite" not in answer.content
 
 
+def test_a_result_that_was_removed_is_no_fill_value(service: Running, result: str) -> None:
+    service.client.delete(result.partition("/results")[0])
+    for key in ("zarr.json", "sst/c/0/0/0"):
+        gone = service.client.get(f"{result}/{key}", headers={"Prefer": "absent=empty"})
+        assert (gone.status_code, gone.json()["code"]) == (410, "gone")
+
+
 def test_a_result_that_is_not_there_yet_is_no_fill_value(idle: Running) -> None:
     job = idle.submit()
     answer = idle.client.get(f"/jobs/{job}/results/result.zarr/sst/c/0/0/0")
