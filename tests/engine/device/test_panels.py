@@ -221,7 +221,7 @@ def _pinned(size: int) -> FakePinned:
 
 class DevicePool(LocalPool):
     def device_memory(self, target: str) -> int | None:
-        return 10**9 if target == "cuda" else None
+        return self.options.granted_on_device(10**9 if target == "cuda" else None)
 
 
 @pytest.fixture(params=[0.0, 0.4, 0.8])
