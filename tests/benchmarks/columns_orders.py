@@ -43,7 +43,7 @@ def main() -> None:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": options.commit,
         "target": options.target,
-        "device": device_facts(0).name if options.target == "cuda" else platform.machine(),
+        "device": device_facts().name if options.target == "cuda" else platform.machine(),
         "python": platform.python_version(),
         "groups": {},
     }

@@ -125,7 +125,8 @@ def main() -> None:
     found = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": arguments.commit,
-        "devices": [device_facts(one).name for one in range(device_count())],
+        "device": device_facts().name,
+        "devices": device_count(),
         "cores": os.cpu_count(),
         "bytes": rows * WIDTH * 4,
         "figures": [asdict(figure) for figure in figures],
