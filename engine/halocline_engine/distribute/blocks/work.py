@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +28,26 @@ from halocline_engine.distribute.grid.geometry import Geometry, Layout, geometry
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import read_box, write_box
 from halocline_engine.distribute.tasks.cancel import CancelToken
-from halocline_engine.distribute.tasks.model import (
-    Report,
-    Task,
-)
+from halocline_engine.distribute.tasks.model import Report, Task
 
-__all__ = ["BoundProgram", "Code", "Work", "executable_of", "run_block"]
+__all__ = [
+    "BoundProgram",
+    "Code",
+    "FieldSource",
+    "SavedField",
+    "Work",
+    "executable_of",
+    "run_block",
+    "saved_results",
+    "saved_states",
+    "sources_of",
+]
+
+#: A loaded field, where it is read, and its name there.
+FieldSource: TypeAlias = tuple[str, Source, str]
+
+#: The name of a field in a sink, and the field whose values are written.
+SavedField: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +58,42 @@ class Code:
     artifact: Artifact = field(compare=False)
 
 
+def sources_of(
+    uses: Iterable[FieldUse], source: Source, states: Mapping[str, Source] = MappingProxyType({})
+) -> tuple[FieldSource, ...]:
+    """Return where loaded fields are read: in `states`, by field, as far as these have them."""
+    return tuple(
+        (use.name, states[use.name], use.name)
+        if use.name in states
+        else (use.name, source, use.variable)
+        for use in uses
+        if use.loaded
+    )
+
+
+def saved_results(uses: Iterable[FieldUse]) -> tuple[SavedField, ...]:
+    """Return what is written as the result."""
+    return tuple((use.variable, use.name) for use in uses if use.result)
+
+
+def saved_states(uses: Iterable[FieldUse]) -> tuple[SavedField, ...]:
+    """Return what is written for the next step: each kept field, from the one that becomes it."""
+    return tuple((use.name, use.partner or use.name) for use in uses if use.kept)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundProgram:
     """A program with values, and where its fields are read and written.
 
-    `sources` says for each loaded field where it is read and under which name; `saved` which
-    fields are written to the sink, as (name there, field).
+    `sources` are the loaded fields, `saved` those that are written to the sink.
     """
 
     layout: Layout
     code: Code
-    scalars: tuple[tuple[str, Value], ...]
-    sources: tuple[tuple[str, Source, str], ...]
+    scalars: Mapping[str, Value]
+    sources: tuple[FieldSource, ...]
     sink: Sink
-    saved: tuple[tuple[str, str], ...]
+    saved: tuple[SavedField, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +176,7 @@ def _compute(
             if roles[name] is not Role.INPUT or before.get(name) != at:
                 block_fields.upload(name, values[at])
             before[name] = at
-        after = block_fields.advance(dict(work.scalars), cancelled)
+        after = block_fields.advance(work.scalars, cancelled)
         for _, name in work.saved:
             values = block_fields.download(after[name], name)
             if math.prod(outer) == 1:

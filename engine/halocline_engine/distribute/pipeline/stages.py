@@ -258,7 +258,7 @@ class PipelineStages:
             if self._uses[name].role is Role.INPUT:
                 frame = one.cells.frames[name]
                 fill_ghosts(block_fields.arrays[name], self._work.layout.lines, frame)
-        after = block_fields.queue(dict(self._work.scalars), self._cancelled)
+        after = block_fields.queue(self._work.scalars, self._cancelled)
         self._after[slot, self._kinds[item]] = after
 
     def fetch(self, item: int, slot: int) -> None:

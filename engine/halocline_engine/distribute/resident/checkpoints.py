@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.datasets.stores.sink import Sink, ZarrSink, create_store
+from halocline_engine.distribute.blocks.work import SavedField, saved_states
 from halocline_engine.distribute.communicators.base import Communicator, Tell
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.jobs.checkpoint import MARK, begin_pass, finish_pass, prune
@@ -72,7 +73,6 @@ class CheckpointWriter:
 
     def write(self, path: Path, steps_done: int) -> None:
         """Write the fields as they are now; returns when they are copied."""
-        kept = [(use.name, use.partner or use.name) for use in self._job.kept]
 
         def finish(seconds: float) -> Event:
             plan = self._job.checkpoints
@@ -81,7 +81,7 @@ class CheckpointWriter:
             prune(plan.workspace, plan.fingerprint)
             return Checkpointed(steps_done, self._job.steps, seconds)
 
-        self._begin(ZarrSink(str(path)), kept, steps_done, finish)
+        self._begin(ZarrSink(str(path)), saved_states(self._job.kept), steps_done, finish)
 
     def write_snapshot(self, series: Series, steps_done: int) -> None:
         """Write the results as they are now; returns when they are copied."""
@@ -99,9 +99,9 @@ class CheckpointWriter:
             writing.result()
 
     def _begin(
-        self, sink: Sink, saved: Iterable[tuple[str, str]], steps_done: int, finish: _Finish
+        self, sink: Sink, saved: Iterable[SavedField], steps_done: int, finish: _Finish
     ) -> None:
-        """Copy fields, given as (name there, field), and begin to write them."""
+        """Copy fields, and begin to write them."""
         self._settle()
         uses = {use.name: use for use in self._job.layout.uses}
         copies = [(name, uses[source], self._fields.own(source)) for name, source in saved]

@@ -58,7 +58,7 @@ class RankFields:
         self._resident: dict[int, ResidentBlock] = {}
         for block in mine:
             fields = BlockFields.of(job.layout, cells[block.index], self._executable)
-            steps = BlockSteps(fields, dict(job.scalars))
+            steps = BlockSteps(fields, job.scalars)
             self._resident[block.index] = ResidentBlock(fields, steps)
         self._wraps = wrapped_lines(job.layout, blocks)
         rank_of = {block.index: rank for rank, some in enumerate(job.blocks) for block in some}

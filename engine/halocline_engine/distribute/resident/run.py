@@ -13,6 +13,7 @@ from typing import Any
 import xarray as xr
 
 from halocline_engine.datasets.stores.result import open_result
+from halocline_engine.distribute.blocks.work import saved_results, sources_of
 from halocline_engine.distribute.executors.base import Done, Pool
 from halocline_engine.distribute.jobs.checkpoint import CheckpointTimes
 from halocline_engine.distribute.jobs.losses import Losses, lost_for_good, without_losses
@@ -90,23 +91,14 @@ class _Run:
         return last.steps_done if last is not None and ended else self.job.steps
 
     def _work(self, found: Begun, results: Results) -> ResidentWork:
-        job, plan, states = self.job, self.resident.plan, found.states
-        sources = tuple(
-            (
-                use.name,
-                states.get(use.name, job.source),
-                use.name if use.name in states else use.variable,
-            )
-            for use in job.uses
-            if use.loaded
-        )
+        job, plan = self.job, self.resident.plan
         rank_job = RankJob(
             layout=plan.layout,
             code=job.code,
-            scalars=tuple(sorted(job.scalars.items())),
-            sources=sources,
+            scalars=job.scalars,
+            sources=sources_of(job.uses, job.source, found.states),
             sink=results.sink,
-            saved=tuple((use.variable, use.name) for use in job.uses if use.result),
+            saved=saved_results(job.uses),
             blocks=self.resident.ranks,
             bundle=plan.steps_per_pass,
             deepest=self.resident.deepest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from halocline_engine.datasets.stores.result import attributes_of
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
-from halocline_engine.distribute.blocks.work import Code, Work
+from halocline_engine.distribute.blocks.work import Code, Work, saved_results, sources_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.shares import step_work
@@ -44,10 +44,10 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
         return Work(
             layout=plan.layout,
             code=Code(compiled.fingerprint, compiled.artifact),
-            scalars=tuple(sorted(checked.scalars.items())),
-            sources=tuple((use.name, source, use.variable) for use in uses if use.loaded),
+            scalars=checked.scalars,
+            sources=sources_of(uses, source),
             sink=sink,
-            saved=tuple((use.variable, use.name) for use in uses if use.result),
+            saved=saved_results(uses),
             steps=1,
         )
 

@@ -29,7 +29,13 @@ from halocline_engine.datasets.stores.sink import (
     create_store,
 )
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
-from halocline_engine.distribute.blocks.work import Work
+from halocline_engine.distribute.blocks.work import (
+    FieldSource,
+    Work,
+    saved_results,
+    saved_states,
+    sources_of,
+)
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.checkpoint import (
     MARK,
@@ -191,36 +197,26 @@ def _work(
     *,
     last: bool,
 ) -> Work:
-    shared = _shared(job, progress, states)
-    sources = tuple(
-        (use.name, shared[use.name], use.name if use.name in states else use.variable)
-        for use in job.uses
-        if use.loaded
-    )
-    saved = (
-        [(use.variable, use.name) for use in job.uses if use.result]
-        if last
-        else [(use.name, use.partner or use.name) for use in job.kept]
-    )
     return Work(
         layout=job.plan.layout,
         code=job.code,
-        scalars=tuple(sorted(job.scalars.items())),
-        sources=sources,
+        scalars=job.scalars,
+        sources=_sources(job, progress, states),
         sink=sink,
-        saved=tuple(saved),
+        saved=saved_results(job.uses) if last else saved_states(job.uses),
         steps=end - progress.passes.steps_done,
     )
 
 
-def _shared(
+def _sources(
     job: Job, progress: _Progress, states: Mapping[str, Source]
-) -> dict[str, Source | CachedSource]:
-    """Return where each loaded field is read: through the cache of a process, where that is known.
+) -> tuple[FieldSource, ...]:
+    """Return where loaded fields are read: through the cache of a process, where chunks are known.
 
     What blocks share is counted even where nothing is kept.
     """
-    first = {use.name: use.variable for use in job.uses if use.loaded and use.name not in states}
+    sources = sources_of(job.uses, job.source, states)
+    first = {name: variable for name, _, variable in sources if name not in states}
     kept = [
         replace(use, chunks=tuple(chunks_for(job.plan, use, PASS_CHUNK).values()))
         for use in job.kept
@@ -229,14 +225,16 @@ def _shared(
     names = {use.name: use.name for use in kept if isinstance(states.get(use.name), ArrayStore)}
     known = stored_variables(job.uses if job.stored else (), job.grid, first)
     known |= stored_variables(kept if job.workspace is not None else (), job.grid, names)
-    found: dict[str, Source | CachedSource] = {}
-    for use in job.uses:
-        source = states.get(use.name, job.source)
-        if use.name in known:
-            # Each pass reads what the one before it wrote: chunks of the same place, other values.
-            place = f"pass {progress.passes.done}" if use.name in states else "source"
-            variables = (known[use.name],)
-            source = packed_source(source, known[use.name].name, use.dtype)
-            source = CachedSource(source, place, variables, job.plan.cache, progress.run)
-        found[use.name] = source
-    return found
+    dtypes = {use.name: use.dtype for use in job.uses}
+
+    def cached(name: str, source: Source, variable: str) -> Source:
+        if name not in known:
+            return source
+        # Each pass reads what the one before it wrote: chunks of the same place, other values.
+        place = f"pass {progress.passes.done}" if name in states else "source"
+        packed = packed_source(source, variable, dtypes[name])
+        return CachedSource(packed, place, (known[name],), job.plan.cache, progress.run)
+
+    return tuple(
+        (name, cached(name, source, variable), variable) for name, source, variable in sources
+    )
