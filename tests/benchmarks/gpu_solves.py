@@ -36,7 +36,7 @@ from solves_peers import cusparse_solves, jax_solves
 from solves_trees import ragged_trees, uniform_trees
 
 from halocline_engine.device.machine import current_machine
-from halocline_engine.kernels.machine import Library, Moved, most_shared, source_of
+from halocline_engine.kernels.machine import Arena, Library, most_shared, source_of
 from halocline_engine.kernels.tridiagonal import cuda as tridiagonal_cuda
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
@@ -154,7 +154,7 @@ def places_of(arrays: Sequence[Any]) -> tuple[np.uint64, ...]:
     return tuple(np.uint64(array.data.ptr) for array in arrays)
 
 
-Queue = Callable[[Layout, tuple[np.uint64, ...], Moved, Plan | None], None]
+Queue = Callable[[Layout, tuple[np.uint64, ...], Arena, Plan | None], None]
 
 
 def timed(
@@ -178,7 +178,7 @@ def timed(
         status.fill(255)
 
         def work(plan: Plan | None = plan) -> None:
-            queue(layout, places, Moved(bench.machine), plan)
+            queue(layout, places, Arena(bench.machine), plan)
 
         work()
         bench.check(bands, x, dtype)
@@ -252,9 +252,9 @@ def long(bench: Bench) -> Iterator[Figure]:
         places = places_of((*bands, x, status))
         stream = cupy.cuda.Stream(non_blocking=True)
         with stream:
-            bench.solver.contiguous(layout, places, Moved(bench.machine))
+            bench.solver.contiguous(layout, places, Arena(bench.machine))
             stream.synchronize()
-            kept = Moved(bench.machine)
+            kept = Arena(bench.machine)
             stream.begin_capture()
             bench.solver.contiguous(layout, places, kept)
             graph = stream.end_capture()

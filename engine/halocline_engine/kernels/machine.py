@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.copies import AnyArray
 
-__all__ = ["Dim3", "Kernels", "Library", "Machine", "Moved", "most_shared", "source_of"]
+__all__ = ["Arena", "Dim3", "Kernels", "Library", "Machine", "most_shared", "source_of"]
 
 Dim3: TypeAlias = tuple[int, int, int]
 
@@ -110,8 +110,8 @@ class Machine(Protocol):
         ...
 
 
-class Moved:
-    """Arrays on a machine for the time of one call; memory goes back when this does."""
+class Arena:
+    """Arrays on a machine that live as long as this, such as those of one call."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

@@ -39,7 +39,7 @@ from halocline_engine.kernels.halo.problem import (
     packed_links,
     widened,
 )
-from halocline_engine.kernels.machine import Moved
+from halocline_engine.kernels.machine import Arena
 
 __all__ = ["PeerMemory", "connect"]
 
@@ -86,7 +86,7 @@ class PeerMemory:
     states: int
     peers: dict[int, _Peer]
     kernels: HaloKernels
-    moved: Moved
+    arena: Arena
     ended: SharedWord
     _links: list[np.uint64] = field(default_factory=list["np.uint64"])
     _closed: threading.Event = field(default_factory=threading.Event)
@@ -102,7 +102,7 @@ class PeerMemory:
         into = self._boxes(len(sent), received, lambda rank: self.own.address + self.buffers[rank])
         if not self._links:
             self._links.append(self._packed(out, into))
-        table = int(self.moved.put(packed_boxes([*out, *into])))
+        table = int(self.arena.put(packed_boxes([*out, *into])))
         states = self.own.address + self.states
         addresses = (table, int(self._links[0]), states, self.ended.address)
         return self.kernels.exchange(out, into, addresses, follows=_machine().follows)
@@ -166,7 +166,7 @@ class PeerMemory:
             mine, other = base + self.places[rank], self.peers[rank].consumed
             ends = (mine, other, mine + 3 * _WORD)
             links.append(Link(*ends, half, boxes[len(links)], rank in self.numbered))
-        return self.moved.put(packed_links(links))
+        return self.arena.put(packed_links(links))
 
 
 def connect(
@@ -244,7 +244,7 @@ def _allocated(
         states,
         {},
         HaloKernels(library),
-        Moved(machine),
+        Arena(machine),
         SharedWord(),
     )
 

@@ -36,7 +36,7 @@ from halocline_engine.distribute.jobs.shares import step_work
 from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import choose
 from halocline_engine.distribute.modes.telling import (
-    Moved,
+    JobBytes,
     compiled,
     device_inputs,
     planned,
@@ -114,7 +114,7 @@ def launch(
         plan = resident.plan
     way = _way(checked, pool, sizes, resident=bool(resident))
     _check_disk(checked, pool, sizes, way, in_memory=in_memory, resident=bool(resident))
-    on_event(planned(checked, pool, plan, chosen, Moved(sizes.loaded, sizes.result, in_memory)))
+    on_event(planned(checked, pool, plan, chosen, JobBytes(sizes.loaded, sizes.result, in_memory)))
     on_event(compiled(checked.compiled))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)

@@ -26,7 +26,7 @@ from halocline_engine.schedule.show import show_schedule
 from halocline_engine.schedule.temporal.step import Refused, step_of
 
 __all__ = [
-    "Moved",
+    "JobBytes",
     "compiled",
     "copied",
     "device_inputs",
@@ -42,7 +42,7 @@ _LONGEST = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class JobBytes:
     """The bytes that a job reads and makes, and whether passes hand over arrays."""
 
     loaded: int
@@ -71,7 +71,7 @@ def shortened(code: str) -> str:
     return code if left <= 0 else f"{code[:_LONGEST]}\n... and {left} characters more\n"
 
 
-def planned(checked: Checked, pool: Pool, plan: Plan, chosen: Choice, moved: Moved) -> Planned:
+def planned(checked: Checked, pool: Pool, plan: Plan, chosen: Choice, moved: JobBytes) -> Planned:
     """Return the event that says how a job will run."""
     sizes = zip(plan.layout.grid.sizes, plan.block, strict=True)
     counts = [-(-size // block) for size, block in sizes]
@@ -171,7 +171,7 @@ def unfused(checked: Checked, chosen: Choice) -> str:
     return of_program or unfused_layout(checked.layout)
 
 
-def _rate(checked: Checked, pool: Pool, plan: Plan, chosen: Choice, moved: Moved) -> float:
+def _rate(checked: Checked, pool: Pool, plan: Plan, chosen: Choice, moved: JobBytes) -> float:
     """Return about how many cells are computed a second, over all workers and steps.
 
     Steps read and write their fields once, as fast as the memory of a machine or device does.

@@ -31,7 +31,13 @@ from halocline_engine.distribute.pipeline.schedule import run_pipeline
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import COMPUTE, Report, Task
 from halocline_engine.distribute.tasks.spent import Spent
-from halocline_engine.distribute.transports.base import Loading, Moved, Part, Storing, shape_of
+from halocline_engine.distribute.transports.base import (
+    Loading,
+    Part,
+    Storing,
+    TransferredBytes,
+    shape_of,
+)
 from halocline_engine.distribute.transports.choose import FieldParts, loading_of, storing_of
 
 __all__ = ["Item", "PipelineStages", "PipelinedWork", "items_of"]
@@ -100,7 +106,7 @@ class PipelinedWork:
 
 
 @dataclass(slots=True)
-class _Moved:
+class _Transfers:
     """What was moved for a block so far, and when: on the host in seconds, else by moments."""
 
     task: Task
@@ -116,7 +122,7 @@ class _Moved:
     lock: threading.Lock = field(default_factory=threading.Lock)
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, moved: Moved, *, written: bool) -> None:
+    def add(self, moved: TransferredBytes, *, written: bool) -> None:
         """Count bytes; several threads read points of a block, and write others."""
         with self._counting:
             self.task.bytes_read += 0 if written else moved.size
@@ -192,7 +198,7 @@ class PipelineStages:
         self._after: dict[tuple[int, Hashable], Mapping[str, Array]] = {}
         self._tally = Tally()
         self._counting = threading.Lock()
-        self._moved: dict[int, _Moved] = {}
+        self._moved: dict[int, _Transfers] = {}
         self._fetches = 0
 
     def close(self) -> None:
@@ -215,7 +221,7 @@ class PipelineStages:
     def read(self, item: int, slot: int) -> None:
         """Read what is new, and prepare for what will be made."""
         one = self._items[item]
-        moved = self._moved.setdefault(one.block.index, _Moved(Task(one.block), self._queues))
+        moved = self._moved.setdefault(one.block.index, _Transfers(Task(one.block), self._queues))
         tally = Tally()
         with moved.read():
             for name, way in self._loading.items():

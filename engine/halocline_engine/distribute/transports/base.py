@@ -16,9 +16,9 @@ from halocline_engine.distribute.grid.partition import Block, Box
 __all__ = [
     "Copies",
     "Loading",
-    "Moved",
     "Part",
     "Storing",
+    "TransferredBytes",
     "box_bytes",
     "shape_of",
     "staging_bytes",
@@ -39,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TransferredBytes:
     """Bytes that were moved; of these, those without a copy on the host, and those directly."""
 
     size: int
@@ -67,7 +67,7 @@ class Loading(Protocol):
         """Whether several items may be read at the same time, as that leaves nothing in a cache."""
         ...
 
-    def read(self, part: Part, tally: Tally) -> Moved:
+    def read(self, part: Part, tally: Tally) -> TransferredBytes:
         """Read values to where the device copies them from, or find that they are there."""
         ...
 
@@ -87,7 +87,7 @@ class Storing(Protocol):
         """Queue the copies of an array [i, j, k] of the device."""
         ...
 
-    def write(self, part: Part) -> Moved:
+    def write(self, part: Part) -> TransferredBytes:
         """Write what was fetched, if it is not where it belongs."""
         ...
 

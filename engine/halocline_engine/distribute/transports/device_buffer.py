@@ -9,7 +9,7 @@ from halocline_engine.backends.base import Array
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.datasets.stores.chunks import Tally
 from halocline_engine.distribute.grid.partition import Block, Box
-from halocline_engine.distribute.transports.base import Loading, Moved, Part, box_bytes
+from halocline_engine.distribute.transports.base import Loading, Part, TransferredBytes, box_bytes
 from halocline_engine.distribute.transports.direct_file import DirectFiles
 
 __all__ = ["DeviceLoading", "DeviceReader", "DeviceStoring", "Memory"]
@@ -51,13 +51,13 @@ class DeviceLoading:
         """Whether several items may be read at the same time."""
         return self._reader.several
 
-    def read(self, part: Part, tally: Tally) -> Moved:
+    def read(self, part: Part, tally: Tally) -> TransferredBytes:
         """Fill the buffer."""
         if not self._reader.read(part.block, part.box, self._memory(part.slot), tally):
             self._elsewhere.add(part.item)
             return self._otherwise.read(part, tally)
         size = box_bytes(self._use, part.box)
-        return Moved(size, direct_io=size)
+        return TransferredBytes(size, direct_io=size)
 
     def send(self, part: Part, into: Array) -> None:
         """Queue the copies from the buffer."""
@@ -81,7 +81,7 @@ class DeviceStoring:
         """Queue the copies to the buffer."""
         self._files.fetch(part.block, part.box, made, self._memory(part.slot))
 
-    def write(self, part: Part) -> Moved:
+    def write(self, part: Part) -> TransferredBytes:
         """Write the buffer."""
         size = self._files.write(part.block, part.box, self._memory(part.slot))
-        return Moved(size, direct_io=size)
+        return TransferredBytes(size, direct_io=size)

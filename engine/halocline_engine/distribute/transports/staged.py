@@ -22,7 +22,13 @@ from halocline_engine.datasets.stores.sink import ArraySink, Sink, ZarrSink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Box
 from halocline_engine.distribute.grid.regions import pieces_of, read_box, write_box
-from halocline_engine.distribute.transports.base import Copies, Moved, Part, box_bytes, shape_of
+from halocline_engine.distribute.transports.base import (
+    Copies,
+    Part,
+    TransferredBytes,
+    box_bytes,
+    shape_of,
+)
 from halocline_engine.distribute.transports.direct_file import by_dims
 from halocline_engine.distribute.transports.stored import held_values, is_whole, raw_source
 
@@ -117,10 +123,10 @@ class StagedLoading:
     def __init__(self, use: FieldUse, reader: Reader, buffer: Buffer, copies: Copies) -> None:
         self._use, self._reader, self._buffer, self._copies = use, reader, buffer, copies
 
-    def read(self, part: Part, tally: Tally) -> Moved:
+    def read(self, part: Part, tally: Tally) -> TransferredBytes:
         """Fill the buffer."""
         self._reader(part.block, part.box, _array_in(self._buffer, self._use, part), tally)
-        return Moved(box_bytes(self._use, part.box))
+        return TransferredBytes(box_bytes(self._use, part.box))
 
     def send(self, part: Part, into: Array) -> None:
         """Queue the copy of the buffer."""
@@ -140,9 +146,9 @@ class StagedStoring:
         """Queue the copy to the buffer."""
         self._copies.fetch(made, _array_in(self._buffer, self._use, part))
 
-    def write(self, part: Part) -> Moved:
+    def write(self, part: Part) -> TransferredBytes:
         """Write the buffer."""
-        return Moved(self._writer(part.block, _array_in(self._buffer, self._use, part)))
+        return TransferredBytes(self._writer(part.block, _array_in(self._buffer, self._use, part)))
 
 
 def _array_in(buffer: Buffer, use: FieldUse, part: Part) -> NDArray[Any]:

@@ -23,9 +23,9 @@ from halocline_engine.distribute.grid.regions import pieces_of
 from halocline_engine.distribute.transports.base import (
     Copies,
     Loading,
-    Moved,
     Part,
     Storing,
+    TransferredBytes,
     box_bytes,
 )
 
@@ -59,14 +59,14 @@ class ZeroCopyLoading:
         self._use, self._pin, self._copies, self._otherwise = use, pin, copies, otherwise
         self._pinned: dict[int, list[PinnedPart]] = {}
 
-    def read(self, part: Part, tally: Tally) -> Moved:
+    def read(self, part: Part, tally: Tally) -> TransferredBytes:
         """Lock the values, or read them."""
         pinned = self._pin(part.block, part.box)
         if pinned is None:
             return self._otherwise.read(part, tally)
         self._pinned[part.item] = pinned
         size = box_bytes(self._use, part.box)
-        return Moved(size, zero_copy=size)
+        return TransferredBytes(size, zero_copy=size)
 
     def send(self, part: Part, into: Array) -> None:
         """Queue their copies."""
@@ -98,12 +98,12 @@ class ZeroCopyStoring:
         for piece in pinned or ():
             self._copies.fetch(made[piece.there], piece.values)
 
-    def write(self, part: Part) -> Moved:
+    def write(self, part: Part) -> TransferredBytes:
         """Write what is not where it belongs."""
         if self._pinned.pop(part.item, None) is None:
             return self._otherwise.write(part)
         size = box_bytes(self._use, part.box)
-        return Moved(size, zero_copy=size)
+        return TransferredBytes(size, zero_copy=size)
 
 
 def pin_parts(

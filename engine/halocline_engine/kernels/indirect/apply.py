@@ -29,7 +29,7 @@ from halocline_engine.kernels.indirect.problem import (
     alignment_of,
 )
 from halocline_engine.kernels.indirect.sparse import Form, Missing, Sparse, balanced, sliced
-from halocline_engine.kernels.machine import Library, Machine, Moved
+from halocline_engine.kernels.machine import Arena, Library, Machine
 
 __all__ = [
     "COMBINABLE",
@@ -126,10 +126,10 @@ class Device:
         _check(plan, source, target)
         if 0 in source.shape or 0 in target.shape:
             return
-        held = Moved(self._machine)
+        held = Arena(self._machine)
         work = self._work(plan, (source.shape[1], target.shape[1]), source[0, 0].nbytes, held)
         for members in self._members(source, target):
-            moved = Moved(self._machine)
+            moved = Arena(self._machine)
             of = moved.put(source[members])
             made = moved.new(_shape(target[members]), target.dtype)
             self._machine.upload(target[members].transpose(2, 1, 0), made)
@@ -143,11 +143,11 @@ class Device:
         out = np.empty((field.shape[0], matrix.rows), field.dtype)
         if out.size == 0:
             return out
-        held = Moved(self._machine)
+        held = Arena(self._machine)
         kernel, arrays = _for_product(matrix, field.dtype, form, missing)
         parts = tuple(int(held.put(array)) for array in arrays)
         for members in self._members(field, out):
-            moved = Moved(self._machine)
+            moved = Arena(self._machine)
             made = moved.new((1, len(out[members]), matrix.rows), field.dtype)
             self._movers.product(
                 kernel,
@@ -165,7 +165,7 @@ class Device:
             yield slice(first, min(first + count, source.shape[0]))
 
     def _work(
-        self, plan: IndexPlan, shape: tuple[int, int], size: int, held: Moved
+        self, plan: IndexPlan, shape: tuple[int, int], size: int, held: Arena
     ) -> Callable[[NDArray[Any], NDArray[Any], int, int], None]:
         """Return what does a plan from and to so many elements of `size` bytes each."""
         if plan.groups is not None:
@@ -175,7 +175,7 @@ class Device:
             return self._move(plan, held)
         return self._grouped(grouped, held)
 
-    def _move(self, plan: IndexPlan, held: Moved) -> Callable[..., None]:
+    def _move(self, plan: IndexPlan, held: Arena) -> Callable[..., None]:
         """Return what moves the elements of some members, with the indices on the device."""
         named = plan.index if plan.inverse is None else plan.inverse
         index = int(held.put(named))
@@ -205,14 +205,14 @@ class Device:
 
         return work
 
-    def _grouped(self, grouped: Grouped, held: Moved) -> Callable[..., None]:
+    def _grouped(self, grouped: Grouped, held: Arena) -> Callable[..., None]:
         """Return the two passes of a grouped plan, one member of the batch at a time."""
         indices = [int(held.put(array)) for array in grouped.arrays]
 
         def work(source: NDArray[Any], target: NDArray[Any], of: int, to: int) -> None:
             size = source.shape[2] * source.itemsize
             shape = source.shape[1], target.shape[1]
-            room = Moved(self._machine)
+            room = Arena(self._machine)
             between = room.new((1, grouped.room, size), np.dtype(np.uint8))
             middle = int(room.address(between))
             alignment = alignment_of(of, to, middle, shape[0] * size, shape[1] * size, size)
@@ -223,7 +223,7 @@ class Device:
 
         return work
 
-    def _combine(self, plan: IndexPlan, held: Moved) -> Callable[..., None]:
+    def _combine(self, plan: IndexPlan, held: Arena) -> Callable[..., None]:
         groups = plan.groups
         assert groups is not None
         arrays = (groups.places, groups.starts, groups.order)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.errors import ArgumentError
-from halocline_engine.kernels.machine import Library, Machine, Moved
+from halocline_engine.kernels.machine import Arena, Library, Machine
 from halocline_engine.kernels.tree import cpu
 from halocline_engine.kernels.tree.levels import Levels, by_levels
 from halocline_engine.kernels.tree.marks import Marks, marks_of
@@ -86,15 +86,15 @@ class CudaTree:
         """Solve a batch in blocks of `width` cells, a thread a cell; converts on the device."""
         layout = forest.layout
         target = interleaved(layout.sizes, width)
-        moved = Moved(self._machine)
-        packed = [self._pack(moved, layout, target, array) for array in (diagonal, upper, rhs)]
-        room = [moved.new((1, 1, target.total), rhs.dtype) for _ in range(2)]
+        arena = Arena(self._machine)
+        packed = [self._pack(arena, layout, target, array) for array in (diagonal, upper, rhs)]
+        room = [arena.new((1, 1, target.total), rhs.dtype) for _ in range(2)]
         marks = self.marked(forest, rhs.dtype, target)
         tables = (target.bases(), target.sizes, marks.words)
-        places = [moved.put(table) for table in tables]
-        places += [moved.address(array) for array in (*packed, *room)]
+        places = [arena.put(table) for table in tables]
+        places += [arena.address(array) for array in (*packed, *room)]
         self.strided(layout.count, width, rhs.dtype, tuple(places), marks.slots)
-        return self._unpack(moved, layout, target, room[1])
+        return self._unpack(arena, layout, target, room[1])
 
     def marked(
         self, forest: Forest, dtype: np.dtype[Any], target: Interleaved | None = None
@@ -141,15 +141,15 @@ class CudaTree:
 
     def pack(self, source: Flat, target: Interleaved, values: Values) -> Values:
         """Return values of the flat layout interleaved, converted on the device; padding is 0."""
-        moved = Moved(self._machine)
-        return moved.get(self._pack(moved, source, target, values)).reshape(-1)
+        arena = Arena(self._machine)
+        return arena.get(self._pack(arena, source, target, values)).reshape(-1)
 
     def unpack(self, source: Flat, target: Interleaved, packed: Values) -> Values:
         """Return interleaved values in the flat layout, converted on the device."""
-        moved = Moved(self._machine)
-        array = moved.new((1, 1, target.total), packed.dtype)
+        arena = Arena(self._machine)
+        array = arena.new((1, 1, target.total), packed.dtype)
         self._machine.upload(packed.reshape(-1, 1, 1), array)
-        return self._unpack(moved, source, target, array)
+        return self._unpack(arena, source, target, array)
 
     def uniform_plan(self, forest: Forest, dtype: np.dtype[Any]) -> Uniform | None:
         """Return how cells that all have the same tree are solved; None where they do not.
@@ -167,13 +167,13 @@ class CudaTree:
         """Solve a batch of cells of one tree in blocks of `WIDTH`; converts on the device."""
         layout = forest.layout
         target = interleaved(layout.sizes, WIDTH)
-        moved = Moved(self._machine)
-        packed = [self._pack(moved, layout, target, array) for array in (diagonal, upper, rhs)]
-        found = moved.new((1, 1, target.total), rhs.dtype)
-        room = moved.new((1, 1, self.uniform_room(plan, layout.count)), rhs.dtype)
-        places = (moved.address(array) for array in (*packed, found, room))
-        self.uniform(plan, layout.count, (moved.put(plan.shape.table), *places))
-        return self._unpack(moved, layout, target, found)
+        arena = Arena(self._machine)
+        packed = [self._pack(arena, layout, target, array) for array in (diagonal, upper, rhs)]
+        found = arena.new((1, 1, target.total), rhs.dtype)
+        room = arena.new((1, 1, self.uniform_room(plan, layout.count)), rhs.dtype)
+        places = (arena.address(array) for array in (*packed, found, room))
+        self.uniform(plan, layout.count, (arena.put(plan.shape.table), *places))
+        return self._unpack(arena, layout, target, found)
 
     def uniform_room(self, plan: Uniform, cells: int) -> int:
         """Return how many elements `uniform` needs to keep in memory what is not on the chip."""
@@ -204,17 +204,17 @@ class CudaTree:
         spans = [slice(*pair) for pair in pairwise(layout.offsets.tolist())]
         spans = [span for span in spans if span.stop > span.start]
         cells = [by_levels(forest.parents[span]) for span in spans]
-        moved = Moved(self._machine)
+        arena = Arena(self._machine)
         pairs = list(zip(cells, spans, strict=True))
         arrays = [
-            moved.put(np.concatenate([cell.pack(array[span]) for cell, span in pairs]))
+            arena.put(np.concatenate([cell.pack(array[span]) for cell, span in pairs]))
             for array in (diagonal, upper, rhs)
         ]
         total = sum(cell.total for cell in cells)
-        room, found = (moved.new((1, 1, total), rhs.dtype) for _ in range(2))
-        given = moved.new((1, 2, sum(cell.branches for cell in cells)), rhs.dtype)
-        tables = [moved.put(table) for table in _tables(cells)]
-        others = (moved.address(array) for array in (room, found, given))
+        room, found = (arena.new((1, 1, total), rhs.dtype) for _ in range(2))
+        given = arena.new((1, 2, sum(cell.branches for cell in cells)), rhs.dtype)
+        tables = [arena.put(table) for table in _tables(cells)]
+        others = (arena.address(array) for array in (room, found, given))
         self._launch(
             "branches.cu",
             "branches",
@@ -223,7 +223,7 @@ class CudaTree:
             REAL=_REALS[rhs.dtype.name],
             THREADS=_THREADS,
         )
-        packed = moved.get(found).reshape(-1)
+        packed = arena.get(found).reshape(-1)
         result = rhs.copy()
         at = 0
         for cell, span in zip(cells, spans, strict=True):
@@ -231,24 +231,24 @@ class CudaTree:
             at += cell.total
         return result
 
-    def _pack(self, moved: Moved, source: Flat, target: Interleaved, values: Values) -> Any:
-        packed = moved.new((1, 1, target.total), values.dtype)
-        places = (moved.put(values), moved.address(packed))
-        self._convert("pack", moved, source, target, places, values.dtype)
+    def _pack(self, arena: Arena, source: Flat, target: Interleaved, values: Values) -> Any:
+        packed = arena.new((1, 1, target.total), values.dtype)
+        places = (arena.put(values), arena.address(packed))
+        self._convert("pack", arena, source, target, places, values.dtype)
         return packed
 
-    def _unpack(self, moved: Moved, source: Flat, target: Interleaved, packed: Any) -> Values:
+    def _unpack(self, arena: Arena, source: Flat, target: Interleaved, packed: Any) -> Values:
         dtype = np.dtype(packed.dtype)
-        flat = moved.new((1, 1, source.total), dtype)
+        flat = arena.new((1, 1, source.total), dtype)
         self._convert(
-            "unpack", moved, source, target, (moved.address(packed), moved.address(flat)), dtype
+            "unpack", arena, source, target, (arena.address(packed), arena.address(flat)), dtype
         )
-        return moved.get(flat).reshape(-1)
+        return arena.get(flat).reshape(-1)
 
     def _convert(
         self,
         name: str,
-        moved: Moved,
+        arena: Arena,
         source: Flat,
         target: Interleaved,
         places: tuple[np.uint64, np.uint64],
@@ -262,7 +262,7 @@ class CudaTree:
             "convert.cu",
             name,
             len(target.starts) * _THREADS,
-            (*places, *(moved.put(table) for table in tables), *numbers),
+            (*places, *(arena.put(table) for table in tables), *numbers),
             shared=target.width * (_TILE + 1) * item,
             WORD=_WORDS[item],
             WIDTH=target.width,

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from halocline_engine.kernels.machine import Library, Machine, Moved
+from halocline_engine.kernels.machine import Arena, Library, Machine
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.launching import (
     LANES,
@@ -88,21 +88,21 @@ class CudaTridiagonal:
             return Solved(rhs.copy(), np.zeros((outer, inner), np.uint8))
         if pivoting and periodic:
             return self._folded(bands)
-        moved = Moved(self._machine)
-        given = tuple(moved.put(array) for array in bands)
-        found = moved.new((outer, rows, inner), rhs.dtype)
-        status = moved.new((1, outer, inner), np.dtype(np.uint8))
-        places = (*given, moved.address(found), moved.address(status))
+        arena = Arena(self._machine)
+        given = tuple(arena.put(array) for array in bands)
+        found = arena.new((outer, rows, inner), rhs.dtype)
+        status = arena.new((1, outer, inner), np.dtype(np.uint8))
+        places = (*given, arena.address(found), arena.address(status))
         if pivoting:
-            self.pivoted(layout, places, moved)
+            self.pivoted(layout, places, arena)
         elif inner == 1 if contiguous is None else contiguous:
-            self.contiguous(layout, places, moved)
+            self.contiguous(layout, places, arena)
         else:
-            self.interleaved(layout, places, moved)
-        return Solved(moved.get(found), moved.get(status)[0])
+            self.interleaved(layout, places, arena)
+        return Solved(arena.get(found), arena.get(status)[0])
 
     def interleaved(
-        self, layout: Layout, places: tuple[Address, ...], moved: Moved, plan: Plan | None = None
+        self, layout: Layout, places: tuple[Address, ...], arena: Arena, plan: Plan | None = None
     ) -> None:
         """Queue the solution by a thread a system, or by several.
 
@@ -119,18 +119,18 @@ class CudaTridiagonal:
         if not plan.on_chip:
             arrays = 2 if layout.periodic else 1
             shape = (arrays, layout.rows, layout.systems)
-            room = moved.address(moved.new(shape, np.dtype(layout.dtype)))
+            room = arena.address(arena.new(shape, np.dtype(layout.dtype)))
         numbers = (np.int64(layout.systems), np.int32(layout.inner))
         arguments = (*places[:5], room, places[5], *numbers)
         self._launch("thomas.cu", "thomas", plan, layout.systems, arguments)
 
-    def pivoted(self, layout: Layout, places: tuple[Address, ...], moved: Moved) -> None:
+    def pivoted(self, layout: Layout, places: tuple[Address, ...], arena: Arena) -> None:
         """Queue elimination with partial pivoting; `places` are those of `interleaved`."""
         plan = plan_thomas(layout, self._most_shared, kept=3)
         room = places[4]
         if not plan.on_chip:
             shape = (2, layout.rows, layout.systems)
-            room = moved.address(moved.new(shape, np.dtype(layout.dtype)))
+            room = arena.address(arena.new(shape, np.dtype(layout.dtype)))
         numbers = (np.int64(layout.systems), np.int32(layout.inner))
         arguments = (*places[:5], room, places[5], *numbers)
         self._launch("pivoted.cu", "pivoted", plan, layout.systems, arguments)
@@ -143,7 +143,7 @@ class CudaTridiagonal:
         return settled(found, status)
 
     def contiguous(
-        self, layout: Layout, places: tuple[Address, ...], moved: Moved, plan: Plan | None = None
+        self, layout: Layout, places: tuple[Address, ...], arena: Arena, plan: Plan | None = None
     ) -> None:
         """Queue the solution of systems whose rows lie side by side; `inner` is 1."""
         if layout.rows <= _MOST_IN_A_WARP:
@@ -152,11 +152,11 @@ class CudaTridiagonal:
             arguments = (*places, np.int64(layout.systems))
             self._launch("contiguous.cu", "contiguous", plan, threads, arguments)
         elif layout.periodic:
-            self.interleaved(layout, places, moved)
+            self.interleaved(layout, places, arena)
         else:
-            self._long(layout, places, moved)
+            self._long(layout, places, arena)
 
-    def _long(self, layout: Layout, places: tuple[Address, ...], moved: Moved) -> None:
+    def _long(self, layout: Layout, places: tuple[Address, ...], arena: Arena) -> None:
         """Queue the solution by windows, and by tiles for systems where these were too narrow."""
         systems, rows = layout.systems, layout.rows
         whole = systems == 1 or rows * layout.itemsize % 16 == 0
@@ -166,8 +166,8 @@ class CudaTridiagonal:
         # Ends and rows of the smaller systems; then where systems are to be solved again (4 bytes
         # each), and a byte for each window.
         size = systems * tiles * layout.itemsize
-        room = moved.new((1, 1, 10 * size + systems * (windows + 4)), np.dtype(np.uint8))
-        base = int(moved.address(room))
+        room = arena.new((1, 1, 10 * size + systems * (windows + 4)), np.dtype(np.uint8))
+        base = int(arena.address(room))
         places_of = (0, 6 * size, 7 * size, 10 * size, 10 * size + 4 * systems)
         ends, known, bands, marks, parts = (np.uint64(base + offset) for offset in places_of)
         numbers = (np.int64(systems), np.int32(rows))
@@ -189,15 +189,15 @@ class CudaTridiagonal:
         check_batch({"lower": lower, "upper": upper}, diagonal)
         outer, rows, inner = diagonal.shape
         layout = Layout(outer, rows, inner, diagonal.dtype.name)
-        moved = Moved(self._machine)
-        bands = [moved.new((outer, rows, inner), diagonal.dtype) for _ in range(3)]
+        arena = Arena(self._machine)
+        bands = [arena.new((outer, rows, inner), diagonal.dtype) for _ in range(3)]
         for host, band in zip((lower, diagonal, upper), bands, strict=True):
             self._machine.upload(np.ascontiguousarray(host).transpose(2, 1, 0), band)
         numbers = (np.int64(layout.systems), np.int32(inner))
-        arguments = (*(moved.address(band) for band in bands), *numbers)
+        arguments = (*(arena.address(band) for band in bands), *numbers)
         plan = plan_factored(layout, self._most_shared, shared=False)
         self._launch("prefactored.cu", "factor", plan, layout.systems, arguments)
-        low, reciprocal, scaled = (moved.get(band) for band in bands)
+        low, reciprocal, scaled = (arena.get(band) for band in bands)
         return Factored(low, reciprocal, scaled)
 
     def solve_factored(self, factored: Factored, rhs: Batch) -> Batch:
@@ -205,12 +205,12 @@ class CudaTridiagonal:
         check_batch({"lower": factored.lower}, rhs, shared=factored.shared)
         outer, rows, inner = rhs.shape
         layout = Layout(outer, rows, inner, rhs.dtype.name)
-        moved = Moved(self._machine)
+        arena = Arena(self._machine)
         bands = (factored.lower, factored.reciprocal, factored.upper)
-        places = tuple(moved.put(array) for array in (*bands, rhs))
-        found = moved.new((outer, rows, inner), rhs.dtype)
-        self.prefactored(layout, (*places, moved.address(found)), shared=factored.shared)
-        return moved.get(found)
+        places = tuple(arena.put(array) for array in (*bands, rhs))
+        found = arena.new((outer, rows, inner), rhs.dtype)
+        self.prefactored(layout, (*places, arena.address(found)), shared=factored.shared)
+        return arena.get(found)
 
     def prefactored(
         self,
@@ -229,11 +229,11 @@ class CudaTridiagonal:
         """Return the equations of the ends of each piece of rows, as the reference does."""
         check_bands(bands)
         (outer, rows, inner), dtype = bands[3].shape, bands[3].dtype
-        moved = Moved(self._machine)
-        found = moved.new((6, outer, inner), dtype)
-        places = (*(moved.put(array) for array in bands), moved.address(found))
+        arena = Arena(self._machine)
+        found = arena.new((6, outer, inner), dtype)
+        places = (*(arena.put(array) for array in bands), arena.address(found))
         self.by_piece("ends.cu", "piece_ends", Layout(outer, rows, inner, dtype.name), places)
-        return moved.get(found)
+        return arena.get(found)
 
     def by_piece(self, file: str, name: str, layout: Layout, places: tuple[Address, ...]) -> None:
         """Queue a kernel that has a thread a piece; `places` are bands, and what it takes more."""
@@ -247,18 +247,18 @@ class CudaTridiagonal:
         rhs = bands[5]
         outer, rows, inner = rhs.shape
         layout = Layout(outer, rows, inner, rhs.dtype.name)
-        moved = Moved(self._machine)
-        places = tuple(moved.put(array) for array in bands)
-        found = moved.new((outer, rows, inner), rhs.dtype)
-        room = moved.new((4 if pivoting else 2, rows, layout.systems), rhs.dtype)
+        arena = Arena(self._machine)
+        places = tuple(arena.put(array) for array in bands)
+        found = arena.new((outer, rows, inner), rhs.dtype)
+        room = arena.new((4 if pivoting else 2, rows, layout.systems), rhs.dtype)
         constants: dict[str, int | str] = {"REAL": layout.real, "ROWS": rows, "THREADS": _SMALL}
         constants |= {"ON_CHIP": 0} if pivoting else {}
         plan = Plan(tuple(constants.items()), _SMALL, 0)
         numbers = (np.int64(layout.systems), np.int32(inner))
-        arguments = (*places, moved.address(found), moved.address(room), *numbers)
+        arguments = (*places, arena.address(found), arena.address(room), *numbers)
         file, name = ("pivoted", "pivoted_band") if pivoting else ("pentadiagonal",) * 2
         self._launch(f"{file}.cu", name, plan, layout.systems, arguments)
-        return moved.get(found)
+        return arena.get(found)
 
     def _launch(
         self, file: str, name: str, plan: Plan, threads: int, arguments: tuple[Any, ...]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.copies import AnyArray, copy, near, reshaped
-from halocline_engine.kernels.machine import Machine, Moved
+from halocline_engine.kernels.machine import Arena, Machine
 from halocline_engine.kernels.status import Status
 from halocline_engine.kernels.tridiagonal import reference
 from halocline_engine.kernels.tridiagonal.cuda import CudaTridiagonal
@@ -52,7 +52,7 @@ class DevicePieces:
     ) -> None:
         self._kernels, self._machine, self._contiguous = kernels, machine, contiguous
         self._pieces, self._first, self._past, self._threads = pieces, first, past, threads
-        self._moved = Moved(machine)
+        self._arena = Arena(machine)
         self._arrays: list[Any] = []
         self._whole: Bands | None = None
         given = [self._brought(band, keep=residual) for band in bands]
@@ -68,7 +68,7 @@ class DevicePieces:
         layout = Layout(outer * self._count, rows // self._count, inner, band.dtype.name)
         shape = (layout.outer, layout.rows, layout.inner)
         self._outer, self._inner, self._layout = outer, inner, layout
-        self._arrays.append(self._moved.new(shape, band.dtype))
+        self._arrays.append(self._arena.new(shape, band.dtype))
         batch = reshaped(band, shape)
         if batch is None:
             batch = np.reshape(near(band), shape)
@@ -93,20 +93,20 @@ class DevicePieces:
 
     def _bands_at_ends(self) -> Bands:
         """Return the rows of bands at both ends of pieces."""
-        moved, layout = Moved(self._machine), self._layout
-        found = moved.new((4 * layout.outer, 2, layout.inner), np.dtype(layout.dtype))
-        places = (*self._places(), moved.address(found))
+        arena, layout = Arena(self._machine), self._layout
+        found = arena.new((4 * layout.outer, 2, layout.inner), np.dtype(layout.dtype))
+        places = (*self._places(), arena.address(found))
         self._kernels.by_piece("held.cu", "bands_at_ends", layout, places)
-        lower, diagonal, upper, rhs = np.split(moved.get(found), 4)
+        lower, diagonal, upper, rhs = np.split(arena.get(found), 4)
         return lower, diagonal, upper, rhs
 
     def ends(self) -> NDArray[Any]:
         """Return the equations of both ends of each piece."""
-        moved, systems = Moved(self._machine), self._layout.systems
-        found = moved.new((6, 1, systems), np.dtype(self._layout.dtype))
-        places = (*self._places(), moved.address(found))
+        arena, systems = Arena(self._machine), self._layout.systems
+        found = arena.new((6, 1, systems), np.dtype(self._layout.dtype))
+        places = (*self._places(), arena.address(found))
         self._kernels.by_piece("ends.cu", "piece_ends", self._layout, places)
-        return moved.get(found).reshape(6, self._outer, self._count, self._inner)
+        return arena.get(found).reshape(6, self._outer, self._count, self._inner)
 
     def fill(self, known: NDArray[Any], into: AnyArray) -> Judged:
         """Solve the rows between ends that are known; the bands are not there any more then."""
@@ -115,7 +115,7 @@ class DevicePieces:
         given = None if np.isfinite(own).all() else self._solved(np.zeros_like(own))[1]
         found, status = self._solved(own)
         self._arrays.clear()
-        self._moved = Moved(self._machine)
+        self._arena = Arena(self._machine)
         self._take(found, into)
         if self._whole is not None:
             where = (self._pieces, self._first, self._past, self._whole)
@@ -145,15 +145,15 @@ class DevicePieces:
 
     def _solved(self, own: NDArray[Any]) -> tuple[Any, NDArray[np.uint8]]:
         """Return the solution on the device, and status [outer, piece, inner] between ends."""
-        layout, moved = self._layout, Moved(self._machine)
-        places = (*self._places(), moved.put(own.reshape(2, 1, -1)))
+        layout, arena = self._layout, Arena(self._machine)
+        places = (*self._places(), arena.put(own.reshape(2, 1, -1)))
         self._kernels.by_piece("held.cu", "hold_ends", layout, places)
-        found = moved.new((layout.outer, layout.rows, layout.inner), np.dtype(layout.dtype))
-        status = moved.new((1, layout.outer, layout.inner), np.dtype(np.uint8))
-        places = (*self._places(), moved.address(found), moved.address(status))
+        found = arena.new((layout.outer, layout.rows, layout.inner), np.dtype(layout.dtype))
+        status = arena.new((1, layout.outer, layout.inner), np.dtype(np.uint8))
+        places = (*self._places(), arena.address(found), arena.address(status))
         queue = self._kernels.contiguous if self._contiguous else self._kernels.interleaved
-        queue(layout, places, moved)
-        return found, moved.get(status).reshape(self._outer, self._count, self._inner)
+        queue(layout, places, arena)
+        return found, arena.get(status).reshape(self._outer, self._count, self._inner)
 
     def _places(self) -> tuple[np.uint64, ...]:
-        return tuple(self._moved.address(array) for array in self._arrays)
+        return tuple(self._arena.address(array) for array in self._arrays)
