@@ -32,6 +32,7 @@ from halocline_engine.backends.cpu.run import CpuExecutable
 from halocline_engine.backends.fusing import CLOSED
 from halocline_engine.distribute.executors.dask import worker_processes
 from halocline_engine.distribute.tasks.events import Event, StepsFinished
+from halocline_engine.schedule.temporal.step import Refused
 
 _numba: Any = numba
 FEEDBACK = {"v": "u"}
@@ -78,7 +79,7 @@ def fused(dtype: str, side: int, count: int, rounds: int) -> dict[str, Any]:
     works: dict[str, Callable[[], object]] = {"1": lambda: [one() for one in ones]}
     for steps in AT_ONCE:
         several = executable.fused(steps, FEEDBACK, CLOSED)
-        assert several is not None
+        assert not isinstance(several, Refused)
         works[str(steps)] = several.prepared(there, *rest)
     seconds = in_turns(works, rounds, thread_time if count == 1 else perf_counter)
     points = np.prod(domain) / 1e9

@@ -293,9 +293,8 @@ def figures(bench: Bench) -> Iterator[dict[str, Any]]:
     several: list[int] = sorted({*TIMES, *([chosen] if chosen > 1 else [])})
     for steps in several:
         executable = bench.single.fused(steps, bench.case.feedback, CLOSED)
-        if executable is None:
-            why = bench.single.fusing_reason(steps, bench.case.feedback, CLOSED)
-            yield {**head, "steps": steps, "refused": why}
+        if isinstance(executable, Refused):
+            yield {**head, "steps": steps, "refused": executable.reason}
             continue
         same = bench.same_bits(executable, steps)
         seconds = bench.seconds(executable)

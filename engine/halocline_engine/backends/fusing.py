@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from halocline_engine.analysis.boundaries import UNMADE, MadeSides
 from halocline_engine.backends.base import Array, Executable, OpenSides
@@ -13,11 +13,12 @@ from halocline_engine.ir.nodes import Binary, Call, Expr, Number, Parameter, Rea
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.temporal.step import Refused, Step, step_of
 
-__all__ = ["CLOSED", "AskedSteps", "Costs", "FusingExecutable", "Gains", "MakesSteps", "StepFuser"]
+__all__ = ["CLOSED", "AskedSteps", "Costs", "FusingExecutable", "Gains", "MakesSteps"]
 
 _Fused = TypeVar("_Fused", bound=Executable)
 _Made_co = TypeVar("_Made_co", bound=Executable, covariant=True)
-_Domain = tuple[int, int, int]
+_Domain: TypeAlias = tuple[int, int, int]
+_Feedback: TypeAlias = tuple[tuple[str, str], ...]
 
 #: All steps compute the same points.
 CLOSED: OpenSides = ((False, False), (False, False), (False, False))
@@ -72,7 +73,7 @@ class AskedSteps:
     """
 
     steps: int
-    feedback: tuple[tuple[str, str], ...]
+    feedback: _Feedback
     sides: OpenSides
     ends: MadeSides
     alternate: bool
@@ -98,78 +99,21 @@ class MakesSteps(Protocol[_Made_co]):
         ...
 
 
-class StepFuser(Generic[_Fused]):
-    """Makes executables for several steps of a program, each once."""
-
-    def __init__(self, schedule: Schedule, maker: MakesSteps[_Fused]) -> None:
-        self._schedule = schedule
-        self._maker = maker
-        self._lock = threading.Lock()
-        self._steps: dict[tuple[tuple[str, str], ...], Step | Refused] = {}
-        self._known: dict[AskedSteps, _Fused | Refused] = {}
-        self._known_gains: dict[tuple[tuple[tuple[str, str], ...], _Domain, MadeSides], Gains] = {}
-
-    def fused(self, asked: AskedSteps) -> _Fused | Refused:
-        """Return what makes such steps at once, or why nothing does."""
-        with self._lock:
-            found = self._known.get(asked)
-            if found is None:
-                found = self._known[asked] = self._made(asked)
-            return found
-
-    def gains(
-        self,
-        feedback: Mapping[str, str],
-        domain: _Domain,
-        fields: Mapping[str, Array] | None = None,
-        ends: MadeSides = UNMADE,
-    ) -> Gains:
-        """Return what making steps at once should gain, on arrays that lie as `fields` do."""
-        pairs = tuple(feedback.items())
-        step = self._step(pairs)
-        if isinstance(step, Refused) or 0 in domain:
-            return Gains({})
-        found = self._known_gains.get((pairs, domain, ends))
-        if found is None:
-            found = self._maker.gains(step, domain, ends)
-            self._known_gains[pairs, domain, ends] = found
-        if not found.by_steps or fields is None or self._maker.may_fuse(step, fields):
-            return found
-        return Gains({})
-
-    def between_fills(self, feedback: Mapping[str, str], domain: _Domain, most: int) -> int:
-        """Return after how many single steps, at most, to fill halos from the same memory."""
-        step = self._step(tuple(feedback.items()))
-        return 1 if isinstance(step, Refused) else self._maker.between_fills(step, domain, most)
-
-    def _step(self, pairs: tuple[tuple[str, str], ...]) -> Step | Refused:
-        found = self._steps.get(pairs)
-        if found is None:
-            schedule = self._schedule
-            found = step_of(schedule.program, schedule.facts, dict(pairs))
-            self._steps[pairs] = found
-        return found
-
-    def _made(self, asked: AskedSteps) -> _Fused | Refused:
-        step = self._step(asked.feedback)
-        if isinstance(step, Refused):
-            return step
-        if asked.steps < 1:
-            return Refused("there is no step to make")
-        if any(asked.sides[2]):
-            return Refused("K is open")
-        return self._maker.made(step, asked)
-
-
 class FusingExecutable(Generic[_Fused]):
     """An executable that can make several steps of a feedback in one pass through memory.
 
     `feedback` gives the input that each output becomes in the next step. Steps are fused where
-    every statement runs on all levels, and none needs what the same field held a step before.
+    every statement runs on all levels, and none needs what the same field held a step before. What
+    was made or refused once is kept.
     """
 
-    def __init__(self, fuser: StepFuser[_Fused]) -> None:
-        self._fuser = fuser
+    def __init__(self, schedule: Schedule, maker: MakesSteps[_Fused]) -> None:
+        self._program, self._facts = schedule.program, schedule.facts
+        self._maker = maker
+        self._fusing = threading.Lock()
+        self._single_steps: dict[_Feedback, Step | Refused] = {}
+        self._fused: dict[AskedSteps, _Fused | Refused] = {}
+        self._gains: dict[tuple[_Feedback, _Domain, MadeSides], Gains] = {}
 
     def fused(
         self,
@@ -177,8 +121,8 @@ class FusingExecutable(Generic[_Fused]):
         feedback: Mapping[str, str],
         open_sides: OpenSides,
         ends: MadeSides = UNMADE,
-    ) -> _Fused | None:
-        """Return an executable whose calls make so many steps, or None where it has none.
+    ) -> _Fused | Refused:
+        """Return an executable whose calls make so many steps, or why there is none.
 
         A call gives the domain of the last step, and reads the inputs around it: no array that is
         read may be written. The last step's outputs are written on the domain, and nothing else.
@@ -193,19 +137,7 @@ class FusingExecutable(Generic[_Fused]):
 
         The bits are those of as many calls of one step.
         """
-        found = self._fuser.fused(_asked(steps, feedback, open_sides, ends))
-        return None if isinstance(found, Refused) else found
-
-    def fusing_reason(
-        self,
-        steps: int,
-        feedback: Mapping[str, str],
-        open_sides: OpenSides,
-        ends: MadeSides = UNMADE,
-    ) -> str:
-        """Return why `fused` returns None, as a clause, or an empty text where it does not."""
-        found = self._fuser.fused(_asked(steps, feedback, open_sides, ends))
-        return found.reason if isinstance(found, Refused) else ""
+        return self._asked(AskedSteps(steps, tuple(feedback.items()), open_sides, ends, False))
 
     def fused_steps(
         self,
@@ -217,7 +149,7 @@ class FusingExecutable(Generic[_Fused]):
 
         It assumes arrays as `memory` makes them.
         """
-        gains = self._fuser.gains(feedback, domain, ends=ends)
+        gains = self._expected(feedback, domain, ends=ends)
         return gains.best(range(1, 1 + gains.most))
 
     def steps_between_fills(self, feedback: Mapping[str, str], domain: _Domain, most: int) -> int:
@@ -226,34 +158,66 @@ class FusingExecutable(Generic[_Fused]):
         They are filled from cells of the same memory, as deep as all steps until the next time
         need; so earlier steps compute more.
         """
-        return self._fuser.between_fills(feedback, domain, most)
+        step = self._single_step(tuple(feedback.items()))
+        return 1 if isinstance(step, Refused) else self._maker.between_fills(step, domain, most)
 
-    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> _Fused | None:
-        """Return an executable for an odd number of steps whose arrays change places, or None.
+    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> _Fused | Refused:
+        """Return an executable for an odd number of steps whose arrays change places, or why not.
 
         After each step an output and the input that it becomes exchange arrays, and what is beyond
         the domain stays in each array: steps find there what one and the other hold, in turns. The
         outputs' arrays hold then what they hold after as many single steps.
         """
         if steps % 2 == 0:
-            return None
-        found = self._fuser.fused(_asked(steps, feedback, CLOSED, alternate=True))
-        return None if isinstance(found, Refused) else found
+            return Refused("the number of steps is even")
+        return self._asked(AskedSteps(steps, tuple(feedback.items()), CLOSED, UNMADE, True))
 
     def fused_steps_in_turns(
         self, feedback: Mapping[str, str], domain: _Domain, fields: Mapping[str, Array]
     ) -> int:
         """Return how many steps at once a model takes for the fastest; 1 where that is none."""
-        gains = self._fuser.gains(feedback, domain, fields)
+        gains = self._expected(feedback, domain, fields)
         return gains.best(range(1, 1 + gains.most, 2))
 
+    def _expected(
+        self,
+        feedback: Mapping[str, str],
+        domain: _Domain,
+        fields: Mapping[str, Array] | None = None,
+        ends: MadeSides = UNMADE,
+    ) -> Gains:
+        """Return what making steps at once should gain, on arrays that lie as `fields` do."""
+        pairs = tuple(feedback.items())
+        step = self._single_step(pairs)
+        if isinstance(step, Refused) or 0 in domain:
+            return Gains({})
+        found = self._gains.get((pairs, domain, ends))
+        if found is None:
+            found = self._gains[pairs, domain, ends] = self._maker.gains(step, domain, ends)
+        if not found.by_steps or fields is None or self._maker.may_fuse(step, fields):
+            return found
+        return Gains({})
 
-def _asked(
-    steps: int,
-    feedback: Mapping[str, str],
-    sides: OpenSides,
-    ends: MadeSides = UNMADE,
-    *,
-    alternate: bool = False,
-) -> AskedSteps:
-    return AskedSteps(steps, tuple(feedback.items()), sides, ends, alternate)
+    def _single_step(self, feedback: _Feedback) -> Step | Refused:
+        found = self._single_steps.get(feedback)
+        if found is None:
+            found = step_of(self._program, self._facts, dict(feedback))
+            self._single_steps[feedback] = found
+        return found
+
+    def _asked(self, asked: AskedSteps) -> _Fused | Refused:
+        with self._fusing:
+            found = self._fused.get(asked)
+            if found is None:
+                found = self._fused[asked] = self._made_steps(asked)
+            return found
+
+    def _made_steps(self, asked: AskedSteps) -> _Fused | Refused:
+        step = self._single_step(asked.feedback)
+        if isinstance(step, Refused):
+            return step
+        if asked.steps < 1:
+            return Refused("there is no step to make")
+        if any(asked.sides[2]):
+            return Refused("K is open")
+        return self._maker.made(step, asked)

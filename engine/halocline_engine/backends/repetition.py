@@ -16,6 +16,7 @@ from halocline_engine.backends.base import (
     prepare,
 )
 from halocline_engine.backends.fusing import FusingExecutable
+from halocline_engine.schedule.temporal.step import Refused
 
 __all__ = ["make_steps"]
 
@@ -55,8 +56,8 @@ def _passes(
     count = (steps - 1) // each
     if each == 1 or count < _PASSES:
         return None
-    several = cast("Executable | None", executable.fused_in_turns(each, feedback))
-    return None if several is None else (several, count, each)
+    several = cast("Executable | Refused", executable.fused_in_turns(each, feedback))
+    return None if isinstance(several, Refused) else (several, count, each)
 
 
 def _in_turns(executable: Executable, calls: Sequence[Callable[[], None]], times: int) -> None:

@@ -34,6 +34,7 @@ from halocline_engine.cache import Cache
 from halocline_engine.errors import FieldError
 from halocline_engine.program import compile_program
 from halocline_engine.schedule.temporal.levels import levels_at_once
+from halocline_engine.schedule.temporal.step import Refused
 
 FIVE = Fed(
     """
@@ -268,9 +269,8 @@ def test_executables_make_several_steps_at_once(emulated: Emulated) -> None:
     executable = executable_of(DIFFUSION.text, emulated)
     assert isinstance(executable, FusingExecutable)
     fused = executable.fused(2, DIFFUSION.feedback, MIXED_SIDES)
-    assert fused is not None
+    assert not isinstance(fused, Refused)
     assert executable.fused(2, DIFFUSION.feedback, MIXED_SIDES) is fused
-    assert executable.fusing_reason(2, DIFFUSION.feedback, MIXED_SIDES) == ""
     assert_steps(fused, grid_of(DIFFUSION, 2, (140, 17, 2), MIXED_SIDES))
     (cut,) = fused.tilings()
     assert cut.startswith("2 steps at once: strips of 64 columns, ")
@@ -292,8 +292,7 @@ def test_executables_make_several_steps_at_once(emulated: Emulated) -> None:
 def test_reasons(emulated: Emulated, change: tuple[str, str], reason: str) -> None:
     executable = executable_of(FIVE.text.replace(*change), emulated)
     found = executable.fused(2, FIVE.feedback, CLOSED)
-    assert executable.fusing_reason(2, FIVE.feedback, CLOSED) == reason
-    assert (found is None) == bool(reason)
+    assert (found.reason if isinstance(found, Refused) else "") == reason
     large = (10**4, 10**4, 1)
     assert (executable.fused_steps(FIVE.feedback, large) == 1) == bool(reason)
 
@@ -309,10 +308,10 @@ def test_reasons_of_what_is_asked(emulated: Emulated) -> None:
         "90 steps need more registers than a thread has": (90, {"v": "u"}, CLOSED),
     }
     for reason, (steps, feedback, sides) in asked.items():
-        assert executable.fused(steps, feedback, sides) is None
-        said = executable.fusing_reason(steps, feedback, sides)
-        assert said == ("'v' is fed and also written" if feedback == {"u": "v"} else reason)
-    assert executable.fused_in_turns(2, {"v": "u"}) is None
+        found = executable.fused(steps, feedback, sides)
+        said = "'v' is fed and also written" if feedback == {"u": "v"} else reason
+        assert found == Refused(said)
+    assert isinstance(executable.fused_in_turns(2, {"v": "u"}), Refused)
 
 
 def test_arrays_that_share_memory_are_refused(emulated: Emulated) -> None:

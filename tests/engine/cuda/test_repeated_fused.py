@@ -18,6 +18,7 @@ from halocline_engine.backends.fusing import FusingExecutable
 from halocline_engine.backends.repetition import make_steps
 from halocline_engine.cache import Cache
 from halocline_engine.program import compile_program
+from halocline_engine.schedule.temporal.step import Refused
 
 TWO = """
 def two(a: Field[float64], p: Field[float64], b: Field[float64], q: Field[float64],
@@ -58,7 +59,7 @@ class Eager(FusingExecutable[FusedExecutable]):
         for _ in range(times):
             work()
 
-    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> FusedExecutable | None:
+    def fused_in_turns(self, steps: int, feedback: Mapping[str, str]) -> FusedExecutable | Refused:
         self.asked.append(steps)
         return self.executable.fused_in_turns(steps, feedback)
 

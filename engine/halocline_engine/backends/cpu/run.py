@@ -30,7 +30,7 @@ from halocline_engine.backends.cpu.code import Compiled
 from halocline_engine.backends.cpu.phases import phases
 from halocline_engine.backends.cpu.team import Team, in_turn, taken
 from halocline_engine.backends.cpu.temporal.fused import FusedExecutable, StepTiles
-from halocline_engine.backends.fusing import FusingExecutable, StepFuser
+from halocline_engine.backends.fusing import FusingExecutable
 from halocline_engine.backends.host import HostExecutable
 from halocline_engine.ir.types import Axis, Order
 from halocline_engine.schedule.nodes import Buffer, Kernel, Levels, Schedule
@@ -74,7 +74,7 @@ class CpuExecutable(FusingExecutable[FusedExecutable], HostExecutable):
         self._phases = tuple(phases(schedule, axis) for axis in (0, 1))
         self._team = Team()
         self._spare: deque[tuple[object, dict[str, Place]]] = deque(maxlen=4)
-        super().__init__(StepFuser(schedule, StepTiles(self._kernels, self._team)))
+        super().__init__(schedule, StepTiles(self._kernels, self._team))
 
     def __call__(
         self, fields: HostFields, scalars: Scalars, origins: Origins, domain: Point

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from halocline_engine.analysis.boundaries import UNMADE, Kind, MadeSides, Side, cells_of
 from halocline_engine.backends.base import Executable, OpenSides, Placed
@@ -12,6 +13,7 @@ from halocline_engine.datasets.grids.match import FieldUse, Role
 from halocline_engine.distribute.grid.geometry import Geometry, Layout
 from halocline_engine.distribute.grid.partition import Box, Span, shares
 from halocline_engine.schedule.temporal.ghosts import inward
+from halocline_engine.schedule.temporal.step import Refused
 
 __all__ = [
     "Group",
@@ -99,14 +101,14 @@ def _fused(
     for group in shares(steps, -(-len(steps) // best)):
         last = cells.domains[group[-1]]
         sides = _open_sides(layout, cells.domains[group[0]], last, len(group))
-        found = None
+        found = Refused("sides are open in part")
         ends = UNMADE if sides is None else _ends_of(layout, sides)
         if sides is not None and len(group) > 1 and _has_cells(layout, ends, last):
             found = executable.fused(len(group), feedback_of(layout), sides, ends)
-        if found is not None:
-            yield Group(group[0], group[-1], found)
-        else:
+        if isinstance(found, Refused):
             yield from (Group(step, step, None) for step in group)
+        else:
+            yield Group(group[0], group[-1], found)
 
 
 def divided(
@@ -133,9 +135,12 @@ def divided(
         ends = _ends_of(layout, (i, j, k))
         if not _has_cells(layout, ends, box):
             return None
-        found[box] = executable.fused(count, feedback_of(layout), (i, j, k), ends)
-        if found[box] is None:
+        several = cast(
+            "Executable | Refused", executable.fused(count, feedback_of(layout), (i, j, k), ends)
+        )
+        if isinstance(several, Refused):
             return None
+        found[box] = several
     return found
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from halocline_engine.backends.base import Array, Fields, Origins, Point, Scalars
+from halocline_engine.backends.base import Array, Scalars
 from halocline_engine.backends.cuda.kernels.choose import launches, shared_bytes
 from halocline_engine.backends.cuda.kernels.staged.tile import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
+    Arg,
     BlockPointer,
     Entry,
     Loop,
@@ -34,13 +36,15 @@ from halocline_engine.schedule.nodes import Buffer, Schedule
 
 __all__ = [
     "CallKind",
-    "CallsPrepared",
     "Located",
     "Prepared",
     "Queued",
+    "Ready",
     "Reserve",
     "kind_of",
     "queue_of",
+    "queued",
+    "typed_scalars",
 ]
 
 #: Makes memory for temporaries: the address of each by its name, and what keeps it alive.
@@ -48,23 +52,6 @@ Reserve: TypeAlias = Callable[[], tuple[Mapping[str, int], Sequence[Array]]]
 
 #: Strides in elements, by stride kind.
 _Strides: TypeAlias = tuple[tuple[int, int, int], ...]
-
-
-class CallsPrepared:
-    """An executable whose calls are prepared ones, made once; see `backends.base.Preparable`."""
-
-    __slots__ = ()
-
-    def prepared(
-        self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
-    ) -> Callable[[], None]:
-        """Return a call that only launches."""
-        raise NotImplementedError
-
-    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
-        """Queue the program on the current stream."""
-        if 0 not in domain:
-            self.prepared(fields, scalars, origins, domain)()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +101,10 @@ class Located:
     """
 
     def __init__(
-        self, prepared: Prepared, starts: Mapping[str, int], reserve: Reserve | None
+        self, queue: Sequence[Queued], starts: Mapping[str, int], reserve: Reserve | None = None
     ) -> None:
-        self._queue, self._starts, self._reserve = prepared.queue, starts, reserve
-        self._launches = () if reserve else tuple(_at(queued, starts) for queued in prepared.queue)
+        self._queue, self._starts, self._reserve = queue, starts, reserve
+        self._launches = () if reserve else tuple(_at(one, starts) for one in queue)
 
     def __call__(self, typed: Mapping[str, np.generic]) -> None:
         """Queue the launches on the current stream; `typed` has every scalar with its type."""
@@ -125,16 +112,36 @@ class Located:
         if self._reserve is not None:
             made, _memory = self._reserve()
             addresses = {**self._starts, **made}
-            launches = [_at(queued, addresses) for queued in self._queue]
+            launches = [_at(one, addresses) for one in self._queue]
         for launch, addresses, scalars in launches:
             launch(*addresses, *[typed[name] for name in scalars])
 
 
 def _at(
-    queued: Queued, addresses: Mapping[str, int]
+    one: Queued, addresses: Mapping[str, int]
 ) -> tuple[Callable[..., None], list[int], tuple[str, ...]]:
     """Return a launch with its addresses, and the names of its scalars."""
-    return queued.launch, [addresses[name] for name in queued.addresses], queued.scalars
+    return one.launch, [addresses[name] for name in one.addresses], one.scalars
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Launches of one call, the values of its scalars, and the arrays that it is about."""
+
+    located: Located
+    typed: Mapping[str, np.generic]
+    arrays: Sequence[Array]
+
+    def __call__(self) -> None:
+        """Queue the launches on the current stream."""
+        self.located(self.typed)
+
+
+def typed_scalars(
+    dtypes: Mapping[str, np.dtype[np.generic]], scalars: Scalars
+) -> dict[str, np.generic]:
+    """Return scalars as kernels take them."""
+    return {name: dtype.type(scalars[name]) for name, dtype in dtypes.items() if name in scalars}
 
 
 def kind_of(
@@ -203,7 +210,7 @@ def _queued(
     sizes["deep"] = launch.deep(tile)
     scalars = {s.name: np.dtype(s.dtype.value) for s in schedule.program.scalars}
 
-    def value(arg: Size | StrideValue | Pointer | ScalarValue | BlockPointer) -> np.generic:
+    def value(arg: Arg) -> np.generic:
         match arg:
             case Size("inverse"):
                 return np.uint32(inverse_of(sizes["deep"]))
@@ -219,17 +226,28 @@ def _queued(
                 assert_never(arg)
 
     arguments = parameters(entry, schedule, kind.variant, tile)
+    shared = shared_bytes(entry, schedule, kind.variant, tile, kind.domain)
+    ready = partial(
+        kernels.ready, entry.name, launch.grid, launch.block, shared=shared, follows=follows
+    )
+    return queued(ready, arguments, value)
+
+
+def queued(
+    ready: Callable[..., Callable[..., None]],
+    arguments: Sequence[Arg],
+    value: Callable[[Arg], np.generic],
+) -> Queued:
+    """Return a launch whose addresses and scalars come with each call; `value` gives the rest.
+
+    `ready` is `Kernels.ready` for a kernel, without arguments.
+    """
     places = list(enumerate(arguments))
     pointers = [(n, arg.array) for n, arg in places if isinstance(arg, Pointer | BlockPointer)]
-    given = [(n, arg.name) for n, arg in places if isinstance(arg, ScalarValue)]
-    shared = shared_bytes(entry, schedule, kind.variant, tile, kind.domain)
-    values = tuple(map(value, arguments))
-    changing = [n for n, _ in (*pointers, *given)]
-    ready = kernels.ready(
-        entry.name, launch.grid, launch.block, values, shared, changing, follows=follows
-    )
+    scalars = [(n, arg.name) for n, arg in places if isinstance(arg, ScalarValue)]
+    changing = [n for n, _ in (*pointers, *scalars)]
     return Queued(
-        launch=ready,
+        launch=ready(arguments=tuple(map(value, arguments)), changing=changing),
         addresses=tuple(name for _, name in pointers),
-        scalars=tuple(name for _, name in given),
+        scalars=tuple(name for _, name in scalars),
     )

@@ -48,12 +48,13 @@ from halocline_engine.backends.cuda.model.views import (
 from halocline_engine.backends.cuda.runtime.buffers import Buffers, layout_like, reserve_blocks
 from halocline_engine.backends.cuda.runtime.calls import (
     CallKind,
-    CallsPrepared,
     Located,
     Prepared,
+    Ready,
     Reserve,
     kind_of,
     queue_of,
+    typed_scalars,
 )
 from halocline_engine.backends.cuda.runtime.dependent_launch import (
     SHORT,
@@ -66,7 +67,7 @@ from halocline_engine.backends.cuda.runtime.ghosts import GhostFiller
 from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.backends.cuda.runtime.tile_cache import TileCache
-from halocline_engine.backends.fusing import FusingExecutable, StepFuser
+from halocline_engine.backends.fusing import FusingExecutable
 from halocline_engine.backends.ghosts import Ends, Framed
 from halocline_engine.backends.span import disjoint
 from halocline_engine.cache import Cache, key_of
@@ -118,7 +119,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         tile_for: TileFor = tile_for,
         reason: str = "as they were given",
     ) -> None:
-        super().__init__(StepFuser(schedule, StepStreams(machine, cache)))
+        super().__init__(schedule, StepStreams(machine, cache))
         self._schedule = schedule
         self._machine = machine
         self._cache = cache
@@ -159,7 +160,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
 
         def at(addresses: Mapping[str, int]) -> Launch:
             located = self.located(looks, domain, addresses, backward=False)
-            return lambda scalars: located(_typed(self._scalars, scalars))
+            return lambda scalars: located(typed_scalars(self._scalars, scalars))
 
         return at
 
@@ -181,7 +182,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
         """Return the launches of a call; `backward` where blocks may run from the last."""
         looks, addresses = self._looks(fields, origins), self._addresses(fields)
         located = self.located(looks, domain, addresses, backward=backward)
-        return _Ready(located, _typed(self._scalars, scalars), tuple(fields.values()))
+        return Ready(located, typed_scalars(self._scalars, scalars), tuple(fields.values()))
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
@@ -279,7 +280,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
             prepared = self._prepare(replace(kind, backward=backward), call)
         if isinstance(prepared, CudaExecutable):
             return prepared.located(looks, domain, addresses, backward=backward)
-        return Located(prepared, starts, self._reserving(prepared, domain))
+        return Located(prepared.queue, starts, self._reserving(prepared, domain))
 
     def _reserving(self, prepared: Prepared, domain: Domain) -> Reserve | None:
         """Return what makes memory for the temporaries of a call, and says where each begins."""
@@ -396,19 +397,7 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """Launches of one call, the values of its scalars, and the arrays that it is about."""
-
-    located: Located
-    typed: Mapping[str, np.generic]
-    arrays: Sequence[Array]
-
-    def __call__(self) -> None:
-        self.located(self.typed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reversed(CallsPrepared):
+class _Reversed:
     """A program whose kernels may run through the domain from its end."""
 
     executable: CudaExecutable
@@ -422,6 +411,10 @@ class _Reversed(CallsPrepared):
     ) -> Callable[[], None]:
         return self.executable.ready(fields, scalars, origins, domain, backward=True)
 
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
+        if 0 not in domain:
+            self.prepared(fields, scalars, origins, domain)()
+
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
     ) -> None:
@@ -433,10 +426,6 @@ def _keep(known: dict[_Key, _Kept], key: _Key, found: _Kept) -> None:
     if len(known) >= _KINDS:
         del known[next(iter(known))]
     known[key] = found
-
-
-def _typed(dtypes: Mapping[str, np.dtype[np.generic]], scalars: Scalars) -> dict[str, np.generic]:
-    return {name: dtype.type(scalars[name]) for name, dtype in dtypes.items() if name in scalars}
 
 
 def _written(schedule: Schedule) -> tuple[bool, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from halocline_engine.backends.base import (
-    Array,
     Fields,
     Memory,
     OpenSides,
@@ -41,7 +41,13 @@ from halocline_engine.backends.cuda.model.entries import (
 )
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import View, variant_of, view_of
-from halocline_engine.backends.cuda.runtime.calls import CallsPrepared
+from halocline_engine.backends.cuda.runtime.calls import (
+    Located,
+    Queued,
+    Ready,
+    queued,
+    typed_scalars,
+)
 from halocline_engine.backends.cuda.runtime.machine import Machine
 from halocline_engine.backends.cuda.runtime.memory import PitchedMemory
 from halocline_engine.cache import Cache, key_of
@@ -61,16 +67,7 @@ class _Loaded:
     kernels: Kernels
 
 
-@dataclass(frozen=True, slots=True)
-class _Queued:
-    """A launch, and the names of what it is given: addresses, then scalars."""
-
-    launch: Callable[..., None]
-    arrays: tuple[str, ...]
-    scalars: tuple[str, ...]
-
-
-class FusedExecutable(CallsPrepared):
+class FusedExecutable:
     """Several steps of a program in one pass through memory; see `backends.fusing`.
 
     `sides` says on which sides steps compute more than the domain. With `alternate`, what is beyond
@@ -99,7 +96,7 @@ class FusedExecutable(CallsPrepared):
         self._fields = {one.name: one for one in program.fields}
         self._scalars = {s.name: np.dtype(s.dtype.value) for s in program.scalars}
         self._loaded: dict[str, _Loaded] = {}
-        self._known: dict[tuple[object, ...], tuple[_Queued, ...]] = {}
+        self._known: dict[tuple[object, ...], tuple[Queued, ...]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -117,23 +114,14 @@ class FusedExecutable(CallsPrepared):
     ) -> Callable[[], None]:
         """Return a call that only launches; see `backends.base.Preparable`."""
         views = self._views(fields, origins)
-        queue = self._queue(views, domain)
-        typed = {
-            name: dtype.type(scalars[name])
-            for name, dtype in self._scalars.items()
-            if name in scalars
-        }
-        given = [
-            (
-                one.launch,
-                [
-                    *(views[name].address for name in one.arrays),
-                    *(typed[name] for name in one.scalars),
-                ],
-            )
-            for one in queue
-        ]
-        return _Ready(given, tuple(fields.values()))
+        starts = {name: view.address for name, view in views.items()}
+        located = Located(self._queue(views, domain), starts)
+        return Ready(located, typed_scalars(self._scalars, scalars), tuple(fields.values()))
+
+    def __call__(self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point) -> None:
+        """Queue the steps on the current stream; see `backends.base.Executable`."""
+        if 0 not in domain:
+            self.prepared(fields, scalars, origins, domain)()
 
     def repeat(
         self, work: Callable[[], None], times: int, look: Callable[[], None] | None = None
@@ -169,7 +157,7 @@ class FusedExecutable(CallsPrepared):
             )
         return found
 
-    def _queue(self, views: Mapping[str, View], domain: Domain) -> tuple[_Queued, ...]:
+    def _queue(self, views: Mapping[str, View], domain: Domain) -> tuple[Queued, ...]:
         """Return the launches of a kind of call; what was found once is kept."""
         written = [name in self.levels.step.results for name in views]
         variant = variant_of(list(views.values()), written, self._machine.cache)
@@ -199,7 +187,7 @@ class FusedExecutable(CallsPrepared):
                 found = self._known[key] = tuple(self._launches(form, views, domain))
         return found
 
-    def _launches(self, form: Form, views: Mapping[str, View], domain: Domain) -> Iterator[_Queued]:
+    def _launches(self, form: Form, views: Mapping[str, View], domain: Domain) -> Iterator[Queued]:
         loaded = self._code(form)
         strides = {form.kinds[name][0]: view.strides for name, view in views.items()}
         for launch in launches_of(form, domain):
@@ -216,25 +204,13 @@ class FusedExecutable(CallsPrepared):
         return replace(found, form=form)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """Launches with what they are given, and the arrays that they are about."""
-
-    launches: Sequence[tuple[Callable[..., None], Sequence[object]]]
-    arrays: Sequence[Array]
-
-    def __call__(self) -> None:
-        for launch, given in self.launches:
-            launch(*given)
-
-
 def _queued(
     loaded: _Loaded,
     strides: Mapping[int, tuple[int, int, int]],
     domain: Domain,
     launch: FusedLaunch,
     sides: OpenSides,
-) -> _Queued:
+) -> Queued:
     """Return a launch with the values of its parameters, in order and with their types."""
     form = loaded.form
     types = {one.name: np.dtype(one.dtype.value) for one in form.levels.step.program.scalars}
@@ -254,16 +230,5 @@ def _queued(
             case BlockPointer():
                 raise InternalError("Fused steps have no memory of blocks.")
 
-    parameters = parameters_of(form)
-    places = list(enumerate(parameters))
-    arrays = [(n, arg.array) for n, arg in places if isinstance(arg, Pointer)]
-    scalars = [(n, arg.name) for n, arg in places if isinstance(arg, ScalarValue)]
-    ready = loaded.kernels.ready(
-        KERNEL,
-        launch.grid,
-        launch.block,
-        tuple(map(value, parameters)),
-        shared_of(form),
-        [n for n, _ in (*arrays, *scalars)],
-    )
-    return _Queued(ready, tuple(name for _, name in arrays), tuple(name for _, name in scalars))
+    ready = partial(loaded.kernels.ready, KERNEL, launch.grid, launch.block, shared=shared_of(form))
+    return queued(ready, parameters_of(form), value)
