@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -50,9 +50,6 @@ from halocline_engine.kernels.indirect.problem import (
     OutOfRange,
     Policy,
 )
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["IndexJob", "run_index_job"]
 

@@ -25,7 +25,7 @@ from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Block, Span
 from halocline_engine.distribute.jobs.blocking import region_of
-from halocline_engine.distribute.solves.banded import Band
+from halocline_engine.distribute.solves.banded import Band, read_band
 from halocline_engine.distribute.solves.select import tree_solver
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
@@ -94,20 +94,13 @@ class TreeWork:
         read_at = {**around, self.rows: piece.cells, self.samples: piece.nodes}
         sizes = task.read(self.source, self.row_size, region_of((self.rows,), read_at))
         parents = task.read(self.source, self.parent, region_of((self.samples,), read_at))
-        bands = [task.loaded(self._read(band, others, read_at)) for band in self.bands]
+        order = [*others, self.samples]
+        bands = [task.loaded(read_band(self.source, band, order, read_at)) for band in self.bands]
         with task.computing():
             shape = tuple(span.size for span in spans)
             found, status = self._solve(piece, sizes, parents, bands, shape)
         self._write(task, piece, around, others, found, status)
         return task.report()
-
-    def _read(self, band: Band, others: list[str], spans: Mapping[str, Span]) -> NDArray[Any]:
-        """Return a variable indexed [others..., node], with one point where it has none."""
-        values = self.source.read(band.name, region_of(band.dims, spans))
-        order = [*others, self.samples]
-        there = [band.dims.index(dim) for dim in order if dim in band.dims]
-        absent = tuple(at for at, dim in enumerate(order) if dim not in band.dims)
-        return np.expand_dims(values.transpose(there), absent)
 
     def _solve(
         self,

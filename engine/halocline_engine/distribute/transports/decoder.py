@@ -14,7 +14,7 @@ from halocline_engine.datasets.stores.chunks import CachedSource
 from halocline_engine.datasets.stores.source import Source
 from halocline_engine.distribute.grid.partition import Box
 from halocline_engine.distribute.transports.base import box_bytes
-from halocline_engine.ir.types import Axis
+from halocline_engine.distribute.transports.stored import is_whole
 from halocline_engine.kernels.machine import Library
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class Decoder:
         inner = cached.source if cached is not None else source
         if not isinstance(inner, PackedSource) or not inner.array.decodes(self.codecs):
             return None
-        axes = [grid.dims[at] for at, axis in enumerate(Axis) if axis in use.axes]
-        if not use.dims or any(dim is not None and dim not in use.dims for dim in axes):
+        if not use.dims or not is_whole(use, grid):
             return None
         from halocline_engine.distribute.transports.device_decode import DeviceDecoding
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array
-from halocline_engine.datasets.chunk_files.packed import PackedArray, PackedSource, packed_array
+from halocline_engine.datasets.chunk_files.packed import PackedArray, packed_array
 from halocline_engine.datasets.chunk_files.raw import RawArray, raw_array
 from halocline_engine.datasets.chunk_files.spread import spread
 from halocline_engine.datasets.grids.match import FieldUse, Grid
@@ -30,7 +30,12 @@ from halocline_engine.distribute.transports.base import (
     shape_of,
 )
 from halocline_engine.distribute.transports.direct_file import by_dims
-from halocline_engine.distribute.transports.stored import held_values, is_whole, raw_source
+from halocline_engine.distribute.transports.stored import (
+    held_values,
+    is_whole,
+    packed_files,
+    raw_source,
+)
 
 __all__ = ["Buffer", "Reader", "StagedLoading", "StagedStoring", "Writer", "reader_of", "writer_of"]
 
@@ -60,7 +65,7 @@ def reader_of(source: Source, name: str, use: FieldUse, grid: Grid, threads: Exe
                 _copy(held[region], view[there], threads)
 
         return copied
-    files = raw or _packed_source(source, use, grid)
+    files = raw or packed_files(source, use, grid)
     if files is None and isinstance(source, CachedSource) and use.dims and is_whole(use, grid):
 
         def cached(block: Block, box: Box, into: NDArray[Any], tally: Tally) -> None:
@@ -155,17 +160,6 @@ def _array_in(buffer: Buffer, use: FieldUse, part: Part) -> NDArray[Any]:
     """Return the array of a buffer that holds a box: dense, indexed [i, j, k], I fastest."""
     values = buffer(part.slot)[: box_bytes(use, part.box)].view(use.dtype)
     return values.reshape(shape_of(part.box), order="F")
-
-
-def _packed_source(source: Source, use: FieldUse, grid: Grid) -> PackedArray | None:
-    """Return the compressed files that a field is read from, if nothing is kept of them."""
-    if isinstance(source, CachedSource):
-        if source.limit:
-            return None
-        source = source.source
-    if not isinstance(source, PackedSource) or not use.dims or not is_whole(use, grid):
-        return None
-    return source.array
 
 
 def _files_of(sink: Sink, name: str, use: FieldUse) -> RawArray | PackedArray | None:
