@@ -17,8 +17,9 @@ from halocline_engine.distribute.grid.boundary import Line
 from halocline_engine.distribute.grid.geometry import Layout, geometry, reaches_of
 from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.stencils.conditions import lines_of
+from halocline_engine.distribute.stencils.demand import Demand, Supply
 from halocline_engine.distribute.stencils.memory import cost_of
-from halocline_engine.distribute.stencils.plan import Demand, Supply, chunks_for, make_plan
+from halocline_engine.distribute.stencils.plan import chunks_for, make_plan
 from halocline_engine.errors import CapacityError
 from halocline_engine.program import compile_program
 

@@ -29,6 +29,7 @@ from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.grid.regions import read_box, write_box
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.model import Report, Task
+from halocline_engine.program import Compiled
 
 __all__ = [
     "BoundProgram",
@@ -56,6 +57,11 @@ class Code:
 
     fingerprint: str
     artifact: Artifact = field(compare=False)
+
+    @classmethod
+    def of(cls, compiled: Compiled) -> Code:
+        """Return that of a compiled program."""
+        return cls(compiled.fingerprint, compiled.artifact)
 
 
 def sources_of(

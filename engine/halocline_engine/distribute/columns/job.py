@@ -262,7 +262,7 @@ def column_job(checked: CheckedColumn, pool: Pool, target: str, options: Options
 
     def work(source: Source, sink: Sink) -> ColumnWork:
         return ColumnWork(
-            code=Code(compiled.fingerprint, compiled.artifact),
+            code=Code.of(compiled),
             scalars=tuple(checked.scalars.items()),
             dims=tuple(checked.sizes),
             dim=dims.centre,

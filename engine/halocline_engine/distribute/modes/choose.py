@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.resident.plan import Choice, ResidentPlan, plan_resident
-from halocline_engine.distribute.stencils.plan import Demand, Supply, check_sizes, shown_bytes
-from halocline_engine.distribute.stencils.request import Checked, temporaries_of
+from halocline_engine.distribute.stencils.demand import Demand, Supply
+from halocline_engine.distribute.stencils.plan import check_sizes, shown_bytes
+from halocline_engine.distribute.stencils.request import Checked
 from halocline_engine.errors import ArgumentError, CapacityError
 
 if TYPE_CHECKING:
@@ -82,16 +83,8 @@ def choose(checked: Checked, supply: Supply, options: Options, mode: str) -> Cho
 
 def resident_demand(checked: Checked, options: Options) -> Demand:
     """Return what a job asks for whose blocks stay in memory."""
-    return Demand(
-        layout=checked.layout,
-        temporaries=temporaries_of(checked.compiled),
-        steps=checked.request.steps,
-        target=checked.compiled.target,
-        block=checked.request.chunks,
-        steps_per_pass=1 if _wraps_levels(checked.layout) else options.steps_per_pass,
-        in_memory=True,
-        every=checked.request.every,
-    )
+    steps_per_pass = 1 if _wraps_levels(checked.layout) else options.steps_per_pass
+    return Demand.of(checked, steps_per_pass=steps_per_pass, in_memory=True)
 
 
 def _wraps_levels(layout: Layout) -> bool:

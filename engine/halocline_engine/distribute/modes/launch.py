@@ -45,11 +45,12 @@ from halocline_engine.distribute.modes.telling import (
 from halocline_engine.distribute.pipeline.resources import io_threads
 from halocline_engine.distribute.resident.plan import Choice
 from halocline_engine.distribute.resident.run import run_resident
+from halocline_engine.distribute.stencils.demand import Demand, Supply
 from halocline_engine.distribute.stencils.job import Job, Way
 from halocline_engine.distribute.stencils.memory import held_bytes
 from halocline_engine.distribute.stencils.passes import stream
-from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply, make_plan
-from halocline_engine.distribute.stencils.request import Checked, fingerprint_of, temporaries_of
+from halocline_engine.distribute.stencils.plan import Plan, make_plan
+from halocline_engine.distribute.stencils.request import Checked, fingerprint_of
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import OnEvent
 from halocline_engine.distribute.tasks.options import Options, check_compiled
@@ -122,7 +123,7 @@ def launch(
             dataset=checked.opened.dataset,
             source=_source(checked, pool, places, stack, way, stays=bool(resident)),
             frame=frame,
-            code=Code(checked.compiled.fingerprint, checked.compiled.artifact),
+            code=Code.of(checked.compiled),
             scalars=checked.scalars,
             plan=plan,
             steps=checked.request.steps,
@@ -160,11 +161,10 @@ def _checked_frame(checked: Checked, pool: Pool, options: Options) -> xr.Dataset
 def _supply(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> Supply:
     """Return what there is for blocks that stay in memory, beside results in memory."""
     here = 0 if pool.remote or checked.request.output is not None else sizes.result
-    device = pool.device_memory(checked.compiled.target)
-    if device is not None and results_on_device(checked, pool):
-        device, here = device - sizes.result, 0
-    processes = (pool.workers, pool.threads, memory - here, device, pool.remote)
-    return Supply(*processes, same_host=pool.same_host)
+    supply = Supply.of(pool, checked.compiled.target)
+    if supply.device is not None and results_on_device(checked, pool):
+        return replace(supply, memory=memory, device=supply.device - sizes.result)
+    return replace(supply, memory=memory - here)
 
 
 def _way(checked: Checked, pool: Pool, sizes: _Bytes, *, resident: bool) -> Way:
@@ -232,22 +232,14 @@ def _plan(
             available=memory,
         )
     slots = _slots(checked, options)
-    demand = Demand(
-        layout=checked.layout,
-        temporaries=temporaries_of(checked.compiled),
-        steps=request.steps,
-        target=checked.compiled.target,
-        block=request.chunks,
-        steps_per_pass=options.steps_per_pass,
-        in_memory=in_memory,
+    demand = replace(
+        Demand.of(checked, steps_per_pass=options.steps_per_pass, in_memory=in_memory),
         order=request.order,
         stored=not isinstance(checked.opened.source, InMemory),
         cache=0 if options.cache is None and slots and _all_raw(checked) else options.cache,
         slots=slots,
-        every=request.every,
     )
-    device = pool.device_memory(checked.compiled.target)
-    supply = Supply(pool.workers, pool.threads, memory - here, device, pool.remote)
+    supply = replace(Supply.of(pool, checked.compiled.target), memory=memory - here)
     plan = make_plan(demand, supply)
     codecs, device_decoding = _device_decoding(checked, options) if slots else ((), 0)
     if slots and _direct_io(checked, options):

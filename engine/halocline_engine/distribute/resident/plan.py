@@ -22,9 +22,10 @@ from halocline_engine.distribute.grid.geometry import Layout, geometry
 from halocline_engine.distribute.grid.partition import Block, Box, partition, shares
 from halocline_engine.distribute.resident.fusing import may_fuse
 from halocline_engine.distribute.resident.overlap import WORTH
+from halocline_engine.distribute.stencils.demand import Demand, Supply
 from halocline_engine.distribute.stencils.memory import Cost, cost_of, sample_blocks
 from halocline_engine.distribute.stencils.pace import Pace
-from halocline_engine.distribute.stencils.plan import Demand, Plan, Supply
+from halocline_engine.distribute.stencils.plan import Plan
 
 __all__ = ["Choice", "ResidentPlan", "plan_resident"]
 

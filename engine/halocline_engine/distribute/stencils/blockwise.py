@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from halocline_engine.datasets.stores.result import attributes_of
 from halocline_engine.datasets.stores.sink import Sink
 from halocline_engine.datasets.stores.source import Source
@@ -9,14 +11,9 @@ from halocline_engine.distribute.blocks.work import Code, Work, saved_results, s
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.execute import Blockwise, Output
 from halocline_engine.distribute.jobs.shares import step_work
-from halocline_engine.distribute.stencils.plan import (
-    RESULT_CHUNK,
-    Demand,
-    Supply,
-    chunks_for,
-    make_plan,
-)
-from halocline_engine.distribute.stencils.request import Checked, temporaries_of
+from halocline_engine.distribute.stencils.demand import Demand, Supply
+from halocline_engine.distribute.stencils.plan import RESULT_CHUNK, chunks_for, make_plan
+from halocline_engine.distribute.stencils.request import Checked
 from halocline_engine.distribute.tasks.options import Options, check_compiled
 
 __all__ = ["stencil_job"]
@@ -26,24 +23,14 @@ def stencil_job(checked: Checked, pool: Pool, options: Options) -> Blockwise:
     """Return the job. Raises `CapacityError` where no block fits."""
     check_compiled(checked.compiled, options)
     compiled, uses, grid = checked.compiled, checked.match.uses, checked.match.grid
-    demand = Demand(
-        layout=checked.layout,
-        temporaries=temporaries_of(compiled),
-        steps=1,
-        target=compiled.target,
-        block=checked.request.chunks,
-        steps_per_pass=1,
-        in_memory=not pool.remote,
-        order=checked.request.order,
-        cache=0,
-    )
-    device = pool.device_memory(compiled.target)
-    plan = make_plan(demand, Supply(pool.workers, pool.threads, pool.memory, device, pool.remote))
+    demand = Demand.of(checked, steps_per_pass=1, in_memory=not pool.remote)
+    demand = replace(demand, steps=1, every=None, order=checked.request.order, cache=0)
+    plan = make_plan(demand, Supply.of(pool, compiled.target))
 
     def work(source: Source, sink: Sink) -> Work:
         return Work(
             layout=plan.layout,
-            code=Code(compiled.fingerprint, compiled.artifact),
+            code=Code.of(compiled),
             scalars=checked.scalars,
             sources=sources_of(uses, source),
             sink=sink,

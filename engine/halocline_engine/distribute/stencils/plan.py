@@ -20,7 +20,8 @@ from halocline_engine.distribute.grid.boundary import Line, local
 from halocline_engine.distribute.grid.geometry import Layout
 from halocline_engine.distribute.grid.partition import Block, block_count, partition
 from halocline_engine.distribute.jobs.blocking import LARGE_TASK
-from halocline_engine.distribute.stencils.memory import Cost, Temporaries, cost_of, sample_blocks
+from halocline_engine.distribute.stencils.demand import Demand, Supply
+from halocline_engine.distribute.stencils.memory import Cost, cost_of, sample_blocks
 from halocline_engine.distribute.stencils.order import Order
 from halocline_engine.distribute.stencils.pace import PROGRESS, Pace
 from halocline_engine.distribute.stencils.visit import VisitPlan, visit
@@ -30,9 +31,7 @@ from halocline_engine.errors import ArgumentError, CapacityError
 __all__ = [
     "PASS_CHUNK",
     "RESULT_CHUNK",
-    "Demand",
     "Plan",
-    "Supply",
     "check_sizes",
     "chunks_for",
     "make_plan",
@@ -49,63 +48,6 @@ _DEEPEST = 512
 # The same for a block of all cells, whose list has the same ones again and again.
 _DEEPEST_ALONE = 65536
 _PATIENCE = 1.5
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """The work to be done.
-
-    `lines` are the axes of the whole data; `block` are the sizes that the caller wants, by
-    dimension; `in_memory` says that passes hand over arrays and not stores. `order` is how blocks
-    shall follow each other; `stored` says that the source is a store, whose chunks may be kept in
-    a cache of `cache` bytes (None: as many as are of use and fit). With `slots`, so many blocks are
-    at once on their way through a device. With `every` there are results after so many steps, too.
-    """
-
-    layout: Layout
-    temporaries: Temporaries
-    steps: int
-    target: str
-    block: Mapping[str, int]
-    steps_per_pass: int | None
-    in_memory: bool
-    order: str = "auto"
-    stored: bool = False
-    cache: int | None = None
-    slots: int = 0
-    every: int | None = None
-
-    @property
-    def longest(self) -> int:
-        """Largest number of steps between two results."""
-        return self.steps if self.every is None else min(self.steps, self.every)
-
-    def passes_of(self, steps: int) -> int:
-        """Return how many passes of up to so many steps are made."""
-        whole, rest = divmod(self.steps, self.longest)
-        return whole * -(-self.longest // steps) + -(-rest // steps)
-
-
-@dataclass(frozen=True, slots=True)
-class Supply:
-    """Resources: processes, blocks at hand in each, bytes for them, bytes of a device.
-
-    `device` is None where the target computes in the memory of the process. `remote` says that the
-    processes are others than this one, and `same_host` that they are on its host. `direct_io` says
-    that plain files shall go straight to the device and back, which needs room for them there, and
-    `buffers` bytes of the process; `device_decoding` are the bytes there that decoding chunks
-    takes, 0 where the host does that.
-    """
-
-    workers: int
-    threads: int
-    memory: int
-    device: int | None = None
-    remote: bool = False
-    direct_io: bool = False
-    buffers: int = 0
-    device_decoding: int = 0
-    same_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
