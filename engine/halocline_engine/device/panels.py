@@ -156,7 +156,7 @@ class DeviceWorkspace:
 
     @property
     def row_copies(self) -> DeviceWorkspace | None:
-        """The bench itself, if `send`, `fetch` and `split` may be called."""
+        """The workspace itself, if `send`, `fetch` and `split` may be called."""
         return None if self._senders is None else self
 
     def place(self, elements: int, *, total: bool) -> Place:

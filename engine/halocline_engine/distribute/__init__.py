@@ -1,1 +1,1 @@
-"""Many blocks, many workers."""
+"""Jobs over the blocks of a dataset, on one or several workers."""

@@ -18,7 +18,7 @@ from halocline_engine.datasets.untyped import variable_data
 from halocline_engine.distribute.grid.partition import Block, Span, partition
 from halocline_engine.distribute.grid.regions import read_box, write_box
 from halocline_engine.distribute.modes.choose import Choice
-from halocline_engine.distribute.modes.telling import device_inputs, results_on_device
+from halocline_engine.distribute.modes.plan_events import device_inputs, results_on_device
 from halocline_engine.distribute.stencils.request import Checked, Request, check
 from halocline_engine.distribute.tasks.events import Planned
 from halocline_engine.functions.reports.planning import plan_of
@@ -184,12 +184,14 @@ def test_results_stay_where_the_inputs_were(data: xr.Dataset) -> None:
 
 
 def test_the_plan_says_what_is_copied(data: xr.Dataset) -> None:
-    from halocline_engine.distribute.modes import telling
+    from halocline_engine.distribute.modes import plan_events
 
     here: Any = SimpleNamespace(remote=False)
     kept: Any = Choice("", SimpleNamespace(ranks=((),)))  # pyright: ignore[reportArgumentType]
-    assert telling.copied(checked(data), here, kept) == ""
-    assert telling.copied(checked(data, every=2), here, kept) == "; results are copied to the host"
-    assert telling.copied(checked(data), here, Choice("")) == (
+    assert plan_events.copied(checked(data), here, kept) == ""
+    assert (
+        plan_events.copied(checked(data, every=2), here, kept) == "; results are copied to the host"
+    )
+    assert plan_events.copied(checked(data), here, Choice("")) == (
         "; arrays of the device are copied by way of the host"
     )

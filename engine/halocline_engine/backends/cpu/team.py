@@ -54,7 +54,7 @@ class Team:
 
 
 def in_turn(work: Sequence[Callable[[], None]]) -> None:
-    """Do things one after the other."""
+    """Make calls one after the other."""
     for one in work:
         one()
 

@@ -115,7 +115,7 @@ class InMemory:
 
     def __post_init__(self) -> None:
         # Dask loads parts of `distributed` when it first computes, and they import each other: two
-        # threads that begin with different ones find them half made. By its own door it waits.
+        # threads that begin with different ones find them half made. Importing the whole waits.
         if any(variable.chunks is not None for variable in self.dataset.variables.values()):
             importlib.import_module("distributed")
 

@@ -57,7 +57,7 @@ class BlockFields:
 
     @classmethod
     def of(cls, layout: Layout, cells: Geometry, executable: Executable) -> BlockFields:
-        """Return a bench with new arrays, whose contents are not defined."""
+        """Return fields with new arrays, whose contents are not defined."""
         arrays: dict[str, Array] = {}
         for use in layout.uses:
             frame, own = cells.frames[use.name], cells.own[use.name]

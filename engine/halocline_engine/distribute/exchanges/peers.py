@@ -108,7 +108,7 @@ class PeerMemory:
         return self.kernels.exchange(out, into, addresses, follows=_machine().follows)
 
     def check(self) -> None:
-        """Raise `RankLostError` where a kernel waited in vain; all that is queued is complete."""
+        """Raise `RankLostError` where a kernel waited too long; all that is queued is complete."""
         for at in range(2):
             if read_word(self.own.address + self.states + (at * STATE_WORDS + 2) * _WORD):
                 raise RankLostError("A neighbour did not send its halos.")

@@ -1,4 +1,4 @@
-"""Ways of halos between ranks, and about how long they take."""
+"""Transports of halos between ranks, and about how long they take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["MESSAGES", "NO_TRANSPORT", "PEER_MEMORY", "Transport", "transport_of
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """A way of halos: its name, the seconds of an exchange, and those of each byte of it.
+    """A transport of halos: its name, the seconds of an exchange, and those of each byte of it.
 
     Ranks compute cells inside while others are under way where it is `queued` on a device.
     """

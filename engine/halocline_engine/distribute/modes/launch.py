@@ -35,7 +35,7 @@ from halocline_engine.distribute.jobs.outputs import (
 from halocline_engine.distribute.jobs.shares import step_work
 from halocline_engine.distribute.jobs.snapshots import place_of_step
 from halocline_engine.distribute.modes.choose import choose
-from halocline_engine.distribute.modes.telling import (
+from halocline_engine.distribute.modes.plan_events import (
     JobBytes,
     compiled,
     device_inputs,
@@ -46,7 +46,7 @@ from halocline_engine.distribute.pipeline.resources import io_threads
 from halocline_engine.distribute.resident.plan import Choice
 from halocline_engine.distribute.resident.run import run_resident
 from halocline_engine.distribute.stencils.demand import Demand, Supply
-from halocline_engine.distribute.stencils.job import Job, Way
+from halocline_engine.distribute.stencils.job import Job, Sharing
 from halocline_engine.distribute.stencils.memory import held_bytes
 from halocline_engine.distribute.stencils.passes import stream
 from halocline_engine.distribute.stencils.plan import Plan, make_plan
@@ -113,15 +113,15 @@ def launch(
         plan = _plan(checked, memory, pool, options, sizes, in_memory=in_memory)
     else:
         plan = resident.plan
-    way = _way(checked, pool, sizes, resident=bool(resident))
-    _check_disk(checked, pool, sizes, way, in_memory=in_memory, resident=bool(resident))
+    sharing = _sharing(checked, pool, sizes, resident=bool(resident))
+    _check_disk(checked, pool, sizes, sharing, in_memory=in_memory, resident=bool(resident))
     on_event(planned(checked, pool, plan, chosen, JobBytes(sizes.loaded, sizes.result, in_memory)))
     on_event(compiled(checked.compiled))
     with ExitStack() as stack:
         places = _result_files(checked, pool, stack, in_memory=in_memory)
         job = Job(
             dataset=checked.opened.dataset,
-            source=_source(checked, pool, places, stack, way, stays=bool(resident)),
+            source=_source(checked, pool, places, stack, sharing, stays=bool(resident)),
             frame=frame,
             code=Code.of(checked.compiled),
             scalars=checked.scalars,
@@ -134,7 +134,7 @@ def launch(
             stored=not isinstance(checked.opened.source, InMemory),
             target=checked.compiled.target,
             compressed=options.compressed,
-            way=way if resident and checked.request.output is None else "",
+            sharing=sharing if resident and checked.request.output is None else "",
             until=checked.request.until,
             every=checked.request.every,
             on_device=bool(resident) and results_on_device(checked, pool),
@@ -145,7 +145,7 @@ def launch(
         else:
             times = checkpoint_times(options, sizes.kept)
             result = run_resident(job, resident, pool, on_event, cancelled, times, choice)
-        here = checked.request.output is not None or not pool.remote or bool(job.way)
+        here = checked.request.output is not None or not pool.remote or bool(job.sharing)
         return result if here else in_memory_copy(result)
 
 
@@ -167,10 +167,10 @@ def _supply(checked: Checked, pool: Pool, sizes: _Bytes, memory: int) -> Supply:
     return replace(supply, memory=memory - here)
 
 
-def _way(checked: Checked, pool: Pool, sizes: _Bytes, *, resident: bool) -> Way:
+def _sharing(checked: Checked, pool: Pool, sizes: _Bytes, *, resident: bool) -> Sharing:
     """Return how workers get a dataset of this process, or give a result, without files.
 
-    Results of passes are files on their way.
+    Results of passes are files until the run ends.
     """
     source_here = isinstance(checked.opened.source, InMemory)
     result_here = resident and checked.request.output is None
@@ -324,16 +324,22 @@ def _all_raw(checked: Checked) -> bool:
 
 
 def _check_disk(
-    checked: Checked, pool: Pool, sizes: _Bytes, way: Way, *, in_memory: bool, resident: bool
+    checked: Checked,
+    pool: Pool,
+    sizes: _Bytes,
+    sharing: Sharing,
+    *,
+    in_memory: bool,
+    resident: bool,
 ) -> None:
     request = checked.request
     scratch = request.workspace or (request.output.parent if request.output else _temporary())
     needs = [] if request.output is None else [(request.output.parent, sizes.result)]
     if request.steps > 1 and not in_memory:
         needs.append((scratch, _PASSES * sizes.kept))
-    if pool.remote and request.output is None and not (way and resident):
+    if pool.remote and request.output is None and not (sharing and resident):
         needs.append((scratch, sizes.result))
-    if pool.remote and not way and isinstance(checked.opened.source, InMemory):
+    if pool.remote and not sharing and isinstance(checked.opened.source, InMemory):
         needs.append((scratch, sizes.loaded))
     if request.every is not None and (request.workspace is not None or pool.remote):
         result = scratch if request.output is None else request.output.parent
@@ -363,14 +369,14 @@ def _source(
     pool: Pool,
     places: _Places,
     stack: ExitStack,
-    way: Way,
+    sharing: Sharing,
     *,
     stays: bool,
 ) -> Source:
     """Return what workers read: a dataset of this process is written for other processes.
 
-    It goes another `way`, or to a new folder in the workspace: every other name there may be the
-    caller's.
+    It is shared as `sharing` says, or goes to a new folder in the workspace, where every other name
+    may be the caller's.
     """
     opened = checked.opened
     on_device = TARGETS[checked.compiled.target].on_device
@@ -381,8 +387,8 @@ def _source(
         return opened.source
     assert places.workspace is not None
     names = [use.variable for use in checked.match.uses if use.loaded]
-    if way:
-        share = reach_variables if way == "reached" else share_variables
+    if sharing:
+        share = reach_variables if sharing == "reached" else share_variables
         return share(opened.dataset, names, stack)
     places.workspace.mkdir(parents=True, exist_ok=True)
     made = stack.enter_context(temporary_folder(places.workspace))

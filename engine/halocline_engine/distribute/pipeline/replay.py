@@ -21,7 +21,7 @@ __all__ = ["Recorder", "Replays", "kind_of"]
 
 
 class Recorder(Protocol):
-    """A device that can queue many things at once."""
+    """A device that can queue recorded work at once."""
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return what queues, in the current queue, what `work` queues; it is not done yet."""

@@ -23,7 +23,7 @@ from halocline_engine.distribute.resident.plan import Choice, ResidentPlan
 from halocline_engine.distribute.resident.work import ResidentWork
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.plan import PASS_CHUNK, chunks_for
-from halocline_engine.distribute.stencils.results import Begun, Results, begun
+from halocline_engine.distribute.stencils.results import Results, ResumePoint, resume_point
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     Checkpointed,
@@ -52,7 +52,7 @@ class _Run:
     measured: Measured | None = None
     peak: int = 0
 
-    def ranks(self, found: Begun, results: Results) -> None:
+    def ranks(self, found: ResumePoint, results: Results) -> None:
         """Run all ranks from the newest checkpoint on, until their results are written."""
         self.sums.clear()
         if found.steps_done:
@@ -90,7 +90,7 @@ class _Run:
         ended = last is not None and last.change <= last.below
         return last.steps_done if last is not None and ended else self.job.steps
 
-    def _work(self, found: Begun, results: Results) -> ResidentWork:
+    def _work(self, found: ResumePoint, results: Results) -> ResidentWork:
         job, plan = self.job, self.resident.plan
         rank_job = RankJob(
             layout=plan.layout,
@@ -161,7 +161,7 @@ def _replan(run: _Run, choice: Callable[[], Choice]) -> None:
 
 def _once(run: _Run) -> xr.Dataset:
     """Run the ranks once, to the end."""
-    found = begun(run.job)
+    found = resume_point(run.job)
     with ExitStack() as stack:
         results = Results(run.job, stack, found)
         run.ranks(found, results)

@@ -17,11 +17,11 @@ from halocline_engine.distribute.jobs.shares import StepWork
 from halocline_engine.distribute.stencils.plan import Plan
 from halocline_engine.distribute.tasks.until import Until
 
-__all__ = ["Job", "Way"]
+__all__ = ["Job", "Sharing"]
 
 #: How arrays are with several processes: in memory that they share, in that of one which others
 #: reach, or not.
-Way = Literal["shared", "reached", ""]
+Sharing = Literal["shared", "reached", ""]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Job:
     `workspace` None for passes in memory. `fingerprint` names the job: a pass with the same one is
     a pass of this job. `stored` says that the source is a store whose chunks are known; `target`
     is where a pipeline computes, if the plan has one; `compressed` is how results are stored. Where
-    other processes of this machine write results in memory, `way` says how. The job ends early
+    other processes of this machine write results in memory, `sharing` says how. The job ends early
     where `until` says so. With `every` the results are those after so many steps, and so on.
     `on_device` says that they stay on the device, as arrays of CuPy. `work` is that of a step.
     """
@@ -51,7 +51,7 @@ class Job:
     stored: bool = False
     target: str = ""
     compressed: bool = True
-    way: Way = ""
+    sharing: Sharing = ""
     until: Until | None = None
     every: int | None = None
     on_device: bool = False

@@ -51,7 +51,7 @@ from halocline_engine.distribute.pipeline.stages import PipelinedWork
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.order import stored_variables
 from halocline_engine.distribute.stencils.plan import PASS_CHUNK, chunks_for
-from halocline_engine.distribute.stencils.results import Results, begun
+from halocline_engine.distribute.stencils.results import Results, resume_point
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import (
     OnEvent,
@@ -78,7 +78,7 @@ def stream(job: Job, pool: Pool, on_event: OnEvent, cancelled: CancelToken | Non
 
     Finished passes stay in the workspace, whatever happens.
     """
-    found = begun(job)
+    found = resume_point(job)
     states = found.states
     passes = _passes(job, pool, on_event, cancelled, found.steps_done)
     progress = _Progress(passes)

@@ -1,4 +1,4 @@
-"""The results of a run: where they go while it is on its way, and the dataset at the end.
+"""The results of a run: where they go during the run, and the dataset at the end.
 
 They are those of the last step, or with `every` those after every so many steps as well, along a
 dimension `step` in front of the others. With a workspace snapshots are kept there, and brought
@@ -46,37 +46,41 @@ from halocline_engine.distribute.jobs.snapshots import (
 from halocline_engine.distribute.stencils.job import Job
 from halocline_engine.distribute.stencils.plan import RESULT_CHUNK, chunks_for
 
-__all__ = ["Begun", "Results", "begun"]
+__all__ = ["Results", "ResumePoint", "resume_point"]
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """State left by earlier runs of a job: steps, the kept fields after these, snapshots."""
+class ResumePoint:
+    """Where a job goes on: steps that earlier runs made, kept fields after these, snapshots."""
 
     steps_done: int = 0
     states: Mapping[str, Source] = field(default_factory=dict[str, Source])
     snapshots: Mapping[int, Snapshot] = field(default_factory=dict[int, Snapshot])
 
 
-def begun(job: Job) -> Begun:
+def resume_point(job: Job) -> ResumePoint:
     """Return where to start: at the newest pass or snapshot of this job, or at its input.
 
     All snapshots that are wanted up to there must be complete.
     """
     if job.workspace is None:
-        return Begun()
+        return ResumePoint()
     if job.every is None:
         found = newest_pass(job.workspace, job.fingerprint)
-        return Begun() if found is None else Begun(found.steps_done, _passed(job, found.path))
+        return (
+            ResumePoint()
+            if found is None
+            else ResumePoint(found.steps_done, _passed(job, found.path))
+        )
     there = complete_snapshots(job.workspace, job.fingerprint, job.every, _names(job))
     last = job.every * len(there)
     found = newest_pass(job.workspace, job.fingerprint, before=last + job.every)
     if found is not None and found.steps_done > last:
-        return Begun(found.steps_done, _passed(job, found.path), there)
+        return ResumePoint(found.steps_done, _passed(job, found.path), there)
     if not there:
-        return Begun()
+        return ResumePoint()
     place = there[last]
-    return Begun(last, _states(job, ArrayStore(str(place.store)), place.index), there)
+    return ResumePoint(last, _states(job, ArrayStore(str(place.store)), place.index), there)
 
 
 def _passed(job: Job, path: Path) -> dict[str, Source]:
@@ -94,7 +98,7 @@ class _Place:
 
 
 class Results:
-    """The results of a job on their way; `spare` are arrays that they may take.
+    """Places of the results of a job; `spare` are arrays that they may take.
 
     What is opened is closed with `stack`, and published then.
     """
@@ -103,7 +107,7 @@ class Results:
         self,
         job: Job,
         stack: ExitStack,
-        found: Begun,
+        found: ResumePoint,
         spare: list[NDArray[Any]] | None = None,
     ) -> None:
         self._job, self._stack, self._found, self._spare = job, stack, found, spare
@@ -173,10 +177,10 @@ class Results:
         """Open where the results of so many steps are at the end."""
         job = self._job
         uses = {use.variable: use for use in _uses(job) if use.result}
-        if job.way == "reached":
+        if job.sharing == "reached":
             sink, arrays = reach_results(uses, _grid(job, steps), self._stack)
             return _Place(sink, arrays=arrays)
-        if job.way == "shared":
+        if job.sharing == "shared":
             return _Place(share_results(uses, _grid(job, steps), self._stack))
         if job.output is None:
             make = {"make": new_array} if job.on_device else {}

@@ -1,1 +1,1 @@
-"""The ways of a block between a store and a device: staged, zero-copy, direct, decoded there."""
+"""Transports of fields between a store and a device: staged, zero-copy, direct, decoded there."""

@@ -1,4 +1,4 @@
-"""Fields that go through page-locked buffers of the host: the way that is always open.
+"""Fields that go through page-locked buffers of the host: the transport for any store.
 
 Files, compressed or not, and arrays of this process are read and written by several threads.
 """

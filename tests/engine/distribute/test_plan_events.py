@@ -12,7 +12,7 @@ import xarray as xr
 
 from halocline_engine.backends.targets import TARGETS
 from halocline_engine.datasets.stores.source import open_source
-from halocline_engine.distribute.modes import telling
+from halocline_engine.distribute.modes import plan_events
 from halocline_engine.distribute.modes.choose import Choice
 from halocline_engine.distribute.stencils.request import Checked, Request, check
 from halocline_engine.distribute.tasks.events import Planned
@@ -100,22 +100,22 @@ RESIDENT: Any = Choice("", SimpleNamespace(ranks=((), ())))  # pyright: ignore[r
 )
 def test_a_device_fuses_what_it_can(text: str, feedback: Any, boundary: Any, why: str) -> None:
     found = checked(text, feedback=feedback, boundary=boundary)
-    assert telling.unfused(found, RESIDENT) == why
+    assert plan_events.unfused(found, RESIDENT) == why
 
 
 def test_peers_of_one_machine_use_peer_memory() -> None:
     here = SimpleNamespace(remote=True, same_host=True)
     away = SimpleNamespace(remote=True, same_host=False)
     on_device: Any = checked()
-    assert telling.transport(on_device, here, RESIDENT) == "peer memory"  # pyright: ignore[reportArgumentType]
-    assert telling.transport(on_device, away, RESIDENT) == "messages"  # pyright: ignore[reportArgumentType]
+    assert plan_events.transport(on_device, here, RESIDENT) == "peer memory"  # pyright: ignore[reportArgumentType]
+    assert plan_events.transport(on_device, away, RESIDENT) == "messages"  # pyright: ignore[reportArgumentType]
 
 
 def test_the_rate_follows_from_memory() -> None:
     """Two fields of eight bytes; a second machine doubles it, and small fields wait for steps."""
     target = TARGETS["cpu"]
     points, steps = 40 * 60, 10
-    with patch.object(telling, "usable_processors", return_value=2):
+    with patch.object(plan_events, "usable_processors", return_value=2):
         found = plan(steps=steps).predicted_rate
     seconds = 16 * points / (2 * target.memory_rate) + target.step_cost
     assert found == pytest.approx(points / seconds)
