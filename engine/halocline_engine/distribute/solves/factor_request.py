@@ -32,11 +32,10 @@ from halocline_engine.distribute.solves.factored import (
     FactoredWork,
     FactorWork,
 )
-from halocline_engine.distribute.solves.request import bands_of, chunks_in
+from halocline_engine.distribute.solves.request import bands_of, chunks_in, sizes_of
 from halocline_engine.errors import ArgumentError, FieldError
 from halocline_engine.kernels.operations import CORRECTING, FACTORING, SOLVING
 from halocline_engine.kernels.status import status_attributes
-from halocline_engine.kernels.tridiagonal.problem import rows_of_periodic
 
 __all__ = [
     "CheckedFactor",
@@ -118,11 +117,7 @@ def check_factor(request: FactorRequest, opened: Opened) -> CheckedFactor:
     named = zip(("lower", "upper", "diagonal"), request.variables, strict=True)
     arguments: dict[str, str] = dict[str, str](named)
     found = bands_of(opened, arguments, request.dim)
-    sizes = {dim: int(opened.dataset.sizes[dim]) for dim in found[-1].dims}
-    if not sizes[request.dim]:
-        raise FieldError(f"Dimension '{request.dim}' has no rows, expected at least one.")
-    if request.periodic:
-        rows_of_periodic(sizes[request.dim])
+    sizes = sizes_of(opened, found[-1], request.dim, periodic=request.periodic)
     for name in (*FACTORS, *OF_CORNERS, "status"):
         if PREFIX + name in {*opened.dataset.coords, *opened.dataset.sizes}:
             raise ArgumentError(

@@ -53,6 +53,7 @@ __all__ = [
     "chunks_in",
     "chunks_of",
     "outputs_of",
+    "sizes_of",
     "systems_of",
     "tree_job",
 ]
@@ -150,13 +151,19 @@ def check_banded(request: BandedRequest, opened: Opened) -> CheckedBanded:
     """Return the request with all names resolved; reads no values."""
     arguments = zip(_ARGUMENTS[len(request.variables)], request.variables, strict=True)
     found = bands_of(opened, dict[str, str](arguments), request.dim)
-    sizes = {dim: int(opened.dataset.sizes[dim]) for dim in found[-1].dims}
-    if not sizes[request.dim]:
-        raise FieldError(f"Dimension '{request.dim}' has no rows, expected at least one.")
-    if request.periodic:
-        rows_of_periodic(sizes[request.dim])
+    sizes = sizes_of(opened, found[-1], request.dim, periodic=request.periodic)
     dtype = opened.dataset[found[-1].name].dtype.name
     return CheckedBanded(request, opened, tuple(found), sizes, dtype)
+
+
+def sizes_of(opened: Opened, band: Band, dim: str, *, periodic: bool) -> dict[str, int]:
+    """Return the sizes of a variable of systems along `dim`; raises where these have few rows."""
+    sizes = {name: int(opened.dataset.sizes[name]) for name in band.dims}
+    if not sizes[dim]:
+        raise FieldError(f"Dimension '{dim}' has no rows, expected at least one.")
+    if periodic:
+        rows_of_periodic(sizes[dim])
+    return sizes
 
 
 def check_tree(request: TreeRequest, opened: Opened) -> CheckedTree:

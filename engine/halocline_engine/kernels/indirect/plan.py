@@ -84,8 +84,8 @@ class Strategy(Enum):
 class IndexFacts:
     """Properties of indices: `low` and `high` are the least and the largest (0 and -1: none).
 
-    `left_out` elements are not moved. `runs` counts the longest ranges of successive indices,
-    `distinct` the different ones; `near` is the mean distance between one and the next.
+    `left_out` elements are not moved. `runs` counts the longest ranges of successive indices;
+    `near` is the mean distance between one and the next.
     """
 
     count: int
@@ -95,7 +95,6 @@ class IndexFacts:
     left_out: int
     ascending: bool
     runs: int
-    distinct: int
     near: float
 
 
@@ -136,8 +135,6 @@ def facts_of(index: Index, size: int) -> IndexFacts:
     """Return what resolved indices are like."""
     kept = index[index >= 0] if index.size and index.min() < 0 else index
     steps = np.diff(kept.astype(np.int64, copy=False))
-    seen = np.zeros(size, bool)
-    seen[kept] = True
     return IndexFacts(
         count=index.size,
         size=size,
@@ -146,7 +143,6 @@ def facts_of(index: Index, size: int) -> IndexFacts:
         left_out=index.size - kept.size,
         ascending=bool((steps >= 0).all()),
         runs=len(_run_starts(index)),
-        distinct=int(np.count_nonzero(seen)),
         near=float(np.abs(steps).mean()) if steps.size else 0.0,
     )
 

@@ -185,7 +185,7 @@ class _Writer:
         yield f"            right = min(left + width, {inner}1)"
         outer = ["k", "j"] if self.inner is Axis.I else ["i", "j"]
         for section in self.kernel.sections:
-            yield from self._nest(section, [*outer, inner], depth=3)
+            yield from self._nest(section, [*outer, inner])
         if self.zigzag:
             yield "            turned = not turned"
 
@@ -203,11 +203,13 @@ class _Writer:
             rest = ["k"]
         yield from (f"    {line}" for line in heads)
         for section in self.kernel.sections:
-            yield from self._nest(section, rest, depth=3)
+            yield from self._nest(section, rest)
 
-    def _nest(self, section: Section, axes: list[str], depth: int) -> Iterator[str]:
+    def _nest(self, section: Section, axes: list[str]) -> Iterator[str]:
+        """Yield the loops of a section inside two others."""
         self.pointers = _rows(section, self.registers, self.inner)
         *outer, inner = axes
+        depth = 3
         for axis in outer:
             yield from ("    " * depth + line for line in self._loop(axis, section))
             depth += 1
