@@ -136,6 +136,63 @@ def twice(a: Field[float64], b: Field[float64]):
     assert len(checks) == 4
 
 
+#: Components of two arrays, one of them out of order, and a table of numbers.
+PARTS = """
+def mixed(q: Field[(np.float64, (3,))], out: Field[(np.float64, (3,))],
+          table: GlobalTable[(np.float64, (2, 3))]):
+    with computation(FORWARD), interval(...):
+        out[0, 0, 0][2] = q[0, 0, 0][0] * table.A[1, 0]
+        out[0, 0, 0][0] = q[0, 0, 0][2] + table.A[0, 2]
+"""
+
+
+def mixed_arrays(seed: int) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
+    return {
+        "q": generator.normal(size=(*SHAPE, 3)),
+        "out": np.full((*SHAPE, 3), np.nan),
+        "table": generator.normal(size=(2, 3)),
+    }
+
+
+def mixed_expected(given: Mapping[str, Any]) -> Any:
+    expected = np.full((*SHAPE, 3), np.nan)
+    expected[..., 2] = given["q"][..., 0] * given["table"][1, 0]
+    expected[..., 0] = given["q"][..., 2] + given["table"][0, 2]
+    return expected
+
+
+@pytest.mark.parametrize("target", ["reference", "emulated"])
+def test_components_and_looked_up_arrays_are_known(
+    checks: list[str], tmp_path: Path, target: str
+) -> None:
+    mixed = he.stencil(PARTS, target="reference")
+    if target == "emulated":
+        mixed = emulated(PARTS, tmp_path)
+    for seed in range(4):
+        given = mixed_arrays(seed)
+        mixed(**given)
+        np.testing.assert_array_equal(given["out"], mixed_expected(given))
+    assert len(checks) == 1
+    given = mixed_arrays(5)
+    with pytest.raises(HaloclineError, match="of the shape"):
+        mixed(given["q"], given["out"], given["table"].T)
+    with pytest.raises(HaloclineError, match="memory"):
+        mixed(given["q"], given["q"], given["table"])
+
+
+def test_elements_that_are_copied_are_looked_at_in_each_call(
+    checks: list[str], tmp_path: Path
+) -> None:
+    mixed = emulated(PARTS, tmp_path)
+    for seed in range(3):
+        given = mixed_arrays(seed)
+        given["table"] = np.asfortranarray(given["table"])
+        mixed(**given)
+        np.testing.assert_array_equal(given["out"], mixed_expected(given))
+    assert len(checks) == 3
+
+
 class Marked(np.ndarray[Any, Any]):
     """An array that says where its domain begins."""
 

@@ -26,7 +26,7 @@ from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Components, Field, Lookup, Program, Table
 from halocline_engine.ir.types import Axis
 
-__all__ = ["Call", "Origin", "Point", "axes_view", "bind"]
+__all__ = ["Call", "Origin", "Point", "axes_view", "bind", "parts"]
 
 Point: TypeAlias = tuple[int, int, int]
 #: A point for every field, the K part alone, or a mapping from field names (or "_all_") to points
@@ -62,10 +62,7 @@ def bind(
     scalars = _scalars(signature, given)
     for table in program.tables:
         given |= _columns(program, table, given[table.name])
-    for whole in program.components:
-        given |= _components(program, whole, given[whole.name])
-    for lookup in program.lookups:
-        given[lookup.name] = _elements(lookup, given[lookup.name])
+    given |= parts(program, given)
     arrays = {f.name: _array(f, given[f.name], target) for f in signature.used}
     points = _origins(program, arrays, origin)
     views = {f.name: axes_view(f, arrays[f.name]) for f in signature.used}
@@ -197,6 +194,19 @@ def _columns(program: Program, table: Table, value: object) -> dict[str, object]
     for slot, column in enumerate(table.columns):
         columns[column] = array[:, slot]
     return columns
+
+
+def parts(program: Program, given: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields that are parts of arguments: components, and elements that are looked up.
+
+    Raises `FieldError` for arrays of other shapes.
+    """
+    found: dict[str, object] = {}
+    for whole in program.components:
+        found |= _components(program, whole, given[whole.name])
+    for lookup in program.lookups:
+        found[lookup.name] = _elements(lookup, given.get(lookup.name))
+    return found
 
 
 def _components(program: Program, whole: Components, value: object) -> dict[str, object]:

@@ -7,6 +7,7 @@ checked in full at each call.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +21,8 @@ from halocline_engine.analysis.scalars import scalar_value
 from halocline_engine.analysis.signature import Signature
 from halocline_engine.backends.base import Executable, Launch, Launcher, Launching, Value
 from halocline_engine.backends.span import Span, disjoint
-from halocline_engine.functions.calls.binding import Call, Origin, Point, axes_view
-from halocline_engine.ir.nodes import Field, Scalar
+from halocline_engine.functions.calls.binding import Call, Origin, Point, axes_view, parts
+from halocline_engine.ir.nodes import Field, Program, Scalar
 
 __all__ = ["GivenCall", "KnownCalls"]
 
@@ -48,12 +49,12 @@ class GivenCall(NamedTuple):
 class _Kind:
     """Calls that differ in addresses and values of scalars, all of which passed the checks.
 
-    `names` are those of the given arrays, `bounds` where each begins and ends from its element of
-    index zero on. `given` are the scalars that every call gives, `values` those of the others.
+    `bounds` say where each given array begins and ends, from its element of index zero on, and
+    `starts` where each field does: in which of the arrays, and after how many bytes. `given` are
+    the scalars that every call gives, `values` those of the others.
     """
 
-    fields: tuple[Field, ...]
-    names: tuple[str, ...]
+    starts: Mapping[str, tuple[int, int]]
     bounds: tuple[tuple[int, int], ...]
     written: tuple[bool, ...]
     given: tuple[Scalar, ...]
@@ -78,11 +79,13 @@ class KnownCalls:
 
     def __init__(self, signature: Signature) -> None:
         program = signature.program
-        self._fields = {one.name: one for one in signature.used}
+        self._program = program
+        self._used = tuple(signature.used)
+        self._arrays = _arrays(program, self._used)
         self._arguments = program.arguments
         self._scalars = {one.name: one for one in given_scalars(program)}
-        # Tables, components and looked-up arrays become several fields, or other shapes.
-        self._plain = not (program.tables or program.components or program.lookups)
+        # What columns of tables name is looked at in each call.
+        self._plain = not program.tables
         self._readers: dict[type, _Reader] = {}
         self._kinds: dict[Hashable, _Kind] = {}
         self._lock = threading.Lock()
@@ -102,10 +105,10 @@ class KnownCalls:
             return None
         values: dict[str, Any] = {}
         addresses: list[int] = []
-        fields, readers = self._fields, self._readers
+        arrays, readers = self._arrays, self._readers
         for name, value in chain(zip(self._arguments, arguments, strict=False), keywords.items()):
             values[name] = value
-            if name in fields:
+            if name in arrays:
                 kind = type(value)
                 reader = readers.get(kind)
                 if reader is None:
@@ -138,7 +141,8 @@ class KnownCalls:
         if launch is not None:
             launch(values)
         elif kind.executable is not None:
-            views = {one.name: axes_view(one, given.values[one.name]) for one in kind.fields}
+            arrays = {**given.values, **parts(self._program, given.values)}
+            views = {one.name: axes_view(one, arrays[one.name]) for one in self._used}
             kind.executable(views, values, kind.origins, kind.domain)
         return True
 
@@ -162,6 +166,8 @@ class KnownCalls:
         kind = self._kinds.get(given.kind)
         if kind is None:
             kind = self._kind(given, call, executable)
+            if kind is None:
+                return
             with self._lock:
                 _keep(self._kinds, given.kind, kind, _KINDS)
         self._placed(kind, given.addresses)
@@ -171,22 +177,28 @@ class KnownCalls:
         with self._lock:
             self._kinds = {}
 
-    def _kind(self, given: GivenCall, call: Call, executable: Executable | None) -> _Kind:
-        names = tuple(name for name in given.values if name in self._fields)
-        spans = [Span.of(call.fields[name]) for name in names]
+    def _kind(self, given: GivenCall, call: Call, executable: Executable | None) -> _Kind | None:
+        """Return what is remembered of a call, or None where a field is a copy of what is given."""
+        names = [name for name in given.values if name in self._arrays]
+        starts: dict[str, tuple[int, int]] = {}
+        bounds: list[tuple[int, int]] = []
+        for at, (name, address) in enumerate(zip(names, given.addresses, strict=True)):
+            low, high = Span.of(given.values[name]).bounds
+            for one in self._arrays[name]:
+                span = Span.of(call.fields[one.name])
+                first, last = span.bounds
+                if first < low or last > high:
+                    return None
+                starts[one.name] = (at, span.address - address)
+            bounds.append((low - address, high - address))
         launcher = None
         if isinstance(executable, Launching):
             launcher = executable.launcher(call.fields, call.origins, call.domain)
         values = {n: v for n, v in call.scalars.items() if given.values.get(n) is None}
         return _Kind(
-            fields=tuple(self._fields.values()),
-            names=names,
-            bounds=tuple(
-                (low - span.address, high - span.address)
-                for span in spans
-                for low, high in (span.bounds,)
-            ),
-            written=tuple(self._fields[name].written for name in names),
+            starts=starts,
+            bounds=tuple(bounds),
+            written=tuple(any(one.written for one in self._arrays[name]) for name in names),
             given=tuple(one for name, one in self._scalars.items() if name not in values),
             values=values,
             origins=call.origins,
@@ -199,10 +211,24 @@ class KnownCalls:
         """Return what launches a kind of call on arrays at some addresses, and remember it."""
         launch = None
         if kind.launcher is not None:
-            launch = kind.launcher(dict(zip(kind.names, addresses, strict=True)))
+            launch = kind.launcher({n: addresses[at] + by for n, (at, by) in kind.starts.items()})
         with self._lock:
             _keep(kind.launches, addresses, launch, _PLACES)
         return launch
+
+
+def _arrays(program: Program, used: Sequence[Field]) -> Mapping[str, tuple[Field, ...]]:
+    """Return the arrays that calls give, with the used fields that are parts of each."""
+    whole = {
+        one.field(number): one.name
+        for one in program.components
+        for number in range(math.prod(one.shape))
+    }
+    found: dict[str, tuple[Field, ...]] = {}
+    for one in used:
+        name = whole.get(one.name, one.name)
+        found[name] = (*found.get(name, ()), one)
+    return found
 
 
 class _Odd:
