@@ -23,7 +23,7 @@ def _walks(expression: str) -> tuple[str, ...]:
 def test_levels_that_are_read_again_are_climbed_in_strips() -> None:
     first, title, *drawn = _walks("u + u[0, 1, 0] + u[0, -1, 0] + u[0, 0, 1] + u[0, 0, -1]")
     assert first == (
-        "kernel0 on 4096 x 4096 x 128 points: blocks of 4 levels in strips of 16 along J, each up"
+        "kernel0 on 4096 x 4096 x 128 points: blocks of a level in strips of 74 along J, each up"
         " to the last level before the next"
     )
     assert title == DRAWN

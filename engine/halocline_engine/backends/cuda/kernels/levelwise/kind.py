@@ -15,6 +15,7 @@ from halocline_engine.backends.cuda.kernels.points.text import point_lines
 from halocline_engine.backends.cuda.model.entries import (
     Entry,
     Variant,
+    arrays_of,
     columns_read,
     lies_along_k,
 )
@@ -28,12 +29,17 @@ from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["LEVELWISE"]
 
-#: The threads of a block, twice as many for columns with more levels than `_LONG`, and the most.
-_THREADS, _LONG = 256, 128
+#: The threads of a block, with a column each and with several, twice as many for columns with more
+#: levels than `_LONG`, and the most.
+_ALONE, _SHARING, _LONG = 128, 256, 128
 _MOST_THREADS = 1024
-#: The columns of a thread where each point reads so many columns of an array or more: neighbours
-#: then find in the L1 cache what others loaded.
-_ROWS, _COLUMNS = 8, 1.65
+#: The columns of a thread where each point reads so many columns of an array or more, since
+#: neighbours then find in the L1 cache what others loaded, or where there are few arrays, since
+#: places are computed once for all columns. With more arrays than that, fewer loads than threads of
+#: a column each have would be under way.
+_COLUMNS, _FEW = 2.0, 5
+#: Bytes of each array that such a thread loads.
+_BYTES = 32
 #: Threads along a row of columns that a number of 32 bits counts.
 _MOST = 2**32 - _MOST_THREADS
 #: Blocks that keep a large device busy.
@@ -41,12 +47,19 @@ _BUSY = 132 * 8
 
 
 def _tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
-    threads = 2 * _THREADS if domain[2] > _LONG else _THREADS
-    rows = _ROWS if columns_read(entry) > _COLUMNS else 1
+    few = len({*entry.arrays} - {*schedule.program.made}) <= _FEW
+    sharing = few or columns_read(entry) >= _COLUMNS
+    threads = (_SHARING if sharing else _ALONE) * (2 if domain[2] > _LONG else 1)
+    rows = max(1, _BYTES // _size(entry, schedule)) if sharing else 1
     tile = Tile((threads, 1), rows=rows, levelwise=variant.near + 1)
     while tile.rows > 1 and _blocks(entry, domain, tile) < _BUSY:
         tile = replace(tile, rows=tile.rows // 2)
     return _fit(tile, entry, schedule, variant, domain)
+
+
+def _size(entry: Entry, schedule: Schedule) -> int:
+    """Return the bytes of an element of the largest type."""
+    return max(d.itemsize for name, d in arrays_of(schedule) if name in entry.arrays)
 
 
 def _fit(

@@ -1,10 +1,11 @@
-"""Cost model for tiles of PARALLEL kernels; no device is asked.
+"""Choice of tiles of PARALLEL kernels; no device is asked.
 
 A thread that loads one element at a time cannot keep the memory of a large device busy: about 32
-kilobytes must be under way on each of its processors. Wide tiles load 16 bytes at once, several
-rows share what they read of each other, and levels hand on what they have in registers. The size is
-bounded by the registers that hold all this, by the text (a long function is written out for each
-point), and by the threads that are left for a small domain.
+kilobytes must be under way on each of its processors. Several points of a thread load more at once,
+16 bytes with one instruction where memory is aligned, and share what they read and compute alike.
+Each of them also needs registers, and few threads are left where they need many: a kernel of many
+arrays has enough under way with one point a thread. Small domains need small tiles, and rows that
+read far along J and K need planes in shared memory.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from halocline_engine.backends.cuda.model.entries import (
     is_guarded,
 )
 from halocline_engine.backends.cuda.model.tile import Block, Domain, Tile
-from halocline_engine.ir.nodes import Call, Offset
-from halocline_engine.ir.walk import expressions, reads, walk
+from halocline_engine.ir.nodes import Call, Offset, Read, Select, Statement
+from halocline_engine.ir.walk import children, expressions, head, reads, walk
 from halocline_engine.schedule.nodes import Schedule, Section
+from halocline_engine.schedule.passes.cost import operations
 
 __all__ = ["points_fitted", "points_tile", "registers_of"]
 
@@ -37,29 +39,40 @@ _LIGHT = frozenset(
     ("abs", "min", "max", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
 )
 _MOST_CALLS = 8
-#: Threads that keep a large device busy: 132 processors with 512 each, or one block with planes.
+#: Operations of a thread, in additions, with which the values between them still fit registers.
+_MOST_WORK = 1500
+#: Threads that keep a large device busy: 132 processors with 512 each.
 _BUSY = 132 * 512
+#: The same with planes, of which a processor has one block.
 _BUSY_WITH_PLANES = 132 * 256
-#: A tile that is the best where so many threads have one that the last blocks do not matter.
-_IF_MANY, _BUSY_IF_MANY = Tile((64, 2), rows=4, depth=4), 64 * _BUSY
-#: The block of many threads of a point each: a device begins about one block a cycle, see 0031.
+#: The block of kernels in text order, where a device has so many threads of a point each that it
+#: would begin more than about one small block a cycle, see 0031.
 _LARGE: Block = (32, 8)
-#: From how many rows along J on blocks keep planes, by the width of a tile.
-_FAR = {2: 5, 4: 9}
-_NEVER = 1 << 30
+_BUSY_WITH_LARGE = 64 * _BUSY
 #: How many more idle threads along I a block of twice as many may have.
 _IDLE = 0.05
 _WARP = 32
-#: The width of tiles of 8-byte elements.
-_FEW = 2
-#: From how many rows along J on three rows a thread are better than two.
-_WIDE = 7
-#: Levels up to which four of them are computed one after the other, and not eight.
-_LOW = 3
-#: Arrays that are read up to which a thread hands on levels, and up to which it has three rows.
-_MOST_DEEP, _MOST_ROWS = 5, 3
-#: Levels that a block with planes goes up, about, and at least.
+#: Loads of two rows, each for itself, over those of both together, from which on rows are shared.
+_SHARED = 1.25
+_ROWS = 3
+#: The points of a thread that loads 16 bytes at once.
+_POINTS = 4
+#: Arrays with which a point a thread has enough under way.
+_MANY = 9
+#: The least share of elements read under conditions, for which those are better loaded early.
+_CONDITIONAL = 0.25
+#: From how many levels of an array on a thread hands them on, and how many operations leave the
+#: registers for that.
+_TALL, _LITTLE_WORK = 5, 128
+#: Operations for each array from which on neighbours save more by sharing than loads by order.
+_HEAVY = 8
+#: From how many rows along J on blocks keep planes, by the width of a tile, and levels that such a
+#: block goes up, about, and at least: it computes nothing while it loads the first ones.
+_FAR = {2: 5, 4: 9}
+_NEVER = 1 << 30
 _DEEP, _LEAST_DEEP = 142, 32
+#: The least levels of a domain for planes.
+_LEAST_WITH_PLANES = 96
 #: Processors of a large device, and the levels that a block could go up while it begins.
 _PROCESSORS, _BEGIN = 132, 8
 #: Registers for windows and outputs of a thread that loads from planes, just before their use.
@@ -70,14 +83,13 @@ def points_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     """Return the tile of a PARALLEL kernel for calls like this one."""
     plain, reuse = Tile((32, 4)), _reuse(entry, schedule)
     if not _is_plain(entry, schedule, variant):
-        block = _LARGE if _threads(plain, entry, domain) >= _BUSY_IF_MANY else plain.block
+        block = _LARGE if _threads(plain, entry, domain) >= _BUSY_WITH_LARGE else plain.block
         tile = replace(plain, block=_block(replace(plain, block=block), entry, domain))
         return _in_order(tile, reuse, variant, domain)
-    shape, width = _shape(entry, schedule), _width(entry, schedule, variant)
     tile = next(
         (
             tile
-            for tile in _candidates(shape, width, level_at_hand=entry.level_at_hand)
+            for tile in _proposed(_shape(entry, schedule, variant), domain)
             if _fits(tile, entry, schedule, variant) and _is_busy(tile, entry, domain)
         ),
         plain,
@@ -117,68 +129,116 @@ def _in_order(tile: Tile, reuse: Reuse, variant: Variant, domain: Domain) -> Til
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Properties of a kernel's reads that decide its tile.
+    """Properties of a kernel that decide its tile.
 
-    `rows` is how many rows along J the points of one row read, `levels` how many levels are handed
-    on, and `fields` how many arrays are read beside indices and masks of regions.
+    `arrays` counts those that are read or written, without indices and masks of regions, and
+    `wide` is how many of their elements 16 bytes hold, `aligned` or not. `work` are the operations
+    of a point, `shared` is how many loads of two rows on their own make one of both together, and
+    `conditional` says that points choose what they load. `levels` is how many levels of an array a
+    point reads, and `far` how many rows along J the points of one row read of such an array.
     """
 
-    rows: int
+    arrays: int
+    wide: int
+    aligned: bool
+    work: int
+    shared: float
+    conditional: bool
     levels: int
-    fields: int
+    far: int
 
 
-def _shape(entry: Entry, schedule: Schedule) -> _Shape:
-    rows = levels = 0
-    names: set[str] = set()
-    for section in entry.kernel.sections:
-        for name, found in loaded_offsets(section, entry).items():
-            if name not in schedule.program.made:
-                names.add(name)
-            along = [j for _, j, _ in found]
-            rows = max(rows, max(along) - min(along) + 1)
-            for offsets in _by_place(found):
-                depth = max(k for _, _, k in offsets) - min(k for _, _, k in offsets) + 1
-                levels = max(levels, depth)
-    return _Shape(rows, levels, len(names))
+def _shape(entry: Entry, schedule: Schedule, variant: Variant) -> _Shape:
+    wide, aligned = _width(entry, schedule, variant)
+    bodies = [section.body for section in entry.kernel.sections]
+    read = [
+        offsets
+        for section in entry.kernel.sections
+        for offsets in loaded_offsets(section, entry).values()
+    ]
+    alone, together = (_loads(entry, schedule, variant, rows) for rows in (1, 2))
+    return _Shape(
+        arrays=len({*entry.arrays} - {*schedule.program.made}),
+        wide=wide,
+        aligned=aligned,
+        work=_work(entry),
+        shared=2 * alone / together if together else 1.0,
+        conditional=any(_chooses_loads(body, entry) for body in bodies),
+        levels=max((_reach(offsets, 2) + 1 for offsets in read), default=1),
+        far=max((_reach(offsets, 1) + 1 for offsets in read if _reach(offsets, 2)), default=1),
+    )
 
 
-def _candidates(shape: _Shape, width: int, *, level_at_hand: bool) -> Iterator[Tile]:
-    """Yield tiles from the one that was measured as the best for such kernels to the smallest."""
-    for best in _measured(shape, width):
-        if best.planes:
-            if not level_at_hand:
-                yield replace(best, width=width)
-            continue
-        least = best.rows if best == _IF_MANY else 1
-        for rows in range(best.rows, least - 1, -1):
-            for w in dict.fromkeys((width, 1)):
-                tile = replace(best, width=w, rows=rows)
-                yield replace(tile, depth=1) if level_at_hand else tile
+def _proposed(shape: _Shape, domain: Domain) -> Iterator[Tile]:
+    """Yield tiles from the best one for a large domain to the smallest."""
+    far = shape.aligned and shape.far >= _FAR.get(shape.wide, _NEVER)
+    if far and domain[2] >= _LEAST_WITH_PLANES:
+        yield Tile((32, 8), width=shape.wide, rows=4, depth=_DEEP, planes=2)
+    yield from _smaller(_best(shape))
 
 
-def _measured(shape: _Shape, width: int) -> Iterator[Tile]:
-    """Yield the best tiles on an H200 for kernels of a shape, those of lower depth last.
+def _best(shape: _Shape) -> Tile:
+    """Return the tile of a kernel in a large domain, if it fits the registers of a thread.
 
-    Memory serves long pieces of several arrays faster than short ones; blocks of one array rather
-    share what their rows read of each other.
+    A block is wide where rows have nothing in common, since memory serves long pieces of several
+    arrays faster than short ones, and square where they have.
     """
-    block = (32, 4) if shape.fields == 1 and shape.rows > 1 else (128, 1)
-    if shape.levels > 1:
-        if shape.rows >= _FAR.get(width, _NEVER):
-            yield Tile((32, 8), rows=4, depth=_DEEP, planes=2)
-        if shape.rows >= _WIDE:
-            yield Tile((32, 4), rows=3, depth=8)
-        low = shape.levels <= _LOW
-        if low and shape.fields == 1 and width == _FEW:
-            yield _IF_MANY
-        if shape.fields <= _MOST_DEEP:
-            yield Tile(block, rows=2, depth=4 if low else 8)
-    elif shape.rows >= 4:
-        yield Tile((32, 4), rows=3, depth=2)
-    elif shape.rows == 3 and 1 < shape.fields <= _MOST_ROWS:
-        yield Tile(block, rows=3)
-    yield Tile(block, rows=2)
+    if shape.levels >= _TALL and shape.work <= _LITTLE_WORK and not shape.aligned:
+        return Tile((128, 1), rows=2, depth=8)
+    if shape.shared > _SHARED:
+        width = shape.wide if shape.aligned else max(1, shape.wide // 2)
+        return Tile((32, 4), width=width, rows=_ROWS)
+    if shape.arrays >= _MANY and not shape.conditional:
+        return Tile((128, 1))
+    if shape.aligned:
+        return Tile((32, 4), width=shape.wide, rows=max(1, _POINTS // shape.wide))
+    if shape.work > _HEAVY * shape.arrays:
+        return Tile((32, 4), width=shape.wide)
+    return Tile((128, 1), rows=2)
+
+
+def _smaller(tile: Tile) -> Iterator[Tile]:
+    """Yield a tile, those with fewer rows, and then those that are narrower."""
+    while tile.width:
+        for rows in range(tile.rows, 0, -1):
+            yield replace(tile, rows=rows)
+        tile = replace(tile, width=tile.width // 2)
+
+
+def _loads(entry: Entry, schedule: Schedule, variant: Variant, rows: int) -> int:
+    """Return the loads of a thread that has so many points along J."""
+    kinds = _kinds(schedule, variant)
+    return sum(
+        len(window.loaded)
+        for section in entry.kernel.sections
+        for name, found in loaded_offsets(section, entry).items()
+        for window in windows(found, kinds[name], width=1, rows=rows, ring=False)
+    )
+
+
+def _work(entry: Entry) -> int:
+    """Return the operations of a point, in additions."""
+    return max(operations(expressions(section.body)) for section in entry.kernel.sections)
+
+
+def _chooses_loads(body: Sequence[Statement], entry: Entry) -> bool:
+    """Whether a good part of the elements that points read are read under conditions only."""
+    places = {(read.name, read.offset) for read in reads(body) if read.name in entry.arrays}
+    always = {(read.name, read.offset) for read in _unconditional(body)}
+    return len(places - always) > _CONDITIONAL * len(places)
+
+
+def _unconditional(body: Sequence[Statement]) -> Iterator[Read]:
+    """Yield what every point reads, whatever its conditions are."""
+    pending = [expr for statement in body for expr in head(statement)]
+    while pending:
+        match pending.pop():
+            case Read() as read:
+                yield read
+            case Select(condition):
+                pending.append(condition)
+            case expr:
+                pending.extend(children(expr))
 
 
 def points_fitted(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> Tile:
@@ -214,24 +274,22 @@ def _is_plain(entry: Entry, schedule: Schedule, variant: Variant) -> bool:
 
 
 def _fits(tile: Tile, entry: Entry, schedule: Schedule, variant: Variant) -> bool:
-    if with_planes(tile, entry, schedule, variant) != tile:
-        return False
+    if tile.planes:
+        held = registers_of(entry, schedule, variant, tile)
+        return (
+            tile == with_planes(tile, entry, schedule, variant) and held <= _REGISTERS_WITH_PLANES
+        )
     points = tile.width * tile.rows
-    most = _REGISTERS_WITH_PLANES if tile.planes else _REGISTERS
-    return (
+    return points == 1 or (
         points * _calls(entry) <= _MOST_CALLS
-        and registers_of(entry, schedule, variant, tile) <= most
+        and points * _work(entry) <= _MOST_WORK
+        and registers_of(entry, schedule, variant, tile) <= _REGISTERS
     )
 
 
 def _is_busy(tile: Tile, entry: Entry, domain: Domain) -> bool:
-    if tile.rows * tile.depth == 1:
-        return True
-    threads = _threads(tile, entry, domain)
-    if tile.planes:
-        return threads >= _BUSY_WITH_PLANES
-    same = (tile.rows, tile.depth) == (_IF_MANY.rows, _IF_MANY.depth)
-    return threads >= (_BUSY_IF_MANY if same else _BUSY)
+    busy = _BUSY_WITH_PLANES if tile.planes else _BUSY
+    return tile.rows == 1 or _threads(tile, entry, domain) >= busy
 
 
 def _reuse(entry: Entry, schedule: Schedule) -> Reuse:
@@ -265,33 +323,26 @@ def _reach(offsets: Sequence[Offset], axis: int) -> int:
     return max(along) - min(along)
 
 
-def _width(entry: Entry, schedule: Schedule, variant: Variant) -> int:
-    """Return how many points of the smallest element type 16 bytes hold, if they are aligned.
+def _width(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[int, bool]:
+    """Return how many points of the smallest element type 16 bytes hold, and if all are aligned.
 
     Types of less than 4 bytes do not count: they are masks beside the numbers. Nor do indices and
     masks of regions, which lie as they were made whatever the fields do.
     """
     kinds, made = _kinds(schedule, variant), schedule.program.made
     aligned = dict(zip((name for name, _ in arrays_of(schedule)), variant.aligned, strict=True))
-    sizes = [
-        max(4, dtype.itemsize)
+    lying = {
+        name: max(4, dtype.itemsize)
         for name, dtype in arrays_of(schedule)
-        if name in {*entry.arrays} - {*made} and kinds[name][0] is Stride.ONE and aligned[name]
-    ]
-    return VECTOR // min(sizes) if sizes else 1
+        if name in {*entry.arrays} - {*made} and kinds[name][0] is Stride.ONE
+    }
+    sizes = lying.values()
+    return (VECTOR // min(sizes) if sizes else 1), all(aligned[name] for name in lying)
 
 
 def _kinds(schedule: Schedule, variant: Variant) -> dict[str, tuple[Stride, Stride, Stride]]:
     names = (name for name, _ in arrays_of(schedule))
     return {name: variant.kinds[number] for name, number in zip(names, variant.arrays, strict=True)}
-
-
-def _by_place(offsets: list[Offset]) -> Iterator[list[Offset]]:
-    """Yield the offsets of each place in the horizontal."""
-    places: dict[tuple[int, int], list[Offset]] = {}
-    for i, j, k in offsets:
-        places.setdefault((i, j), []).append((i, j, k))
-    yield from places.values()
 
 
 def _registers(
@@ -336,8 +387,6 @@ def _block(tile: Tile, entry: Entry, domain: Domain) -> Block:
         return (8, 16)
     if threads <= 16:
         return (16, 8)
-    if tile.width > _FEW and tile.block == (32, 4):
-        return (32, 8)
     along, across = tile.block
     while along > _WARP and _idle(along, threads) > _idle(along // 2, threads) + _IDLE:
         along, across = along // 2, across * 2

@@ -1,0 +1,83 @@
+"""What decides the tile of PARALLEL kernels on arrays along I."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from differential import front
+
+from halocline_engine.backends.cuda.kernels.points.tile import points_tile
+from halocline_engine.backends.cuda.model.entries import Stride, Variant, arrays_of, entries_of
+from halocline_engine.backends.cuda.model.tile import Domain, Tile
+from halocline_engine.ir.types import Axis
+from halocline_engine.schedule.nodes import Schedule
+from halocline_engine.schedule.plan import plan
+
+LARGE: Domain = (509, 487, 72)
+SUM_OF_ROWS = "u[0, 1, 0] + u[0, -1, 0] + u[0, 2, 0] + u[0, -2, 0]"
+STAR = " + ".join(
+    f"u[{', '.join(str(step) if axis == a else '0' for a in range(3))}]"
+    for axis in range(3)
+    for step in range(-4, 5)
+)
+NINE = " + ".join(f"f{n}" for n in range(9))
+
+
+def _program(value: str, dtype: str) -> Schedule:
+    names = [name for name in ("u", *(f"f{n}" for n in range(9))) if name in value]
+    fields = ", ".join(f"{name}: Field[{dtype}]" for name in (*names, "out"))
+    text = f"""
+def program({fields}):
+    with computation(PARALLEL), interval(...):
+        out = {value}
+"""
+    return plan(*front(text))
+
+
+def _tile(value: str, dtype: str, *, aligned: bool, domain: Domain = LARGE) -> Tile:
+    schedule = _program(value, dtype)
+    (entry,) = entries_of(schedule)
+    kind = tuple(Stride.ONE if axis is Axis.I else Stride.ANY for axis in Axis)
+    count = len(arrays_of(schedule))
+    variant = Variant((0,) * count, ((kind[0], kind[1], kind[2]),), False, True, (aligned,) * count)
+    tile = points_tile(entry, schedule, variant, domain)
+    return replace(tile, strip=0, column=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "aligned", "expected"),
+    [
+        ("2.0 * u", "float64", True, Tile((32, 4), width=2, rows=2)),
+        ("2.0 * u", "float32", True, Tile((32, 4), width=4)),
+        ("2.0 * u", "float32", False, Tile((128, 1), rows=2)),
+        # Rows have much in common.
+        (SUM_OF_ROWS, "float64", True, Tile((32, 4), width=2, rows=3)),
+        (SUM_OF_ROWS, "float32", False, Tile((32, 4), width=2, rows=3)),
+        (SUM_OF_ROWS, "float64", False, Tile((32, 4), rows=3)),
+        # Much is computed of what few arrays hold.
+        ("sqrt(u) / (sqrt(u + 1.0) / u)", "float64", False, Tile((32, 4), width=2)),
+        # Many arrays have enough under way, unless loads depend on conditions.
+        (NINE, "float64", True, Tile((128, 1))),
+        (f"({NINE}) if f0 > 0.0 else f1", "float64", True, Tile((32, 4), width=2, rows=2)),
+        # Levels are handed on where many of them are read.
+        (STAR, "float64", False, Tile((128, 1), rows=2, depth=8)),
+    ],
+)
+def test_a_kernel_in_a_large_domain(value: str, dtype: str, aligned: bool, expected: Tile) -> None:
+    assert _tile(value, dtype, aligned=aligned) == expected
+
+
+def test_planes_need_far_reads_and_many_levels() -> None:
+    assert _tile(STAR, "float64", aligned=True, domain=(771, 763, 709)).planes == 2
+    assert _tile(STAR, "float64", aligned=True, domain=(771, 763, 72)).planes == 0
+
+
+def test_a_thread_has_no_more_points_than_registers_hold() -> None:
+    heavy = "exp(u) * exp(u[0, 1, 0]) * exp(u[0, -1, 0]) * exp(u[0, 2, 0])"
+    tile = _tile(heavy, "float64", aligned=True)
+    assert tile.width * tile.rows <= 2
+
+
+def test_small_domains_have_one_row_a_thread() -> None:
+    assert _tile(SUM_OF_ROWS, "float64", aligned=True, domain=(40, 40, 10)).rows == 1
