@@ -40,7 +40,7 @@ from halocline_engine.distribute.products.tiling import (
     cut_product,
     panels_within,
 )
-from halocline_engine.distribute.products.work import Begun, ProductWork, tile_threads
+from halocline_engine.distribute.products.work import ProductWork, RunningStream, tile_threads
 from halocline_engine.distribute.tasks.cancel import CancelToken
 from halocline_engine.distribute.tasks.events import Event, OnEvent, Planned
 from halocline_engine.errors import ArgumentError, CapacityError, InternalError
@@ -128,14 +128,14 @@ def run_product(
     if pool.remote:
         return run_blockwise(job, pool, on_event, cancelled, reason)
     with ExitStack() as stack:
-        begun: list[Begun] = []
+        begun: list[RunningStream] = []
 
         def told(event: Event) -> None:
             on_event(event)
             if isinstance(event, Planned):
                 # From here on, while the place of the result is made.
                 started = work(request.opened.source, None).started(blocks, cancelled)
-                begun.append(Begun(stack.enter_context(started), stack))
+                begun.append(RunningStream(stack.enter_context(started), stack))
 
         def going_on(source: Source, sink: Sink) -> ProductWork:
             return replace(work(source, sink), begun=begun[0])

@@ -60,7 +60,7 @@ from halocline_engine.distribute.tasks.spent import Spent
 from halocline_engine.kernels.matmul.workspace import HostWorkspace, Shape, Workspace
 from halocline_engine.processors import usable_processors
 
-__all__ = ["Begun", "ProductWork", "tile_threads"]
+__all__ = ["ProductWork", "RunningStream", "tile_threads"]
 
 _LEFT, _RIGHT = "left", "right"
 #: Bytes of a piece where several threads share a tile, and how many tiles of operands they do.
@@ -81,8 +81,8 @@ def tile_threads(target: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Begun:
-    """A stream of this process that has begun; `open` is closed when it ends, as `stream` says."""
+class RunningStream:
+    """A stream that this process has begun; `open` is closed when it ends, as `stream` says."""
 
     reports: Callable[[Sink], Iterator[Report]]
     open: ExitStack
@@ -110,7 +110,7 @@ class ProductWork:
     sink: Sink | None
     target: str
     copies_rows: bool = False
-    begun: Begun | None = None
+    begun: RunningStream | None = None
 
     def run(self, block: Block, cancelled: CancelToken | None = None) -> Report:
         """Compute the panels of a block."""

@@ -45,7 +45,12 @@ from halocline_engine.distribute.jobs.snapshots import (
     with_steps,
 )
 from halocline_engine.distribute.sequences.request import SequenceRequest
-from halocline_engine.distribute.sequences.results import Begun, Results, begun, shape_of
+from halocline_engine.distribute.sequences.results import (
+    Results,
+    ResumePoint,
+    resume_point,
+    shape_of,
+)
 from halocline_engine.distribute.sequences.template import Round, plan_rounds
 from halocline_engine.distribute.sequences.values import (
     InArrays,
@@ -80,7 +85,7 @@ def sequence_job(request: SequenceRequest, opened: Opened, pool: Pool, tell: OnE
     wanted = {name: made[name] for name in _wanted(request.results, made)}
     uses = [output.use for output in wanted.values()]
     frame = frame_of(rounds[1].after.dataset, uses, history_of(what))
-    earlier = begun(request, [*wanted])
+    earlier = resume_point(request, [*wanted])
     steps_done = earlier.steps_done
     job = Blockwise(
         opened=opened,
@@ -172,7 +177,7 @@ class _Steps:
     made: Mapping[str, Output]
     wanted: tuple[Output, ...]
     in_memory: bool
-    earlier: Begun
+    earlier: ResumePoint
     times: CheckpointTimes
     tell: OnEvent
 

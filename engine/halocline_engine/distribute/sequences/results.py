@@ -26,12 +26,12 @@ from halocline_engine.distribute.sequences.request import SequenceRequest
 from halocline_engine.distribute.sequences.values import Values, copy_variable
 from halocline_engine.distribute.tasks.events import OnEvent, SnapshotWritten
 
-__all__ = ["Begun", "Results", "begun", "shape_of"]
+__all__ = ["Results", "ResumePoint", "resume_point", "shape_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """State left by earlier runs: the values between two steps, and the snapshots before them."""
+class ResumePoint:
+    """Where a job goes on: values that earlier runs left, and the snapshots before them."""
 
     found: FinishedPass | None = None
     snapshots: Mapping[int, Snapshot] = field(default_factory=dict[int, Snapshot])
@@ -42,16 +42,16 @@ class Begun:
         return 0 if self.found is None else self.found.steps_done
 
 
-def begun(request: SequenceRequest, names: Sequence[str]) -> Begun:
+def resume_point(request: SequenceRequest, names: Sequence[str]) -> ResumePoint:
     """Return where to start: at the newest values before which no snapshot is missing."""
     kept, every = request.kept, request.every
     if kept is None:
-        return Begun()
+        return ResumePoint()
     if every is None:
-        return Begun(newest_pass(kept.workspace, kept.fingerprint))
+        return ResumePoint(newest_pass(kept.workspace, kept.fingerprint))
     there = complete_snapshots(kept.workspace, kept.fingerprint, every, names)
     before = every * (len(there) + 1)
-    return Begun(newest_pass(kept.workspace, kept.fingerprint, before), there)
+    return ResumePoint(newest_pass(kept.workspace, kept.fingerprint, before), there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Results:
     steps: int
     sink: Sink
     series: Series | None
-    earlier: Begun
+    earlier: ResumePoint
     tell: OnEvent
 
     def give(self, done: int, values: Values) -> None:
