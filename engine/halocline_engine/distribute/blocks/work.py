@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,6 @@ from halocline_engine.program import Compiled
 __all__ = [
     "BoundProgram",
     "Code",
-    "FieldSource",
-    "SavedField",
     "Work",
     "executable_of",
     "run_block",
@@ -43,12 +41,6 @@ __all__ = [
     "saved_states",
     "sources_of",
 ]
-
-#: A loaded field, where it is read, and its name there.
-FieldSource: TypeAlias = tuple[str, Source, str]
-
-#: The name of a field in a sink, and the field whose values are written.
-SavedField: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +58,21 @@ class Code:
 
 def sources_of(
     uses: Iterable[FieldUse], source: Source, states: Mapping[str, Source] = MappingProxyType({})
-) -> tuple[FieldSource, ...]:
+) -> tuple[tuple[str, Source, str], ...]:
     """Return where loaded fields are read: in `states`, by field, as far as these have them."""
     return tuple(
-        (use.name, states[use.name], use.name)
-        if use.name in states
-        else (use.name, source, use.variable)
+        (use.name, states.get(use.name, source), use.name if use.name in states else use.variable)
         for use in uses
         if use.loaded
     )
 
 
-def saved_results(uses: Iterable[FieldUse]) -> tuple[SavedField, ...]:
+def saved_results(uses: Iterable[FieldUse]) -> tuple[tuple[str, str], ...]:
     """Return what is written as the result."""
     return tuple((use.variable, use.name) for use in uses if use.result)
 
 
-def saved_states(uses: Iterable[FieldUse]) -> tuple[SavedField, ...]:
+def saved_states(uses: Iterable[FieldUse]) -> tuple[tuple[str, str], ...]:
     """Return what is written for the next step: each kept field, from the one that becomes it."""
     return tuple((use.name, use.partner or use.name) for use in uses if use.kept)
 
@@ -91,15 +81,16 @@ def saved_states(uses: Iterable[FieldUse]) -> tuple[SavedField, ...]:
 class BoundProgram:
     """A program with values, and where its fields are read and written.
 
-    `sources` are the loaded fields, `saved` those that are written to the sink.
+    `sources` are loaded fields, each with where it is read and its name there; `saved` are names in
+    the sink, each with the field whose values are written.
     """
 
     layout: Layout
     code: Code
     scalars: Mapping[str, Value]
-    sources: tuple[FieldSource, ...]
+    sources: tuple[tuple[str, Source, str], ...]
     sink: Sink
-    saved: tuple[SavedField, ...]
+    saved: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)

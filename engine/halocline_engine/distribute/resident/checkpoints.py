@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from halocline_engine.datasets.grids.match import FieldUse
 from halocline_engine.datasets.stores.sink import Sink, ZarrSink, create_store
-from halocline_engine.distribute.blocks.work import SavedField, saved_states
+from halocline_engine.distribute.blocks.work import saved_states
 from halocline_engine.distribute.communicators.base import Communicator, Tell
 from halocline_engine.distribute.grid.partition import Block
 from halocline_engine.distribute.jobs.checkpoint import MARK, begin_pass, finish_pass, prune
@@ -99,9 +99,9 @@ class CheckpointWriter:
             writing.result()
 
     def _begin(
-        self, sink: Sink, saved: Iterable[SavedField], steps_done: int, finish: _Finish
+        self, sink: Sink, saved: Iterable[tuple[str, str]], steps_done: int, finish: _Finish
     ) -> None:
-        """Copy fields, and begin to write them."""
+        """Copy fields, given as in `BoundProgram.saved`, and begin to write them."""
         self._settle()
         uses = {use.name: use for use in self._job.layout.uses}
         copies = [(name, uses[source], self._fields.own(source)) for name, source in saved]

@@ -29,13 +29,7 @@ from halocline_engine.datasets.stores.sink import (
     create_store,
 )
 from halocline_engine.datasets.stores.source import Arrays, ArrayStore, Source
-from halocline_engine.distribute.blocks.work import (
-    FieldSource,
-    Work,
-    saved_results,
-    saved_states,
-    sources_of,
-)
+from halocline_engine.distribute.blocks.work import Work, saved_results, saved_states, sources_of
 from halocline_engine.distribute.executors.base import Pool
 from halocline_engine.distribute.jobs.checkpoint import (
     MARK,
@@ -210,7 +204,7 @@ def _work(
 
 def _sources(
     job: Job, progress: _Progress, states: Mapping[str, Source]
-) -> tuple[FieldSource, ...]:
+) -> tuple[tuple[str, Source, str], ...]:
     """Return where loaded fields are read: through the cache of a process, where chunks are known.
 
     What blocks share is counted even where nothing is kept.
