@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
+from halocline_engine.backends.cuda.kernels.columns.latency import is_function
 from halocline_engine.backends.cuda.kernels.columns.passes import Pass, passes_of
 from halocline_engine.backends.cuda.model.entries import Entry
 from halocline_engine.backends.cuda.model.intervals import is_single
@@ -36,7 +37,7 @@ from halocline_engine.schedule.stages import follows
 from halocline_engine.schedule.storage.coverage import exposed
 
 __all__ = [
-    "NODES",
+    "TEXT",
     "Hint",
     "Stream",
     "early_reads",
@@ -44,12 +45,15 @@ __all__ = [
     "is_unchanged",
     "load",
     "loaded_bytes",
-    "nodes_of",
     "streams_of",
+    "text_of",
 ]
 
-#: Nodes of expressions in an unrolled loop: compilers' time grows with the text.
-NODES = 3000
+#: The most text of an unrolled loop, in nodes of expressions: it stays in the cache of
+#: instructions, and compilers' time grows with it.
+TEXT = 3000
+#: The text of a function besides its arguments, by the bytes of its type.
+_FUNCTION = {4: 60, 8: 200}
 #: The most bytes that a level loads early if some of them are perhaps not used, and how many times
 #: those that it always uses they may be at most: where no level takes the branch, it takes so much
 #: longer. Where many do, the loads that they wait for took up to 1.4 times as long (one H200).
@@ -225,9 +229,13 @@ def loaded_bytes(one: Pass, passes: Sequence[Pass], sizes: Mapping[str, int]) ->
     )
 
 
-def nodes_of(section: Section) -> int:
-    """Return the nodes of the expressions of a level."""
-    return sum(1 for value in expressions(section.body) for _ in walk(value))
+def text_of(section: Section) -> int:
+    """Return the text of a level: the nodes of its expressions, where a function is many."""
+    return sum(_text(node) for value in expressions(section.body) for node in walk(value))
+
+
+def _text(node: Expr) -> int:
+    return 1 + (_FUNCTION.get(node.dtype.itemsize, 0) if is_function(node) else 0)
 
 
 def _reading(passes: Sequence[Pass], name: str) -> list[Pass]:

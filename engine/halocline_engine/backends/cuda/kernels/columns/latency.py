@@ -8,7 +8,7 @@ from halocline_engine.ir.nodes import FMA, Binary, Call, Expr
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.walk import expressions, walk
 
-__all__ = ["level_cycles"]
+__all__ = ["is_function", "level_cycles"]
 
 #: Cycles from an operation to the next that needs its result, and of what a level does besides.
 _PLAIN, _AROUND = 6, 40
@@ -32,11 +32,16 @@ def level_cycles(one: Pass) -> int:
     )
 
 
+def is_function(node: Expr) -> bool:
+    """Return whether a device computes an expression in many instructions, other than divisions."""
+    return isinstance(node, Call) and node.function not in _SHORT and node.dtype is not DType.BOOL
+
+
 def _cycles(node: Expr) -> int:
     match node:
         case Binary("/", _, _, dtype):
             return _LONG.get(dtype.itemsize, _PLAIN)
-        case Call(function, _, dtype) if function not in _SHORT and dtype is not DType.BOOL:
+        case Call(_, _, dtype) if is_function(node):
             return _LONG.get(dtype.itemsize, _PLAIN)
         case Binary() | Call():
             return _PLAIN

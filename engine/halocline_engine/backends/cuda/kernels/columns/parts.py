@@ -10,13 +10,13 @@ from halocline_engine.backends.cuda.kernels.columns.conditional_loads import (
     conditions_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.early_loads import (
-    NODES,
+    TEXT,
     Stream,
     early_reads,
     is_unchanged,
     loaded_bytes,
-    nodes_of,
     streams_of,
+    text_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
@@ -38,8 +38,9 @@ __all__ = ["PassParts", "SectionPart", "pass_parts"]
 
 #: The most elements that the sections of one level load early in a pass.
 _EARLY = 16
-#: The most levels of a round in a pass that loads less than another one.
-_LONGEST = 20
+#: The most levels of a round in a pass that loads less than another one: compilers move the loads
+#: and divisions of levels that no loop separates to the front, for which registers must do.
+_LONGEST = 16
 #: The most bytes of a thread in queues, if some of them are loaded under conditions.
 _HELD = 4 * 128
 
@@ -177,8 +178,8 @@ def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Ti
     passes = passes_of(entry.kernel, tile.levels)
     most = max(loaded_bytes(other, passes, sizes) for other in passes)
     own = loaded_bytes(one, passes, sizes)
-    text = max(nodes_of(section) for section in one.sections)
-    longest = min(_LONGEST, tile.levels // 4, NODES // (2 * text))
+    text = max(text_of(section) for section in one.sections)
+    longest = min(_LONGEST, tile.levels // 4, TEXT // (2 * text))
     return max(tile.ahead, min(longest, tile.ahead * most // own)) if own else tile.ahead
 
 

@@ -1,9 +1,10 @@
 """Cost model for tiles of FORWARD and BACKWARD kernels; no device is asked.
 
-A column takes as long as its memory traffic where about 26 kilobytes are under way on each
+A column takes as long as its memory traffic where about 20 kilobytes are under way on each
 processor of a large device. Temporaries on chip save their traffic, and leave room for few columns,
 each of which must then have many loads under way, and few that compute while others wait for what
-they computed a level before.
+they computed a level before. Levels whose text is long, as that of functions is, are loaded fewer
+at once: a loop that does not stay in the cache of instructions waits for its text.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.columns.early_loads import (
-    NODES,
+    TEXT,
     loaded_bytes,
-    nodes_of,
+    text_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
 from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
@@ -29,24 +30,24 @@ __all__ = ["SHARED_LIMIT", "columns_fitted", "columns_tile", "shared_bytes"]
 #: what all blocks of a processor have together, but for one kilobyte each.
 SHARED_LIMIT = 227 * 1024
 _RESERVED = 1024
-_BUSY = 26 * 1024
+_BUSY = 20 * 1024
 _PROCESSORS = 132
 #: Bytes that a processor of a large device moves in a cycle.
-_RATE = 18.0
+_RATE = 12.0
 _THREADS = 2048
 _REGISTERS = 65536
 #: Registers of 4 bytes of a thread, for queues and for the rest.
 _QUEUES = 192
 _OTHERS = 48
-_AHEAD = (10, 8, 6, 4, 2)
+_AHEAD = (10, 8, 6, 4, 2, 1)
 #: The levels that are loaded ahead where many columns fit on a processor.
 _FEW = 4
 #: A thread waits for loads in the order of few counters, not for each alone.
 _UNDER_WAY = 8
-_ON_CHIP = (64, 96, 128, 32)
-#: Bytes along I from which on neighbouring blocks can be apart by many levels at no loss: memory
-#: is read in pieces of this size.
-_PIECE = 384
+_ON_CHIP = (32, 64, 96, 128)
+#: Bytes that a row of a block moves beside its own: memory is read in pieces of this size, and a
+#: row begins and ends anywhere in them.
+_PIECE = 32
 _IN_MEMORY = 128
 
 
@@ -56,7 +57,7 @@ class _Work:
 
     `loaded` are those of all streams of the pass with most, `moved` those of fields that are read
     or written, `own` those of temporaries that could be on chip, `size` those of the smallest
-    element; `nodes` are those of the largest body. `cycles` are those that a level of all passes
+    element; `text` is that of the largest body. `cycles` are those that a level of all passes
     waits for itself.
     """
 
@@ -64,7 +65,7 @@ class _Work:
     moved: int
     own: int
     size: int
-    nodes: int
+    text: int
     cycles: int
 
 
@@ -78,9 +79,9 @@ def columns_tile(
     work = _work(entry, schedule, variant, domain[2] if variant.disjoint else 0)
     ahead = _ahead(work) if variant.disjoint else 0
     best = Tile((_IN_MEMORY, 1), ahead=min(ahead, _FEW))
-    least = _time(work.moved + 2 * work.own, _resident(best, work, 0), work, best.ahead)
+    least = _time(work.moved + 2 * work.own, best, _resident(best, work, 0), work)
     for tile in _shared_tiles(work, ahead, domain, shared):
-        time = _time(work.moved, _resident(tile, work, domain[2]), work, ahead)
+        time = _time(work.moved, tile, _resident(tile, work, domain[2]), work)
         if time < least:
             best, least = tile, time
     threads = best.threads
@@ -116,27 +117,26 @@ def _work(entry: Entry, schedule: Schedule, variant: Variant, levels: int) -> _W
     passes = passes_of(entry.kernel, levels)
     varying = {name: sizes[name] for name in sorted(arrays)}
     loaded = max((loaded_bytes(one, passes, varying) for one in passes), default=0)
-    nodes = max(nodes_of(section) for one in passes for section in one.sections)
+    text = max(text_of(section) for one in passes for section in one.sections)
     moved = sum(sizes[name] for name in arrays)
     size = min((sizes[name] for name in arrays), default=1)
     cycles = sum(level_cycles(one) for one in passes)
     own_bytes = column_bytes(entry.kernel, schedule, levels)
-    return _Work(loaded, moved, own_bytes, size, nodes, cycles)
+    return _Work(loaded, moved, own_bytes, size, text, cycles)
 
 
 def _ahead(work: _Work) -> int:
     """Return how many levels are loaded ahead: as many as registers and text allow."""
     for ahead in _AHEAD:
-        if 2 * ahead * work.loaded <= 4 * _QUEUES and 2 * ahead * work.nodes <= NODES:
+        if 2 * ahead * work.loaded <= 4 * _QUEUES and 2 * ahead * work.text <= TEXT:
             return ahead
     return 0
 
 
 def _shared_tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:
-    fitting = [n for n in _ON_CHIP if work.own and n * domain[2] * work.own <= shared]
-    long = [n for n in fitting if n * work.size >= _PIECE]
-    for threads in long or fitting:
-        yield Tile((threads, 1), on_chip=True, ahead=ahead)
+    for threads in _ON_CHIP:
+        if work.own and threads * domain[2] * work.own <= shared:
+            yield Tile((threads, 1), on_chip=True, ahead=ahead)
 
 
 def _resident(tile: Tile, work: _Work, levels: int) -> int:
@@ -151,13 +151,14 @@ def _resident(tile: Tile, work: _Work, levels: int) -> int:
     return blocks * tile.threads
 
 
-def _time(moved: int, resident: int, work: _Work, ahead: int) -> float:
+def _time(moved: int, tile: Tile, resident: int, work: _Work) -> float:
     """Return the time of a level: of its bytes, longer where too few of them are under way.
 
     It is that of its operations where these take longer. Between equals, more are better.
     """
-    under_way = resident * max(1, min(ahead, _UNDER_WAY)) * work.loaded
-    moving = moved * max(1.0, _BUSY / max(under_way, 1))
+    under_way = resident * max(1, min(tile.ahead, _UNDER_WAY)) * work.loaded
+    pieces = 1 + _PIECE / (tile.threads * work.size)
+    moving = moved * pieces * max(1.0, _BUSY / max(under_way, 1))
     return max(moving, work.cycles * _RATE / max(resident, 1)) * (1 - 1e-6 * resident)
 
 
