@@ -3,20 +3,30 @@
 After this, a PARALLEL part is one statement; a temporary that is assigned anew, so that no later
 read can see the older value, has a new name from there on; and a read that comes before every
 assignment is the zero that it would have found. So most temporaries are assigned once, and those
-that serve as scratch space in several places can live in registers.
+that serve as scratch space in several places can live in registers. What a field holds until all
+of it is assigned anew is a life as well: a temporary, which nobody finds in the field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
-from itertools import pairwise
+from itertools import zip_longest
 
-from halocline_engine.ir.nodes import Assign, Expr, If, Number, Read, Statement, While
-from halocline_engine.ir.types import DType, Order
-from halocline_engine.ir.walk import rewrite_statement
-from halocline_engine.schedule.stages import Draft, Names, Part, Stage, touching
-from halocline_engine.schedule.storage.coverage import is_defined
+from halocline_engine.ir.nodes import Assign, Expr, Field, If, Number, Read, Statement, While
+from halocline_engine.ir.types import Axis, DType, Order
+from halocline_engine.ir.walk import irregular, rewrite_statement
+from halocline_engine.schedule.stages import (
+    WHOLE,
+    Draft,
+    Names,
+    Part,
+    Stage,
+    is_within,
+    joined,
+    touching,
+)
+from halocline_engine.schedule.storage.coverage import assigns, is_defined
 
 __all__ = ["rename", "zero"]
 
@@ -27,8 +37,16 @@ def rename(draft: Draft) -> Draft:
     parts = [single for part in draft.parts for single in _single(part)]
     # Renaming one temporary does not change which parts touch the others.
     places = touching(parts)
+    levels = draft.facts.min_levels
     for name, dtype in draft.temporaries.items():
-        _split(parts, places.get(name, ()), (name, dtype), names, draft.facts.min_levels)
+        own = [parts[n] for n in places.get(name, ())]
+        lives = [(start, names.fresh(name, dtype)) for start in _starts(own, name, levels, first=1)]
+        _split(parts, places.get(name, ()), name, lives)
+    for field in draft.program.fields:
+        own = [parts[n] for n in places.get(field.name, ())]
+        if field.written and _may_live(field, own):
+            lives = list(_lives(own, field, names, levels))
+            _split(parts, places.get(field.name, ()), field.name, lives)
     return Draft(draft.program, draft.facts, _without_unassigned(parts, names), names.types)
 
 
@@ -49,33 +67,62 @@ def _single(part: Part) -> Iterator[Part]:
         yield part
 
 
+def _may_live(field: Field, parts: Sequence[Part]) -> bool:
+    """Return whether lives of a field may be told apart: it has levels, and all of them are known.
+
+    What is assigned at a level that only a run knows may lie outside the domain.
+    """
+    return (
+        field.axes == tuple(Axis)
+        and "." not in field.name
+        and all(field.name not in irregular((s.statement,)) for part in parts for s in part.stages)
+    )
+
+
+def _lives(
+    parts: Sequence[Part], field: Field, names: Names, levels: int
+) -> Iterator[tuple[int, str]]:
+    """Yield where lives of a field begin, with the name of a temporary but for the last of them.
+
+    One that leaves a part of its values to the next has the name of the field.
+    """
+    starts = _starts(parts, field.name, levels, first=0)
+    for start, following in zip_longest(starts, starts[1:]):
+        is_over = following is not None and _is_whole(parts[following], field.name, levels)
+        yield start, names.fresh(field.name, field.dtype) if is_over else field.name
+
+
+def _is_whole(part: Part, name: str, levels: int) -> bool:
+    """Return whether a part assigns a name at all points of all levels."""
+    own = [stage.interval for stage in part.stages if assigns((stage.statement,), name)]
+    return any(is_within(WHOLE, interval, levels) for interval in joined(own, levels))
+
+
 def _split(
-    parts: list[Part],
-    places: Sequence[int],
-    temporary: tuple[str, DType],
-    names: Names,
-    levels: int,
+    parts: list[Part], places: Sequence[int], name: str, lives: Sequence[tuple[int, str]]
 ) -> None:
-    """Rename from each part on that starts a new life of a temporary, up to the next such part."""
-    name, dtype = temporary
-    starts = _starts([parts[n] for n in places], name, levels)
+    """Rename from each part on that starts a new life of a name, up to the next such part.
+
+    `lives` has the numbers of these parts in `places`, and the names.
+    """
     older = name
-    for start, end in pairwise([*starts, len(places) - 1]):
-        new = names.fresh(older, dtype)
+    ends = [*(start for start, _ in lives[1:]), len(places) - 1]
+    for (start, new), end in zip(lives, ends, strict=False):
         parts[places[start]] = _begun(parts[places[start]], older, new)
         for n in places[start + 1 : end + 1]:
             parts[n] = _renamed(parts[n], name, new)
         older = new
 
 
-def _starts(parts: Sequence[Part], name: str, levels: int) -> list[int]:
+def _starts(parts: Sequence[Part], name: str, levels: int, *, first: int) -> list[int]:
     """Return where a life begins: no read from there on sees what was assigned before.
 
-    What comes after the next such place has been looked at with that.
+    What comes after the next such place has been looked at with that. Parts before the `first` are
+    not looked at.
     """
     found: list[int] = []
     end = len(parts)
-    for n in range(len(parts) - 1, 0, -1):
+    for n in range(len(parts) - 1, first - 1, -1):
         if any(name in stage.targets for stage in parts[n].stages):
             begun = _reads_older(parts[n])
             if is_defined(parts[n:end], name, levels, begun=begun):
