@@ -40,7 +40,7 @@ class Options:
     share: bool = True
     sink: bool = True
     recompute_limit: int = 96
-    statement_limit: int = 2000
+    statement_limit: int = 4000
     nesting_limit: int = 100
     temporaries: Temporaries = "auto"
     alignment: int = 128
