@@ -16,6 +16,7 @@ from halocline_engine.backends.base import Artifact
 from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.backends.registry import find, resolve
 from halocline_engine.backends.tables import with_tables
+from halocline_engine.backends.targets import TARGETS
 from halocline_engine.errors import ArgumentError, ProgramError
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.lower.program import lower
@@ -121,7 +122,7 @@ def compile_lowered(
         verify(program)
     check(program)
     facts = analyse(program)
-    schedule = plan(program, facts)
+    schedule = plan(program, facts, TARGETS[target].options())
     return retargeted(program, facts, schedule, target)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from halocline_engine.schedule.options import Options, Temporaries
+
 __all__ = ["DEVICE_TARGET", "HOST_TARGET", "TARGETS", "Target"]
 
 
@@ -32,6 +34,8 @@ class Target:
         Seconds that a step of a block takes beside its cells.
     unseen
         Seconds that a pass in memory may take without showing progress.
+    recompute_limit
+        What a temporary in memory is worth, in additions of a point, see `schedule.options`.
 
     """
 
@@ -43,6 +47,11 @@ class Target:
     most_memory_rate: float
     step_cost: float
     unseen: float = 0.5
+    recompute_limit: int = 64
+
+    def options(self, temporaries: Temporaries = "auto") -> Options:
+        """Return the options of schedules for this target."""
+        return Options(recompute_limit=self.recompute_limit, temporaries=temporaries)
 
 
 HOST_TARGET, DEVICE_TARGET = "cpu", "cuda"
@@ -66,6 +75,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             most_memory_rate=2.5e12,
             step_cost=5e-6,
             unseen=10.0,
+            recompute_limit=96,
         ),
         "reference": Target(
             backend="halocline_engine.backends.reference.build:ReferenceBackend",

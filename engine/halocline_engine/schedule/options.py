@@ -25,10 +25,11 @@ class Options:
     values on within columns only are one.
 
     `recompute_limit` is what one temporary in memory is worth, in additions per point: it is
-    written once and read at least once, 16 bytes or more that a device moves in the time of about
-    96 additions. `statement_limit` bounds the nodes of a statement that recomputing may
-    make, because the compilers' time grows faster than their number, and `nesting_limit` how deep
-    it may nest an expression, which this compiler and those after it take apart by recursion.
+    written once and read at least once, 16 bytes or more that a core moves in the time of about
+    64 vectorised additions; a target may say more. `statement_limit` bounds the nodes of a
+    statement that recomputing may make, because the compilers' time grows faster than their number,
+    and `nesting_limit` how deep it may nest an expression, which this compiler and those after it
+    take apart by recursion.
 
     `temporaries` says where temporaries go; `recompute=False` keeps 'auto' from recomputing.
     `alignment` is that of a block's own memory, in bytes: 1 for none. `walk` is the order in which
@@ -39,7 +40,7 @@ class Options:
     recompute: bool = True
     share: bool = True
     sink: bool = True
-    recompute_limit: int = 96
+    recompute_limit: int = 64
     statement_limit: int = 4000
     nesting_limit: int = 100
     temporaries: Temporaries = "auto"

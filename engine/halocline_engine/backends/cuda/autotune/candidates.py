@@ -33,10 +33,11 @@ from halocline_engine.backends.cuda.model.entries import (
 from halocline_engine.backends.cuda.model.intervals import level_range
 from halocline_engine.backends.cuda.model.staged import between
 from halocline_engine.backends.cuda.model.tile import Domain, Tile, tile_words
+from halocline_engine.backends.targets import DEVICE_TARGET, TARGETS
 from halocline_engine.ir.types import Order
 from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.nodes import Schedule, Section
-from halocline_engine.schedule.options import Options, Temporaries
+from halocline_engine.schedule.options import Temporaries
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.tune import Candidate
 from halocline_engine.schedule.tune_cost import Chip, Work, estimate
@@ -171,12 +172,12 @@ def _columns(usual: Tile, own: int) -> Iterator[Tile]:
 
 def _elsewhere(case: _Case, total: float) -> Iterator[Candidate]:
     """Yield other storage of temporaries, if the schedule at hand is the usual one."""
-    program, facts = case.schedule.program, case.schedule.facts
-    if not program.temporaries or plan(program, facts) != case.schedule:
+    program, facts, target = case.schedule.program, case.schedule.facts, TARGETS[DEVICE_TARGET]
+    if not program.temporaries or plan(program, facts, target.options()) != case.schedule:
         return
     known = [case.schedule]
     for order, home in enumerate(_HOMES):
-        schedule = plan(program, facts, Options(temporaries=home))
+        schedule = plan(program, facts, target.options(home))
         if schedule not in known:
             known.append(schedule)
             moved = sum(b.dtype.itemsize for b in between(schedule)) + 1

@@ -15,9 +15,9 @@ from halocline_engine.backends.cuda.model.views import View
 from halocline_engine.backends.cuda.runtime.calls import CallKind, Prepared
 from halocline_engine.backends.cuda.runtime.executable import CudaExecutable
 from halocline_engine.backends.cuda.runtime.machine import Machine
+from halocline_engine.backends.targets import DEVICE_TARGET, TARGETS
 from halocline_engine.cache import Cache
 from halocline_engine.errors import DeviceError
-from halocline_engine.schedule.options import Options
 from halocline_engine.schedule.plan import plan
 from halocline_engine.schedule.tune import Tuning
 
@@ -133,6 +133,6 @@ class TunedExecutable(CudaExecutable):
         """Return the same program, run as a choice says."""
         schedule = self._schedule
         if choice.temporaries != "auto":
-            options = Options(temporaries=choice.temporaries)
+            options = TARGETS[DEVICE_TARGET].options(choice.temporaries)
             schedule = plan(schedule.program, schedule.facts, options)
         return CudaExecutable(schedule, self._machine, self._cache, choice.tile_for, reason)
