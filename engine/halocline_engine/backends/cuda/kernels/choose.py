@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from halocline_engine.backends.cuda.kernels.column_chunks.kind import COLUMN_CHUNKS
 from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
-from halocline_engine.backends.cuda.kernels.kind import KernelKind
+from halocline_engine.backends.cuda.kernels.kind import BlockMemory, KernelKind
 from halocline_engine.backends.cuda.kernels.levels.kind import LEVELS
 from halocline_engine.backends.cuda.kernels.levelwise.kind import LEVELWISE
 from halocline_engine.backends.cuda.kernels.points.kind import POINTS
@@ -21,7 +21,15 @@ from halocline_engine.ir.extent import Range
 from halocline_engine.ir.types import Order
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["TileFor", "kernel_kind", "launches", "shared_bytes", "tile_for", "tiles_of"]
+__all__ = [
+    "TileFor",
+    "block_memory",
+    "kernel_kind",
+    "launches",
+    "shared_bytes",
+    "tile_for",
+    "tiles_of",
+]
 
 #: Chooses the tile of a kernel for a kind of call.
 TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
@@ -68,6 +76,15 @@ def shared_bytes(
 ) -> int:
     """Return how many bytes of dynamic shared memory a block of a kernel has."""
     return kernel_kind(entry, tile).shared_bytes(entry, schedule, variant, tile, domain)
+
+
+def block_memory(
+    schedule: Schedule, tiles: Mapping[str, Tile], domain: Domain
+) -> Iterator[BlockMemory]:
+    """Yield the memory that blocks of all kernels keep temporaries in."""
+    for entry in entries_of(schedule):
+        tile = tiles[entry.name]
+        yield from kernel_kind(entry, tile).block_memory(entry, schedule, tile, domain)
 
 
 def launches(entry: Entry, domain: Domain, tile: Tile, levels: Range) -> Iterator[Launch]:

@@ -12,7 +12,23 @@ from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.ir.extent import Range
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["KernelKind"]
+__all__ = ["BlockMemory", "KernelKind"]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMemory:
+    """Memory for the blocks' own temporaries: its name in the code, and elements of `itemsize`."""
+
+    name: str
+    itemsize: int
+    elements: int
+    alignment: int
+
+
+def _no_memory(
+    _entry: Entry, _schedule: Schedule, _tile: Tile, _domain: Domain
+) -> Iterator[BlockMemory]:
+    return iter(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +49,8 @@ class KernelKind:
         The bytes of dynamic shared memory of a block.
     launches
         The launches that cover the domain, widened by the kernel's extent, on some levels.
+    block_memory
+        The memory that blocks keep temporaries in, by the name of its parameter.
     one_domain
         Whether a tile serves only the domain that it was made for.
 
@@ -43,4 +61,5 @@ class KernelKind:
     text: Callable[[Entry, Schedule, Variant, Scope, Tile], list[str]]
     shared_bytes: Callable[[Entry, Schedule, Variant, Tile, Domain], int]
     launches: Callable[[Entry, Domain, Tile, Range], Iterator[Launch]]
+    block_memory: Callable[[Entry, Schedule, Tile, Domain], Iterator[BlockMemory]] = _no_memory
     one_domain: bool = False

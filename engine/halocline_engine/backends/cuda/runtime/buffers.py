@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from halocline_engine.backends.base import Array
-from halocline_engine.backends.cuda.kernels.staged.tile import BlockMemory
+from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.layout import DEVICE_ALIGNMENT, DEVICE_LAYOUT
 from halocline_engine.backends.cuda.model.tile import Domain
 from halocline_engine.backends.cuda.model.views import View, view_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from halocline_engine.backends.base import Array, Scalars
 from halocline_engine.backends.cuda.kernels.choose import launches, shared_bytes
-from halocline_engine.backends.cuda.kernels.staged.tile import BlockMemory
+from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
     Arg,
     BlockPointer,

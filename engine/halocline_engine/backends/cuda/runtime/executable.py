@@ -28,10 +28,9 @@ from halocline_engine.backends.base import (
     Scalars,
 )
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.kernels.choose import TileFor, tile_for, tiles_of
+from halocline_engine.backends.cuda.kernels.choose import TileFor, block_memory, tile_for, tiles_of
 from halocline_engine.backends.cuda.kernels.columns.placement import without_memory
 from halocline_engine.backends.cuda.kernels.points.block_swizzle import worth_reversing
-from halocline_engine.backends.cuda.kernels.staged.tile import block_memory_of
 from halocline_engine.backends.cuda.model.entries import (
     Variant,
     arrays_of,
@@ -350,15 +349,10 @@ class CudaExecutable(FusingExecutable[FusedExecutable]):
             tiles = {name: dependent_tile(tile) for name, tile in tiles.items()}
         code = self._code_of(kind.variant, tiles, follows=follows)
         queue = queue_of(self._steps, self._schedule, kind, tiles, code.kernels, follows=follows)
-        block_memory = (
-            memory
-            for entry in self._entries
-            if entry.staged is not None
-            for memory in block_memory_of(entry.staged, tiles[entry.name], kind.domain)
-        )
+        own = tuple(block_memory(self._schedule, tiles, kind.domain))
         words = (f"  {name}: {tile_words(tile)}" for name, tile in tiles.items())
         tiling = (f"tiles of {' x '.join(map(str, kind.domain))} points {reason}", *words)
-        return Prepared(queue, code.buffers, kind.layout, tuple(block_memory), tiling)
+        return Prepared(queue, code.buffers, kind.layout, own, tiling)
 
     def _chosen_for(self, kind: CallKind, choose: TileFor) -> Mapping[str, Tile]:
         """Return the tiles of a kind of call; those of a domain that is near are as good."""

@@ -7,6 +7,7 @@ from typing import cast
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.kernels.staged.text import staged_text
 from halocline_engine.backends.cuda.kernels.staged.tile import (
+    block_memory_of,
     shared_bytes,
     staged_fitted,
     staged_tile,
@@ -39,6 +40,9 @@ STAGED = KernelKind(
     ),
     launches=lambda entry, domain, tile, levels: launches(
         entry, domain, tile, levels, tiles_along_i(entry, domain, tile)
+    ),
+    block_memory=lambda entry, _schedule, tile, domain: block_memory_of(
+        _stages(entry), tile, domain
     ),
     one_domain=True,
 )

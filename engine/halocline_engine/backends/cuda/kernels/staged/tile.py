@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.kernels.staged.block_layout import BlockLayout
 from halocline_engine.backends.cuda.model.layout import DEVICE_LAYOUT, StorageInfo, alignment_unit
 from halocline_engine.backends.cuda.model.staged import Staged
@@ -13,7 +14,6 @@ from halocline_engine.schedule.nodes import Home
 from halocline_engine.schedule.storage.staging import common_halo
 
 __all__ = [
-    "BlockMemory",
     "block_layout",
     "block_memory_of",
     "points",
@@ -32,16 +32,6 @@ _TILES = (
     Tile((32, 8)),
     Tile((32, 4)),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class BlockMemory:
-    """Memory for the blocks' own temporaries: its name in the code, and elements of `itemsize`."""
-
-    name: str
-    itemsize: int
-    elements: int
-    alignment: int
 
 
 def points(tile: Tile) -> tuple[int, int]:
