@@ -28,7 +28,9 @@ import halocline_engine as he
 from halocline_engine.backends.cuda.emit import emit
 from halocline_engine.backends.cuda.kernels.choose import (
     TileFor,
+    block_memory,
     kernel_kind,
+    launches,
     shared_bytes,
     tile_for,
     tiles_of,
@@ -36,6 +38,8 @@ from halocline_engine.backends.cuda.kernels.choose import (
 from halocline_engine.backends.cuda.kernels.column_chunks.kind import COLUMN_CHUNKS
 from halocline_engine.backends.cuda.kernels.column_chunks.tile import chunks_fitted
 from halocline_engine.backends.cuda.kernels.column_chunks.windows import windows_of
+from halocline_engine.backends.cuda.kernels.columns.placement import without_memory
+from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.backends.cuda.model.views import usual_variant
@@ -91,30 +95,69 @@ def columns(a: Field[{0}], b: Field[{0}], p: Field[IJ, {0}], q: Field[K, {0}], x
         with interval(0, -1):
             x = t + x[0, 0, 1] * p
 """,
+    "handed on": """
+def columns(a: Field[{0}], b: Field[{0}], x: Field[{0}]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a * b
+            u = b
+        with interval(1, 3):
+            t = a - b[0, 0, -1]
+        with interval(3, -1):
+            t = a[0, 0, -1] + a * b + t[0, 0, -1]
+            if b > 0.0:
+                u = a[0, 0, -1] - b[0, 0, 1]
+        with interval(-1, None):
+            t = a[0, 0, -1]
+            u = b[0, 0, -1]
+    with computation(BACKWARD):
+        with interval(-1, None):
+            x = t * a
+        with interval(1, -1):
+            x = t + x[0, 0, 1] * a[0, 0, 1] - a
+    with computation(FORWARD), interval(1, -1):
+        x = x + t[0, 0, -1] * b - b[0, 0, -1] * u[0, 0, -1]
+""",
 }
+#: A temporary that only the way back looks up; levels hand on `a` and look ahead in `b`.
+SOLVE = """
+def columns(a: Field[{0}], b: Field[{0}], x: Field[{0}]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a * b[0, 0, 1]
+        with interval(1, -1):
+            t = a - a[0, 0, -1] * t[0, 0, -1] + b[0, 0, 1] * b
+        with interval(-1, None):
+            t = a[0, 0, -1] * b
+    with computation(BACKWARD):
+        with interval(-1, None):
+            x = t
+        with interval(0, -1):
+            x = t + x[0, 0, 1]
+"""
 CHUNKS = (8, 16, 32)
 DOMAINS: tuple[Domain, ...] = ((7, 11, 6), (1, 33, 8), (5, 13, 45))
 
 
-def chunks(chunk: int) -> TileFor:
+def chunks(chunk: int, blocks: int = 0) -> TileFor:
     """Return a choice of tiles with a chunk for column kernels, where they can have one."""
 
     def choose(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile:
         usual = tile_for(entry, schedule, variant, domain)
-        tile = Tile((32, 1), chunk=chunk)
+        tile = Tile((32, 1), chunk=chunk, blocks=blocks)
         fits = chunks_fitted(tile, entry, schedule, variant, domain)
         return usual if fits is None else fits
 
     return choose
 
 
-def agree(load: Any, text: str, domain: Domain, chunk: int, **named: Any) -> None:
+def agree(load: Any, text: str, domain: Domain, chunk: int, blocks: int = 0, **named: Any) -> None:
     meaning, facts = front(text)
     scalars = {s.name: SCALARS.get(s.name, 3.5) for s in meaning.scalars}
     layout = named.pop("layout", "along K")
     expected = judged(meaning, facts, inputs(meaning, facts, domain), domain, scalars)
     own = inputs(meaning, facts, domain, layout=layout)
-    executable = load(plan(meaning, facts), tiles=chunks(chunk), **named)
+    executable = load(plan(meaning, facts), tiles=chunks(chunk, blocks), **named)
     assert_same(run(executable, own, domain, scalars), expected)
 
 
@@ -136,19 +179,37 @@ def test_threads_may_run_in_any_order(load: Any, emulation_folder: Path, name: s
         agree(load, TEXTS[name].format("float64"), (5, 13, 21), 8, on=machine)
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_few_blocks_go_through_all_columns(load: Any, name: str) -> None:
+    for blocks in (1, 2, 3):
+        agree(load, TEXTS[name].format("float64"), (9, 11, 21), 8, blocks)
+
+
 def test_types_that_are_not_copied_asynchronously(load: Any) -> None:
     text = """
 def columns(a: Field[int16], m: Field[bool], x: Field[int16], y: Field[bool]):
     with computation(FORWARD):
         with interval(0, 1):
-            x = a
-            y = m
+            s = a
+            n = m
         with interval(1, None):
-            x = x[0, 0, -1] + a if m else a
-            y = m and not y[0, 0, -1]
+            s = s[0, 0, -1] + a if m else a
+            n = m and not n[0, 0, -1]
+    with computation(BACKWARD):
+        with interval(-1, None):
+            x = s
+            y = n
+        with interval(0, -1):
+            x = s - x[0, 0, 1]
+            y = n or y[0, 0, 1]
 """
     for chunk in CHUNKS:
-        agree(load, text, (5, 7, 37), chunk)
+        agree(load, text, (5, 7, 37), chunk, blocks=1)
+
+
+def test_solves_of_all_types(load: Any) -> None:
+    for dtype in ("float64", "float32", "int32"):
+        agree(load, SOLVE.format(dtype), (9, 11, 45), 16, blocks=2)
 
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
@@ -292,6 +353,34 @@ def test_what_is_loaded_and_stored() -> None:
     assert passes is not None
     (one,) = passes
     assert {w.name for w in one.windows if w.loaded and w.stored} == {"b", "x"}
+
+
+def test_rings_have_the_chunks_that_levels_look_at() -> None:
+    entry, schedule, variant, tile = entry_and_tile(SOLVE.format("float64"))
+    assert tile is not None
+    passes = windows_of(entry, schedule, variant, tile)
+    assert passes is not None
+    down, up = ({w.name: (w.own, w.chunks) for w in one.windows} for one in passes)
+    assert down == {"a": (False, 2), "b": (False, 4), "t": (True, 0)}
+    assert up == {"t": (True, 2), "x": (False, 1)}
+
+
+def test_blocks_have_memory_for_the_temporaries_of_their_columns() -> None:
+    entry, schedule, _variant, tile = entry_and_tile(SOLVE.format("float64"))
+    assert tile is not None
+    domain = (64, 64, 40)
+    assert tile.blocks % 132 == 0
+    for blocks, launched in ((3, 3), (tile.blocks, 64 * 64 // 32)):
+        tiles = {entry.name: replace(tile, blocks=blocks)}
+        (memory,) = block_memory(schedule, tiles, domain)
+        assert memory == BlockMemory("t", 8, launched * 32 * 40, 128)
+        (launch,) = launches(entry, domain, tiles[entry.name], (0, 40))
+        assert launch.grid == (launched, 1, 1)
+        assert without_memory(schedule, tiles) == {"t"}
+    entry, schedule, _variant, tile = entry_and_tile(TEXTS["conditions"].format("float64"))
+    assert tile is not None
+    assert tile.blocks == 0
+    assert not tuple(block_memory(schedule, {entry.name: tile}, domain))
 
 
 def test_who_gets_another_kind() -> None:

@@ -117,7 +117,7 @@ def _alternatives(entry: Entry, usual: Tile, case: _Case) -> Iterator[Tile]:
     if kernel_kind(entry, usual) is COLUMNS:
         drawn = _columns(usual, own=column_bytes(entry.kernel, case.schedule, usual.levels))
     elif usual.chunk:
-        drawn = (replace(usual, chunk=chunk) for chunk in CHUNKS)
+        drawn = (replace(usual, chunk=chunk, blocks=0) for chunk in CHUNKS)
     else:
         drawn = _along(usual) if usual.along or usual.share else _points(usual)
     most = max(_MOST_REGISTERS, case.registers(entry, usual))

@@ -44,7 +44,8 @@ class Tile:
     column in shared memory, and values of `ahead` levels are loaded before they are needed.
     `levels` is the number of the domain's levels where the code may depend on it. Where `chunk` is
     not 0, arrays lie along K: a block is a warp that moves so many levels of its columns at a time
-    through shared memory.
+    through shared memory. Where `blocks` is not 0 either, so many of them go through all columns,
+    each with memory of its own for temporaries.
     """
 
     block: Block
@@ -63,6 +64,7 @@ class Tile:
     ahead: int = 0
     levels: int = 0
     chunk: int = 0
+    blocks: int = 0
 
     @property
     def threads(self) -> int:

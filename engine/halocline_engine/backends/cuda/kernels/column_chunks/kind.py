@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from halocline_engine.backends.cuda.kernels.column_chunks.text import chunks_text
 from halocline_engine.backends.cuda.kernels.column_chunks.tile import (
+    chunks_blocks,
     chunks_bytes,
     chunks_fitted,
+    chunks_memory,
     chunks_tile,
 )
 from halocline_engine.backends.cuda.kernels.column_chunks.windows import COLUMNS
@@ -20,12 +22,11 @@ from halocline_engine.ir.extent import Range
 __all__ = ["COLUMN_CHUNKS"]
 
 
-def _launches(entry: Entry, domain: Domain, _tile: Tile, _levels: Range) -> Iterator[Launch]:
+def _launches(entry: Entry, domain: Domain, tile: Tile, _levels: Range) -> Iterator[Launch]:
     """Yield the launch of all columns, whatever levels are asked for."""
-    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
-    columns = max(domain[0] + i_high - i_low, 0) * max(domain[1] + j_high - j_low, 0)
-    if columns:
-        yield Launch((-(-columns // COLUMNS), 1, 1), (COLUMNS, 1, 1), j_low, 0, domain[2])
+    blocks = chunks_blocks(entry, domain, tile)
+    if blocks:
+        yield Launch((blocks, 1, 1), (COLUMNS, 1, 1), entry.kernel.extent[1][0], 0, domain[2])
 
 
 COLUMN_CHUNKS = KernelKind(
@@ -36,4 +37,5 @@ COLUMN_CHUNKS = KernelKind(
         entry, schedule, variant, tile
     ),
     launches=_launches,
+    block_memory=chunks_memory,
 )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from halocline_engine.backends.cuda.kernels.column_chunks.windows import PassWindows, Window
+from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
+    COLUMNS,
+    PassWindows,
+    Window,
+)
 from halocline_engine.backends.cuda.model.entries import Stride
 from halocline_engine.backends.cuda.text.expressions import TYPES
 from halocline_engine.backends.cuda.text.fragments import bound, signed
@@ -17,12 +21,11 @@ __all__ = ["ChunkMoves", "first_level", "last_level"]
 
 @dataclass(frozen=True, slots=True)
 class ChunkMoves:
-    """Writes what moves the chunks of a pass, whose windows begin at byte `start`."""
+    """Writes what moves the chunks of a pass."""
 
     one: PassWindows
     scope: Scope
     chunk: int
-    start: int
 
     @property
     def sign(self) -> int:
@@ -37,9 +40,10 @@ class ChunkMoves:
     def _declared(self, number: int, window: Window) -> list[str]:
         """Return the places of a window, and the levels that it loads."""
         kind, pitch = TYPES[self.scope.dtypes[window.name]], window.pitch(self.chunk)
+        if not window.chunks:
+            return [f"{kind}* const l{number} = {self._own(window)} + lane;"]
         lines = [
-            f"{kind}* const w{number} ="
-            f" reinterpret_cast<{kind}*>(chip + {self.start + window.start});",
+            f"{kind}* const w{number} = reinterpret_cast<{kind}*>(chip + {window.start});",
             f"{kind}* const l{number} = w{number} + lane * {pitch};",
         ]
         if window.loaded:
@@ -53,30 +57,51 @@ class ChunkMoves:
     def prologue(self) -> list[str]:
         """Return the loads before the first chunk is computed, the one behind it among them."""
         lines: list[str] = []
-        for number in range(-1, self.one.early):
-            behind = number < 0
-            lines += self.loads(f"initial{signed(self.sign * number)}", behind=behind)
+        for n, window in enumerate(self.one.windows):
+            for number in range(-1 if window.behind else 0, window.early):
+                lines += self._load(n, window, f"initial{signed(self.sign * number)}")
         return [*lines, "copy_async_commit();"]
 
-    def loads(self, chunk: str, *, behind: bool = False) -> list[str]:
-        """Return the loads of a chunk; where `behind`, for windows that look there alone."""
+    def loads(self) -> list[str]:
+        """Return the loads of chunks behind the one that is computed."""
         return [
-            f"load_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self.mask(window)}>(w{n},"
-            f" {self._base(window)}, columns{self.scope.kinds[window.name][0]},"
-            f" ({chunk}) * {self.chunk}, low{n}, high{n});"
+            line
             for n, window in enumerate(self.one.windows)
-            if window.loaded and (window.behind or not behind)
+            for line in self._load(n, window, f"m{signed(self.sign * window.early)}")
         ]
+
+    def _load(self, n: int, window: Window, chunk: str) -> list[str]:
+        """Return the load of a chunk, if the window has any."""
+        if not window.loaded:
+            return []
+        levels = f"({chunk}) * {self.chunk}, low{n}, high{n}"
+        if window.own:
+            move = f"load_levels<{self.chunk}, {self.mask(window)}>"
+            return [f"{move}(w{n}, {self._own(window)}, {levels});"]
+        move = f"load_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self.mask(window)}>"
+        return [f"{move}(w{n}, {self._base(window)}, {self._columns(window)}, {levels});"]
 
     def stores(self) -> list[str]:
         """Return the stores of the chunk that was computed."""
         return [
-            f"store_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self.mask(window)}>("
-            f"{self._base(window)}, w{n}, columns{self.scope.kinds[window.name][0]},"
-            f" m * {self.chunk}, {bound(levels.start)}, {bound(levels.end)}, own);"
+            self._store(n, window, f"m * {self.chunk}, {bound(levels.start)}, {bound(levels.end)}")
             for n, window in enumerate(self.one.windows)
             for levels in window.stored
         ]
+
+    def _store(self, n: int, window: Window, levels: str) -> str:
+        if window.own:
+            move = f"store_levels<{self.chunk}, {self.mask(window)}>"
+            return f"{move}({self._own(window)}, w{n}, {levels});"
+        move = f"store_chunk<{self.chunk}, {window.pitch(self.chunk)}, {self.mask(window)}>"
+        return f"{move}({self._base(window)}, w{n}, {self._columns(window)}, {levels}, own);"
+
+    def _columns(self, window: Window) -> str:
+        return f"columns{self.scope.kinds[window.name][0]}"
+
+    def _own(self, window: Window) -> str:
+        """Return the address of the first level of an array that the block has for itself."""
+        return f"({self.scope.arrays[window.name]} + (index_t)blockIdx.x * nk * {COLUMNS})"
 
     def _base(self, window: Window) -> str:
         """Return the address that offsets of columns and levels are counted from."""
@@ -88,6 +113,11 @@ class ChunkMoves:
             elif steps and stride is not Stride.NONE:
                 text += f" {'+' if steps > 0 else '-'} {abs(steps)} * s{number}{axis}"
         return text
+
+    def place(self, window: Window, level: str) -> str:
+        """Return where a thread has a level of its column, in the ring or without one in memory."""
+        place = f"({level}) & {self.mask(window)}" if window.chunks else level
+        return f"({place}) * {COLUMNS}" if window.own else place
 
     def mask(self, window: Window) -> int:
         """Return what makes a level its place in the ring of a window."""

@@ -1,7 +1,8 @@
 """The body of FORWARD and BACKWARD kernels whose warps move their columns in chunks of levels.
 
 A block is a warp. It brings the next chunk of each array to shared memory while its threads compute
-the levels of one, a column each, and then brings what they wrote to memory.
+the levels of one, a column each, and then brings what they wrote to memory. It does so for several
+sets of columns, one after the other.
 """
 
 from __future__ import annotations
@@ -56,60 +57,58 @@ def chunks_text(
     variables = placement_of(entry.kernel, schedule, tile).variables
     flat = flat_fields(entry.kernel)
     scope = with_flat_fields(scope, flat)
-    kinds = {
-        number: kind
-        for one in passes
-        for window in one.windows
-        for number, kind in (scope.kinds[window.name],)
-    }
-    places = {number: n * COLUMNS * 8 for n, number in enumerate(sorted(kinds))}
-    start = len(variant.kinds) * COLUMNS * 8
-    lines = [
-        *_columns(entry, variant),
-        "extern __shared__ __align__(16) unsigned char chip[];",
-    ]
-    for number, kind in sorted(kinds.items()):
-        terms = [
-            f"(index_t){axis}" if stride is Stride.ONE else f"(index_t){axis} * s{number}{axis}"
-            for axis, stride in zip("ij", kind, strict=False)
-            if stride is not Stride.NONE
-        ]
-        lines += [
-            f"index_t* const columns{number} ="
-            f" reinterpret_cast<index_t*>(chip + {places[number]});",
-            f"columns{number}[lane] = {' + '.join(terms) or '0'};",
-        ]
-    lines.append("__syncwarp();")
     carried = {name for one in passes for carry in one.carried for name in carry.names}
-    lines += flat_loads(scope, flat)
+    lines = [*_places(passes, scope, tile.chunk), *flat_loads(scope, flat)]
     lines += [
         f"{TYPES[scope.dtypes[name]]} before_{scope.arrays[name]} = 0;"
         for name in entry.arrays
         if name in carried
     ]
     for one in passes:
-        moves = ChunkMoves(one, scope, tile.chunk, start)
+        moves = ChunkMoves(one, scope, tile.chunk)
         writer = _PassText(scope, entry, one, tile.chunk, variables, moves)
         lines += ["{", *indent(writer.lines()), "}"]
     stores = flat_stores(scope, flat)
     # The last warp has threads without a column, which only loaded what another one has.
-    return [*lines, *(["if (lane < own) {", *indent(stores), "}"] if stores else [])]
+    lines += ["if (lane < own) {", *indent(stores), "}"] if stores else []
+    return _for_each_set(entry, variant, lines)
 
 
-def _columns(entry: Entry, variant: Variant) -> list[str]:
-    """Return the point along I and J of the column of each thread; the last ones compute none."""
+def _for_each_set(entry: Entry, variant: Variant, lines: list[str]) -> list[str]:
+    """Return what a block does for each set of columns, between what it does once.
+
+    Each thread has the point along I and J of its column; the last ones compute none.
+    """
     (i_low, i_high), (j_low, j_high) = entry.kernel.extent
     size = {"i": f"ni{signed(i_high - i_low)}", "j": f"nj{signed(j_high - j_low)}"}
     low = {"i": signed(i_low), "j": signed(j_low)}
     near, far = "ji" if variant.near else "ij"
+    start, step = f"(int)blockIdx.x * {COLUMNS}", f"(int)gridDim.x * {COLUMNS}"
     return [
+        "extern __shared__ __align__(16) unsigned char chip[];",
         "const int lane = (int)threadIdx.x;",
         f"const int row_size = {size[near]}, total = row_size * ({size[far]});",
-        f"const int first = (int)blockIdx.x * {COLUMNS}, own = min({COLUMNS}, total - first);",
-        "const int column = first + min(lane, own - 1);",
-        f"[[maybe_unused]] const int {near} = column % row_size{low[near]};",
-        f"[[maybe_unused]] const int {far} = column / row_size{low[far]};",
+        f"for (int first = {start}; first < total; first += {step}) {{",
+        f"  const int own = min({COLUMNS}, total - first);",
+        "  const int column = first + min(lane, own - 1);",
+        f"  [[maybe_unused]] const int {near} = column % row_size{low[near]};",
+        f"  [[maybe_unused]] const int {far} = column / row_size{low[far]};",
+        *indent(lines),
+        "}",
     ]
+
+
+def _places(passes: tuple[PassWindows, ...], scope: Scope, chunk: int) -> Iterator[str]:
+    """Yield the offsets of the columns whose levels a thread moves, for each kind of array."""
+    moved = {w.name for one in passes for w in one.windows if not w.own}
+    for number, kind in sorted({scope.kinds[name] for name in moved}):
+        terms = [
+            f"(index_t){axis}" if stride is Stride.ONE else f"(index_t){axis} * s{number}{axis}"
+            for axis, stride in zip("ij", kind, strict=False)
+            if stride is not Stride.NONE
+        ]
+        yield f"index_t columns{number}[{chunk}];"
+        yield f"find_columns(columns{number}, {' + '.join(terms) or '(index_t)0'});"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class _PassText(LevelVariables):
             f"[[maybe_unused]] const int initial = {first};",
             *self.moves.prologue(),
             loop,
-            *indent(self.moves.loads(f"m{signed(self.moves.sign * self.one.early)}")),
+            *indent(self.moves.loads()),
             "  copy_async_commit();",
             "  copy_async_wait<1>();",
             "  __syncwarp();",
@@ -181,6 +180,8 @@ class _PassText(LevelVariables):
             for read in reads(section.body)
             if (place := self._place(read.name, read.offset)) is not None
         }
+        handed = [n for n in self.entry.arrays if n in carry.handed and n not in always]
+        values |= {(name, HERE): self._here(name) for name in handed}
         values |= {access: self._before(access[0]) for access in carry.before}
         written = {assign.target for assign in assignments(section.body)}
         outputs = {n: place for n in written if (place := self._place(n, HERE)) is not None}
@@ -189,7 +190,7 @@ class _PassText(LevelVariables):
         return [
             *self._offsets(self._direct(section, carry)),
             *self._first_of(carry, first),
-            *(self._declared(name, section, carry) for name in kept),
+            *(self._declared(name, section, carry) for name in (*kept, *handed)),
             *section_body(section, scope),
             *(
                 f"{self._element(n, HERE)} = {self._here(n)};"
@@ -231,8 +232,7 @@ class _PassText(LevelVariables):
         """Return an element in a window, or None where there is none for it."""
         for number, window in enumerate(self.one.windows):
             if window.name == name and window.across == offset[:2]:
-                level = f"k{signed(offset[2])}"
-                return f"l{number}[({level}) & {self.moves.mask(window)}]"
+                return f"l{number}[{self.moves.place(window, f'k{signed(offset[2])}')}]"
         return None
 
     def _element(self, name: str, offset: Offset) -> str:

@@ -1,51 +1,79 @@
 """Cost model for kernels whose warps move columns in chunks of levels.
 
 Chunks should be as long as what memory is read in. But all windows of a warp are in shared memory,
-and a processor needs many warps, as each level of a column waits for the one before.
+and a processor needs many warps, as each level of a column waits for the one before. What a pass
+looks up again, the cache of the device still has where few columns are under way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from math import hypot
+
 from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
     COLUMNS,
+    PassWindows,
+    Window,
     shared_bytes,
     windows_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
+from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
+from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
     Entry,
     Variant,
+    arrays_of,
     is_guarded,
     lies_along_k,
 )
+from halocline_engine.backends.cuda.model.speed import H200
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
 from halocline_engine.ir.types import Order
+from halocline_engine.ir.walk import accesses_of
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["CHUNKS", "chunks_bytes", "chunks_fitted", "chunks_tile"]
+__all__ = [
+    "CHUNKS",
+    "chunks_blocks",
+    "chunks_bytes",
+    "chunks_fitted",
+    "chunks_memory",
+    "chunks_tile",
+]
 
 #: Bytes of shared memory of all blocks of a processor, and what each of them takes besides.
 _CHIP, _RESERVED = 228 * 1024, 1024
-#: The most that a block can have, and the most blocks of a processor.
-_MOST, _BLOCKS = 227 * 1024, 32
+#: The most that a block can have, the most blocks of a processor, and the most that go through all
+#: columns. Their threads have 128 registers, so many of them for what they move of a chunk.
+_MOST, _BLOCKS, _LOOPING, _MOVED = 227 * 1024, 32, 16, 64
 #: Levels of a chunk.
 CHUNKS = (8, 16, 32)
-#: Bytes that a processor of a large device moves in a cycle. Pieces of this many bytes each take
-#: twice as long as long ones, as measured (decision 0076).
-_RATE, _PIECE = 18.0, 51
-#: Columns that a number of 32 bits counts.
-_LARGEST = 2**31 - COLUMNS
+#: Bytes that a processor of a large device moves in a cycle.
+_RATE = 18.0
+#: Pieces of this many bytes each take twice as long as long ones, as measured (decision 0111).
+_PIECE = 45
+#: Cycles of a level for each array that is loaded and stored, and for each that it looks up in
+#: memory, at levels that only a run knows.
+_UPDATE, _LOOKUP = 30, 1000
+#: Columns that a number of 32 bits counts, with a set of columns of every block besides.
+_LARGEST = 2**31 - COLUMNS * _BLOCKS * H200.processors
+#: What the memory of a block is aligned to: the lines of caches.
+_ALIGNED = 128
 
 
 def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
     """Return the tile whose levels take the least time, or None for another kind of kernel."""
-    found: list[tuple[float, Tile]] = []
+    sizes = (dtype.itemsize for name, dtype in arrays_of(schedule) if name in entry.arrays)
+    words = max(sizes, default=0) // 4
+    found: dict[Tile, float] = {}
     for chunk in CHUNKS:
         tile = Tile((COLUMNS, 1), chunk=chunk)
         fitted = chunks_fitted(tile, entry, schedule, variant, domain)
-        if fitted is not None:
-            found.append((_time(entry, schedule, variant, fitted), fitted))
-    return min(found, key=lambda one: one[0])[1] if found else None
+        if fitted is not None and (not fitted.blocks or chunk * (1 + words) <= _MOVED):
+            found[fitted] = _time(entry, schedule, variant, fitted)
+    return min(found, key=found.__getitem__) if found else None
 
 
 def chunks_fitted(
@@ -58,20 +86,67 @@ def chunks_fitted(
     fields = {field.name for field in schedule.program.fields}
     if entry.level_at_hand or is_guarded(entry, fields):
         return None
-    (i_low, i_high), (j_low, j_high) = kernel.extent
-    columns = (domain[0] + i_high - i_low) * (domain[1] + j_high - j_low)
-    if columns > _LARGEST or not lies_along_k(entry, schedule, variant):
+    if _columns(entry, domain) > _LARGEST or not lies_along_k(entry, schedule, variant):
         return None
-    made = Tile((COLUMNS, 1), levels=domain[2], chunk=tile.chunk)
-    if windows_of(entry, schedule, variant, made) is None:
+    made = Tile((COLUMNS, 1), levels=domain[2], chunk=tile.chunk, blocks=1)
+    passes = windows_of(entry, schedule, variant, made)
+    if passes is None or shared_bytes(passes) > _MOST:
         return None
-    return made if chunks_bytes(entry, schedule, variant, made) <= _MOST else None
+    if not placement_of(kernel, schedule, made).block:
+        return replace(made, blocks=0)
+    most = min(_LOOPING, _resident(passes)) * H200.processors
+    return replace(made, blocks=min(tile.blocks or most, most))
 
 
 def chunks_bytes(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
     """Return the bytes of shared memory of a block."""
-    passes = windows_of(entry, schedule, variant, tile)
-    return shared_bytes(passes or (), len(variant.kinds))
+    return shared_bytes(windows_of(entry, schedule, variant, tile) or ())
+
+
+def chunks_blocks(entry: Entry, domain: Domain, tile: Tile) -> int:
+    """Return the blocks of a launch: one for each set of columns, or those of the tile."""
+    sets = -(-_columns(entry, domain) // COLUMNS)
+    return min(sets, tile.blocks) if tile.blocks else sets
+
+
+def chunks_memory(
+    entry: Entry, schedule: Schedule, tile: Tile, domain: Domain
+) -> Iterator[BlockMemory]:
+    """Yield the memory of temporaries: all levels of the columns that blocks have at a time."""
+    elements = chunks_blocks(entry, domain, tile) * COLUMNS * domain[2]
+    for buffer in placement_of(entry.kernel, schedule, tile).block:
+        yield BlockMemory(buffer.name, buffer.dtype.itemsize, elements, _ALIGNED)
+
+
+def _resident(passes: tuple[PassWindows, ...]) -> int:
+    """Return how many blocks with these windows a processor has at a time."""
+    return min(_BLOCKS, _CHIP // (shared_bytes(passes) + _RESERVED))
+
+
+def _columns(entry: Entry, domain: Domain) -> int:
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    return max(domain[0] + i_high - i_low, 0) * max(domain[1] + j_high - j_low, 0)
+
+
+def _again(passes: tuple[PassWindows, ...]) -> list[frozenset[str]]:
+    """Return the fields that each pass loads and a pass before had."""
+    known: frozenset[str] = frozenset()
+    found: list[frozenset[str]] = []
+    for one in passes:
+        fields = [window for window in one.windows if not window.own]
+        found.append(frozenset(window.name for window in fields if window.loaded) & known)
+        known |= {window.name for window in fields}
+    return found
+
+
+def _kept(passes: tuple[PassWindows, ...]) -> int:
+    """Return the bytes of a level that passes look up again."""
+    return sum(
+        window.size
+        for one, again in zip(passes, _again(passes), strict=True)
+        for window in one.windows
+        if window.loaded and (window.own or window.name in again)
+    )
 
 
 def _time(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> float:
@@ -81,12 +156,24 @@ def _time(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> flo
     memory, and as its operations, where few columns are there to hide what each waits for: a warp
     that waits for a chunk computes nothing.
     """
-    blocks = min(_BLOCKS, _CHIP // (chunks_bytes(entry, schedule, variant, tile) + _RESERVED))
+    passes = windows_of(entry, schedule, variant, tile) or ()
+    columns = COLUMNS * (tile.blocks or _resident(passes) * H200.processors)
+    lost = min(1.0, _kept(passes) * tile.levels * columns / variant.cache)
     total = 0.0
-    for one in windows_of(entry, schedule, variant, tile) or ():
-        moved = sum(
-            (bool(window.loaded) + bool(window.stored)) * (window.size + _PIECE / tile.chunk)
-            for window in one.windows
-        )
-        total += moved + level_cycles(one.one) * _RATE / (blocks * COLUMNS)
+    for one, again in zip(passes, _again(passes), strict=True):
+        memory = sum(_bytes(window, tile, lost, window.name in again) for window in one.windows)
+        updated = sum(bool(window.loaded and window.stored) for window in one.windows)
+        touched = {name for s in one.one.sections for name, _ in accesses_of(s.body)}
+        lookups = len(entry.kernel.irregular & (touched | one.one.written))
+        cycles = level_cycles(one.one) + updated * _UPDATE + lookups * _LOOKUP
+        total += hypot(memory, cycles * _RATE * H200.processors / columns)
     return total
+
+
+def _bytes(window: Window, tile: Tile, lost: float, is_again: bool) -> float:
+    """Return the bytes of a level of a window, as many as memory moves in the same time."""
+    if window.own:
+        return (bool(window.loaded) + bool(window.stored or not window.chunks)) * window.size * lost
+    loaded = bool(window.loaded) * (lost if is_again else 1.0)
+    pieces = bool(window.loaded) + bool(window.stored)
+    return (loaded + bool(window.stored)) * window.size + pieces * _PIECE / tile.chunk

@@ -2,13 +2,14 @@
 
 A window is a ring of chunks of levels. Chunks are loaded before their levels are visited, and those
 of what is written are stored after it; neighbouring threads have neighbouring levels then, though
-each computes a column.
+each computes a column. Temporaries that a block keeps in memory of its own lie there level after
+level, with an element of every column, so that threads store them as they compute them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.columns.flat_fields import flat_fields
 from halocline_engine.backends.cuda.kernels.columns.passes import (
@@ -23,7 +24,7 @@ from halocline_engine.backends.cuda.kernels.columns.united import sweeps
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.ir.nodes import Interval
-from halocline_engine.ir.walk import assignments
+from halocline_engine.ir.walk import accesses_of, assignments, irregular
 from halocline_engine.schedule.nodes import Schedule, Section
 from halocline_engine.schedule.stages import is_within, joined
 from halocline_engine.schedule.storage.coverage import exposed, moved
@@ -32,8 +33,8 @@ __all__ = ["COLUMNS", "PassWindows", "Window", "shared_bytes", "windows_of"]
 
 #: The columns of a warp.
 COLUMNS = 32
-#: Bytes of an offset of a column.
-_OFFSET = 8
+#: What the windows of a block are aligned to, so that threads may move 16 bytes at a time.
+_ALIGNED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Window:
 
     `loaded` are the levels that come from memory and `stored` those that go there. So many levels
     `behind` and `ahead` of the one at hand are read, in the order of visits; `chunks` are in the
-    ring. It begins `start` bytes behind the first one.
+    ring. It begins `start` bytes behind the first one. Levels of an array of the block's `own` lie
+    in memory and in the ring as they do there; where a pass does not look at them, it has no ring.
     """
 
     name: str
@@ -52,25 +54,33 @@ class Window:
     stored: tuple[Interval, ...]
     behind: int
     ahead: int
-    chunks: int = 1
+    own: bool = False
+    chunks: int = 0
     start: int = 0
+
+    @property
+    def early(self) -> int:
+        """So many chunks before it is computed, one is loaded."""
+        return 1 + (self.ahead > 0)
 
     def pitch(self, chunk: int) -> int:
         """Return the elements from a column to the next; an odd number, so that banks differ."""
-        return self.chunks * chunk + 1
+        return 1 if self.own else self.chunks * chunk + 1
+
+    def bytes(self, chunk: int) -> int:
+        """Return the bytes of the ring."""
+        levels = self.chunks * chunk
+        elements = COLUMNS * (levels if self.own else self.pitch(chunk))
+        return -(-elements * self.size // _ALIGNED) * _ALIGNED
 
 
 @dataclass(frozen=True, slots=True)
 class PassWindows:
-    """The windows of a sweep, whose sections lie behind each other, and what each carries.
-
-    Chunks are loaded so many `early` before they are computed.
-    """
+    """The windows of a sweep, whose sections lie behind each other, and what each carries."""
 
     one: Pass
     carried: tuple[Carry, ...]
     windows: tuple[Window, ...]
-    early: int
     bytes: int
 
 
@@ -79,14 +89,15 @@ def windows_of(
 ) -> tuple[PassWindows, ...] | None:
     """Return what each pass has in shared memory, or None where the kernel cannot be cut so."""
     kinds = dict(zip((n for n, _ in arrays_of(schedule)), variant.arrays, strict=True))
-    variables = placement_of(entry.kernel, schedule, tile).variables
+    placement = placement_of(entry.kernel, schedule, tile)
+    own = frozenset(buffer.name for buffer in placement.block)
     # What all columns share is looked up where it is, and so are levels that only a run knows.
     alike, irregular = (Stride.NONE, Stride.NONE), entry.kernel.irregular
     every = {
         name
         for name in entry.arrays
         for i, j, k in (variant.kinds[kinds[name]],)
-        if k is Stride.ONE and (i, j) != alike and name not in variables
+        if k is Stride.ONE and (i, j) != alike and name not in placement.variables
     }
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     along = every - irregular
@@ -94,9 +105,11 @@ def windows_of(
         return None
     found: list[PassWindows] = []
     passes = tuple(_sweeps(entry, tile.levels))
-    handed = carries(passes, frozenset(entry.arrays) - flat_fields(entry.kernel), tile.levels)
+    arrays = frozenset(entry.arrays) - flat_fields(entry.kernel)
+    # Smaller rings leave room for more columns, which pay where temporaries are in the cache.
+    handed = carries(passes, arrays, tile.levels, _handed_on(passes, along) if own else ())
     for one, carried in zip(passes, handed, strict=True):
-        made = list(_windows(one, carried, along, sizes, tile.levels))
+        made = list(_windows(one, carried, along, own, sizes, tile.levels))
         written = {window.name for window in made if window.stored}
         if any(window.across != (0, 0) and window.name in written for window in made):
             return None
@@ -106,36 +119,21 @@ def windows_of(
     return tuple(found)
 
 
-def shared_bytes(passes: Iterable[PassWindows], kinds: int) -> int:
-    """Return the bytes of shared memory: offsets of columns for each kind, and one pass's windows.
-
-    >>> shared_bytes((), 2)
-    512
-    """
-    return kinds * COLUMNS * _OFFSET + max((one.bytes for one in passes), default=0)
+def shared_bytes(passes: Iterable[PassWindows]) -> int:
+    """Return the bytes of shared memory, which one pass uses after the other."""
+    return max((one.bytes for one in passes), default=0)
 
 
 def _placed(one: Pass, carried: tuple[Carry, ...], made: list[Window], chunk: int) -> PassWindows:
-    early = 1 + any(window.ahead and window.loaded for window in made)
     placed: list[Window] = []
     start = 0
     for window in sorted(made, key=lambda window: -window.size):
-        needed = 1 + (window.behind > 0) + (early if window.loaded else 0)
+        needed = 1 + (window.behind > 0) + (window.early if window.loaded else 0)
         chunks = 1 << (needed - 1).bit_length()
-        new = Window(
-            window.name,
-            window.across,
-            window.size,
-            window.loaded,
-            window.stored,
-            window.behind,
-            window.ahead,
-            chunks,
-            start,
-        )
+        new = replace(window, chunks=chunks if window.chunks else 0, start=start)
         placed.append(new)
-        start += COLUMNS * new.pitch(chunk) * new.size
-    return PassWindows(one, carried, tuple(placed), early, start)
+        start += new.bytes(chunk)
+    return PassWindows(one, carried, tuple(placed), start)
 
 
 def _sweeps(entry: Entry, levels: int) -> Iterator[Pass]:
@@ -144,10 +142,26 @@ def _sweeps(entry: Entry, levels: int) -> Iterator[Pass]:
         yield from (Pass(one.order, part) for part in sweeps(one.order, one.sections, levels))
 
 
+def _handed_on(passes: tuple[Pass, ...], along: set[str]) -> tuple[frozenset[str], ...]:
+    """Return what each section has in variables for the next level, although no level assigns it.
+
+    The level itself reads it too, so that no level is looked up that nothing else reads.
+    """
+    found: list[frozenset[str]] = []
+    for one in passes:
+        reads = [frozenset(accesses_of(section.body)) for section in one.sections]
+        behind = {name for every in reads for name, offset in every if offset == (0, 0, one.step)}
+        for section, every in zip(one.sections, reads, strict=True):
+            here = {name for name in behind & along if (name, (0, 0, 0)) in every}
+            found.append(frozenset(here) - one.written - irregular(section.body))
+    return tuple(found)
+
+
 def _windows(
     one: Pass,
     carried: tuple[Carry, ...],
     along: set[str],
+    own: frozenset[str],
     sizes: dict[str, int],
     least: int,
 ) -> Iterator[Window]:
@@ -157,22 +171,27 @@ def _windows(
         for name, (i, j, k) in carry.looked_up(section):
             if name in along:
                 seen.setdefault((name, (i, j)), []).append((section.interval, k))
+        for name in sorted(carry.handed & along - always_assigned(section)):
+            seen.setdefault((name, (0, 0)), []).append((section.interval, 0))
         for assign in assignments(section.body):
             if assign.target in along:
                 seen.setdefault((assign.target, (0, 0)), [])
     for (name, across), uses in seen.items():
         stored = [s.interval for s in one.sections if _assigned(s, name)] if _here(across) else []
         offsets = [-k * one.step for _, k in uses]
-        is_loaded = not stored or not _provides(one, name, uses, least)
+        is_ring = bool(uses) or name not in own
+        is_loaded = is_ring and (not stored or not _provides(one, name, uses, least))
         levels = [moved(interval, k) for interval, k in uses]
         yield Window(
             name=name,
             across=across,
             size=sizes[name],
             loaded=(*levels, *stored) if is_loaded else (),
-            stored=tuple(joined(stored, least)),
+            stored=tuple(joined(stored, least)) if is_ring else (),
             behind=max((-n for n in offsets), default=0),
             ahead=max((0, *offsets)),
+            own=name in own,
+            chunks=int(is_ring),
         )
 
 

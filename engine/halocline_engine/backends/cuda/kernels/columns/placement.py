@@ -27,16 +27,18 @@ class Placement:
 
     Those in `variables` are never looked up: each value is read on the level that makes it, on the
     next one, or by a later section before another value is made. Those in `shared` have all their
-    levels in shared memory, in this order. The rest are in memory.
+    levels in shared memory, in this order; those in `block` in memory of the block, which it uses
+    for one column after the other. The rest are in memory.
     """
 
     variables: frozenset[str]
-    shared: tuple[Buffer, ...]
+    shared: tuple[Buffer, ...] = ()
+    block: tuple[Buffer, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
-        """The buffers that need no memory."""
-        return self.variables | {buffer.name for buffer in self.shared}
+        """The buffers that need no memory for all columns."""
+        return self.variables | {buffer.name for buffer in (*self.shared, *self.block)}
 
 
 def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
@@ -46,11 +48,16 @@ def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
     variables = served(kernel, names, tile.levels)
     rest = [buffer for buffer in own if buffer.name not in variables]
     rest.sort(key=lambda buffer: -buffer.dtype.itemsize)
-    return Placement(variables, tuple(rest) if tile.on_chip else ())
+    if tile.blocks:
+        return Placement(variables, block=tuple(rest))
+    return Placement(variables, shared=tuple(rest) if tile.on_chip else ())
 
 
 def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[str]:
-    """Return the buffers that need no memory; `tiles` gives the tile of each kernel by its name."""
+    """Return the buffers that need no memory for all columns.
+
+    `tiles` gives the tile of each kernel by its name.
+    """
     return frozenset(
         name
         for entry in entries_of(schedule)
