@@ -149,7 +149,7 @@ class _Shape:
 
 
 def _shape(entry: Entry, schedule: Schedule, variant: Variant) -> _Shape:
-    wide, aligned = _width(entry, schedule, variant)
+    wide, aligned = _alignment(entry, schedule, variant)
     bodies = [section.body for section in entry.kernel.sections]
     read = [
         offsets
@@ -323,11 +323,12 @@ def _reach(offsets: Sequence[Offset], axis: int) -> int:
     return max(along) - min(along)
 
 
-def _width(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[int, bool]:
+def _alignment(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[int, bool]:
     """Return how many points of the smallest element type 16 bytes hold, and if all are aligned.
 
-    Types of less than 4 bytes do not count: they are masks beside the numbers. Nor do indices and
-    masks of regions, which lie as they were made whatever the fields do.
+    Where no array lies along I, a point is as wide as it gets. Types of less than 4 bytes do not
+    count: they are masks beside the numbers. Nor do indices and masks of regions, which lie as they
+    were made whatever the fields do.
     """
     kinds, made = _kinds(schedule, variant), schedule.program.made
     aligned = dict(zip((name for name, _ in arrays_of(schedule)), variant.aligned, strict=True))
@@ -336,8 +337,9 @@ def _width(entry: Entry, schedule: Schedule, variant: Variant) -> tuple[int, boo
         for name, dtype in arrays_of(schedule)
         if name in {*entry.arrays} - {*made} and kinds[name][0] is Stride.ONE
     }
-    sizes = lying.values()
-    return (VECTOR // min(sizes) if sizes else 1), all(aligned[name] for name in lying)
+    if not lying:
+        return 1, False
+    return VECTOR // min(lying.values()), all(aligned[name] for name in lying)
 
 
 def _kinds(schedule: Schedule, variant: Variant) -> dict[str, tuple[Stride, Stride, Stride]]:
