@@ -43,7 +43,7 @@ def split_conditionals(program: Program) -> Program:
         )
         for computation in program.computations
     )
-    if not masks.made:
+    if computations == program.computations:
         return program
     return replace(
         program,
@@ -61,7 +61,7 @@ class _Masks:
     made: list[str] = field(default_factory=list[str])
 
     def stays(self, condition: Expr) -> bool:
-        """Whether a condition is one of regions, which no statement changes."""
+        """Whether a condition is one of regions or scalars, which no statement changes."""
         return all(read.name in self.regions for read in reads_of(condition))
 
     def fresh(self) -> str:

@@ -116,6 +116,23 @@ def two(a: Field[float64], b: Field[float64]):
     )
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_condition_of_scalars_needs_no_temporary(run_stencil: Any, chosen: bool) -> None:
+    text = """
+def two(a: Field[float64], b: Field[float64], s: bool):
+    with computation(PARALLEL), interval(...):
+        b = 0.0
+        if s:
+            t = a
+            b = t[1, 0, 0]
+"""
+    assert {one.name for one in split_conditionals(lower(parse(text))).temporaries} == {"t"}
+    a = np.random.default_rng(6).uniform(-1.0, 1.0, (5, 4, 3))
+    b = np.full_like(a, np.nan)
+    run_stencil(text, a, b, chosen, origin=(0, 0, 0), domain=(4, 4, 3))
+    assert np.array_equal(b[:4], a[1:] if chosen else np.zeros((4, 4, 3)))
+
+
 def test_a_program_that_needs_none_is_the_same_object() -> None:
     text = """
 def one(a: Field[float64], b: Field[float64]):
