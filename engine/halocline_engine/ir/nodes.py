@@ -46,6 +46,7 @@ What a program means:
   is complete before any of it is stored. FORWARD and BACKWARD: for each level in that order, each
   statement runs on the whole I-J plane before the next one starts.
 * The condition of an `If` is evaluated once, before both branches, and masks their statements.
+  The first branch has statements.
 * A `While` runs its body for the points of a statement whose condition holds, which is evaluated
   before each turn. Its body neither assigns what it reads at a horizontal offset, nor runs for
   ever: the condition holds for a bounded number of turns.

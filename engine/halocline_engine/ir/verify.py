@@ -166,7 +166,8 @@ class _Checker:
                         declared is not None and declared.dtype is value.dtype,
                         f"'{target}' is not declared as {value.dtype.value}.",
                     )
-                case If(condition) | While(condition):
+                case If(condition, then) | While(condition, then):
+                    _require(len(then) > 0, "A condition decides on nothing.")
                     _require(
                         condition.dtype is DType.BOOL,
                         f"The condition '{show_expr(condition)}' is not a bool.",

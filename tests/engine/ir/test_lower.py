@@ -235,6 +235,21 @@ def test_calls_in_a_branch_are_inlined_there() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("left", "conditions"),
+    [
+        ("compile_assert(1 > 0)", []),
+        ("if __INLINED(1 < 0):\n        out = b", []),
+        ("compile_assert(1 > 0)\nelse:\n    out = b", ["(not (a[0, 0, 0] > 0.0:float64))"]),
+    ],
+)
+def test_a_condition_stays_where_it_decides_on_something(left: str, conditions: list[str]) -> None:
+    program = body(f"if a > 0.0:\n    {left}\nout = a")
+    found = program.computations[0].blocks[0].body
+    assert [show_expr(one.condition) for one in found if isinstance(one, If)] == conditions
+    assert len(found) == len(conditions) + 1
+
+
 def test_names_of_users_do_not_clash_with_those_of_the_language() -> None:
     args = f"I: {F}, K: {F}, min: {F}, computation: {F}, np: {F}, gtscript: {F}"
     program = body("PARALLEL = K[1, 0, 0] + I\nnp = min(PARALLEL, min) + gtscript", args=args)

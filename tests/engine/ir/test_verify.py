@@ -152,6 +152,7 @@ def test_wrong_programs() -> None:
         (program(Assign("zzz", A)), "'zzz' is not declared as float64."),
         (program(Assign("t", Number(N, 1))), "'t' is not declared as int64."),
         (program(If(A, (Assign("t", A),), ())), "The condition 'a[0, 0, 0]' is not a bool."),
+        (program(If(TRUE, (), (Assign("t", A),))), "A condition decides on nothing."),
     ]
     for broken, message in wrong:
         with pytest.raises(InternalError) as caught:

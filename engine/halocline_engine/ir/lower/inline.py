@@ -9,7 +9,7 @@ called `function.n.local`, which no text can spell; `n` counts calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -108,7 +108,8 @@ class Inliner:
             case Branch(condition, then, otherwise, place):
                 mask = self._term(condition, scope, None)
                 inner = self._held((then, otherwise), scope, place)
-                self._append(Branch(mask, inner[0], inner[1], place), out)
+                for branch in _left(Branch(mask, inner[0], inner[1], place)):
+                    self._append(branch, out)
             case Loop(condition, body, place):
                 mask = self._term(condition, scope, None)
                 self._append(Loop(mask, self._held((body,), scope, place)[0], place), out)
@@ -385,6 +386,15 @@ def _is_place(name: str, place: Place) -> SyntaxRuleError:
     message = f"The external '{name}' is an axis index, which has no value here."
     hint = "An axis index can stand in 'interval(...)' only."
     return fault(SyntaxRuleError, place, "externals", message, hint)
+
+
+def _left(branch: Branch) -> Iterator[Branch]:
+    """Yield a branch, of which compile-time choices and assertions may have left nothing."""
+    if branch.then:
+        yield branch
+    elif branch.otherwise:
+        mask = Prefix("not", branch.condition, branch.place)
+        yield Branch(mask, branch.otherwise, (), branch.place)
 
 
 def _condition(call: Apply) -> Term:
