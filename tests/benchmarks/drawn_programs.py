@@ -21,9 +21,11 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from time import perf_counter
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,8 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS / name) for name in ("support", "engine/cuda")]
 
 from differential import LAYOUTS, assert_same, front  # noqa: E402 - found by the line above
-from drawing import SCALARS, program  # noqa: E402
+from drawing import GIVEN, SCALARS, literals, program  # noqa: E402
+from drawing_modules import DTYPES, EXTERNALS  # noqa: E402
 from drawn_blocks import blocks_agree, drawn_cut  # noqa: E402
 from emulation.machine import EmulatedArtifact, EmulatedMachine  # noqa: E402
 from feedback_steps import fed_program, grid_of  # noqa: E402
@@ -58,11 +61,15 @@ from halocline_engine.schedule.temporal.levels import levels_at_once  # noqa: E4
 
 Array = NDArray[Any]
 HEAD = """\
+from enum import IntEnum
+
 import numpy as np
 from gt4py.cartesian.gtscript import (
-    BACKWARD, FORWARD, IJ, IK, JK, PARALLEL, Field, GlobalTable, I, J, K, __INLINED, abs, ceil,
-    computation, float32, float64, floor, function, horizontal, interval, isnan, max, min, region,
-    sqrt, trunc,
+    BACKWARD, FORWARD, IJ, IK, JK, PARALLEL, Field, GlobalTable, I, J, K, __INLINED, abs, acos,
+    acosh, asin, asinh, atan, atanh, cbrt, ceil, compile_assert, computation, cos, cosh, erf,
+    erfc, exp, float32, float64, floor, function, gamma, horizontal, interval, isfinite, isinf,
+    isnan, log, log10, max, min, mod, region, round, round_away_from_zero, sin, sinh, sqrt, tan,
+    tanh, trunc,
 )
 
 """
@@ -95,7 +102,9 @@ def arrays_of(meaning: Program, seed: int) -> tuple[dict[str, Array], dict[str, 
     return arrays, origins
 
 
-def beside_gt4py(text: str, meaning: Program, seed: int, folder: Path) -> str:
+def beside_gt4py(
+    text: str, meaning: Program, seed: int, folder: Path, options: Mapping[str, Any]
+) -> str:
     """Return what came of a comparison with GT4Py; raises AssertionError where results differ."""
     path = folder / f"drawn_{seed}.py"
     path.write_text(HEAD + text)
@@ -107,13 +116,18 @@ def beside_gt4py(text: str, meaning: Program, seed: int, folder: Path) -> str:
     spec.loader.exec_module(module)
     arrays, origins = arrays_of(meaning, seed)
     given = {name: array.copy() for name, array in arrays.items()}
-    he.stencil(text, target="reference")(**arrays, **SCALARS, origin=origins, domain=DOMAIN)
+    stencil = he.stencil(text, target="reference", **options)
+    scalars = {name: SCALARS[name] for name in meaning.arguments if name in SCALARS}
+    stencil(**arrays, **scalars, origin=origins, domain=DOMAIN)
     # A field that is not used is None there, and is left out here.
-    absent = dict.fromkeys({*meaning.arguments} - {*arrays} - {*SCALARS})
+    absent = dict.fromkeys({*meaning.arguments} - {*arrays} - {*scalars})
+    there = _options_there(module) if options else {}
+    types = {scalar.name: np.dtype(scalar.dtype.value).type for scalar in meaning.scalars}
+    own = {name: types[name](value) for name, value in scalars.items()}
     refused, different = "", None
     for backend in ("debug", "numpy") if meaning.components else ("numpy", "debug"):
         try:
-            theirs = _Theirs(backend, module.drawn, given, {**absent, **SCALARS})
+            theirs = _Theirs(backend, module.drawn, given, {**absent, **own}, there)
             expected = theirs(origins, DOMAIN)
         except Exception as error:
             refused = f"refused or failed there: {type(error).__name__}: {str(error)[:60]}"
@@ -135,15 +149,40 @@ def beside_gt4py(text: str, meaning: Program, seed: int, folder: Path) -> str:
     return refused
 
 
+def _options_there(module: ModuleType) -> dict[str, Any]:
+    """Return what is given with a program of the whole language as GT4Py takes it."""
+    gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript")
+    externals: dict[str, Any] = {}
+    for name, value in EXTERNALS.items():
+        match value:
+            case {"axis": axis, "index": index, "offset": offset}:
+                externals[name] = getattr(gtscript, axis)[index] + offset
+            case {"function": function}:
+                externals[name] = getattr(module, function)
+            case dict():
+                externals[name] = SimpleNamespace(**value)
+            case _:
+                externals[name] = value
+    return {
+        "externals": externals,
+        "dtypes": {name: np.dtype(one).type for name, one in DTYPES.items()},
+    }
+
+
 class _Theirs:
     """A program compiled by a backend of GT4Py, with its arguments."""
 
     def __init__(
-        self, backend: str, definition: Any, arrays: dict[str, Array], others: dict[str, Any]
+        self,
+        backend: str,
+        definition: Any,
+        arrays: dict[str, Array],
+        others: dict[str, Any],
+        options: dict[str, Any],
     ) -> None:
         gtscript: Any = importlib.import_module("gt4py.cartesian.gtscript")
         self._run = gtscript.stencil(
-            backend=backend, definition=definition, format_source=False, rebuild=True
+            backend=backend, definition=definition, format_source=False, rebuild=True, **options
         )
         self._arrays, self._others = arrays, others
 
@@ -221,10 +260,10 @@ def beside_device(meaning: Program, facts: Any, seed: int, layout: str) -> str:
     return "the same"
 
 
-def beside_one_block(text: str, meaning: Program, seed: int) -> str:
+def beside_one_block(text: str, meaning: Program, seed: int, options: Mapping[str, Any]) -> str:
     """Return what came of blocks; raises AssertionError where they change a bit."""
     try:
-        blocks_agree(text, meaning, drawn_cut(seed, meaning), "reference", seed)
+        blocks_agree(text, meaning, drawn_cut(seed, meaning), "reference", seed, options)
     except BoundaryError:
         return "no such boundary for integers"
     return "the same"
@@ -269,11 +308,15 @@ def _beside(kind: str, number: int, folder: Path, *, general: bool, whole: bool)
     if kind == "fused":
         return beside_single_steps(number, folder)
     text = program(number, general=general, whole=whole, peer=kind == "gt4py")
-    meaning, facts = front(text)
+    options: Mapping[str, Any] = GIVEN if whole else {}
+    inner: Mapping[str, int] = (
+        literals(number) if whole and kind in ("cpu", "cuda", "device") else {}
+    )
+    meaning, facts = front(text, **options, **inner)
     if kind == "gt4py":
-        return beside_gt4py(text, meaning, number, folder)
+        return beside_gt4py(text, meaning, number, folder, options)
     if kind == "blocks":
-        return beside_one_block(text, meaning, number)
+        return beside_one_block(text, meaning, number, options)
     return beside_reference(meaning, facts, number, kind, folder)
 
 
@@ -304,9 +347,10 @@ def main() -> None:
                 found[_beside(given.kind, number, folder, **grammar)] += 1
             except ProgramError:
                 continue
-            except AssertionError as error:
+            except Exception as error:  # whatever fails is a fault of a target
                 found["different"] += 1
-                print(f"{given.kind} {number}, {grammar}: {error}", flush=True)
+                what = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+                print(f"{given.kind} {number}, {grammar}: {what}{error}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in found.most_common()))
 
 

@@ -38,9 +38,9 @@ class Inputs:
     origins: dict[str, Domain]
 
 
-def front(text: str) -> tuple[Program, Facts]:
+def front(text: str, **options: Any) -> tuple[Program, Facts]:
     """Return the program of a text and its facts; raises `ProgramError` as compiling does."""
-    program = lower(parse(text))
+    program = lower(parse(text), **options)
     verify(program)
     for rewrite in PASSES:
         program = rewrite(program)

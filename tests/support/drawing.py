@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
+from typing import Any
 
-from drawing_more import TYPED
+from drawing_modules import ARGUMENTS, DTYPES, EXTERNALS, IMPORTS, MODULE, MORE_IMPORTS
+from drawing_more import TYPED, VECTORS
 from drawing_scope import PLANES, Scope
 from drawing_statements import statement
 from drawing_values import temporary, value
@@ -23,32 +26,18 @@ GENERAL_HEAD = HEAD.replace(
     "    d: Field[(np.float64, (3,))], r: Field[IJ, (np.int64, (2,))],"
     " g: GlobalTable[(np.float64, (5,))], f: Field[IJ, np.float64],\n    s: np.float64",
 )
-WHOLE_HEAD = """\
-HALF = 0.5
-
-@function
-def mean(v):
-    return HALF * (v[-1, 0, 0] + v[0, 1, 0])
-
-@function
-def parts(v, most):
-    low = min(v, most)
-    return low, v - low
-
-@function
-def walled(v, wall=1.5):
-    inner = v
-    with horizontal(region[I[0], :], region[:, J[-1] : J[-1] + 1]):
-        inner = wall * v
-    return inner
-
-""" + GENERAL_HEAD.replace(
-    "    s: np.float64",
-    "    hi: Field[I, np.float64], hj: Field[J, np.float32], hik: Field[IK, np.float64],"
-    " hjk: Field[JK, np.float64],\n    base: Field[IJ, np.int64], o: Field[np.bool_],"
-    " gg: GlobalTable[(np.float64, (4, 3))],\n    s: np.float64",
+WHOLE_HEAD = MODULE + GENERAL_HEAD.replace(
+    "    s: np.float64, q: np.int64,\n",
+    f"{ARGUMENTS}    s: np.float64, q: np.int64, wet: bool,\n"
+    "    tint: np.float32, *, times: np.int32,\n",
 )
-SCALARS = {"s": 0.375, "q": 3}
+SCALARS: Mapping[str, bool | int | float] = {
+    "s": 0.375,
+    "q": 3,
+    "wet": True,
+    "tint": 1.625,
+    "times": 2,
+}
 ORDERS = ("PARALLEL", "PARALLEL", "FORWARD", "BACKWARD")
 #: The least levels that any drawn program needs.
 LEVELS = 4
@@ -60,10 +49,22 @@ _SPLITS = (
     ("0, -1", "-1, None"),
     ("0, 1", "1, -1", "-1, None"),
 )
+#: With bounds that the caller gives before.
+_GIVEN = (("0, FIRST", "FIRST, None"), ("0, TOP", "TOP, None"))
 #: With bounds that only a run knows.
 _OF_THE_RUN = (("1, q",), ("q, None",), ("0, base",), ("base, None",))
 #: Temporaries that are zero first in programs for a peer.
 _ZERO = ("t", "u", "v")
+
+
+#: What is given with every program of the whole language.
+GIVEN: Mapping[str, Any] = {"externals": EXTERNALS, "dtypes": DTYPES}
+
+
+def literals(seed: int) -> Mapping[str, int]:
+    """Return the bits of numbers in a text, as lowering takes them."""
+    bits = Random(seed).choice(((64, 64), (64, 64), (64, 32), (32, 32)))
+    return {"literal_int": bits[0], "literal_float": bits[1]}
 
 
 def programs() -> st.SearchStrategy[str]:
@@ -103,7 +104,11 @@ def program(
     scope = Scope(Random(seed), general=general, whole=whole, peer=peer)
     text = WHOLE_HEAD if whole else GENERAL_HEAD if general else HEAD
     if whole:
-        text += "    e: Field[(np.float64, (2,))] = 0\n"
+        text += (
+            IMPORTS
+            + ("" if peer else MORE_IMPORTS)
+            + "".join(f"    {name}: Field[(np.float64, (2,))] = 0\n" for name in VECTORS)
+        )
     text += _zero(scope) if peer else ""
     for _ in range(scope.number(1, 3)):
         scope.order = scope.pick(*orders)
@@ -138,7 +143,7 @@ def _splits(scope: Scope) -> tuple[tuple[str, ...], ...]:
     """Return the intervals to choose from; no peer has levels that its arrays lack."""
     if not scope.whole:
         return _SPLITS
-    return (*_SPLITS, *_SPLITS, *(_OF_THE_RUN[:2] if scope.peer else _OF_THE_RUN))
+    return (*_SPLITS, *_GIVEN, *_SPLITS, *(_OF_THE_RUN[:2] if scope.peer else _OF_THE_RUN))
 
 
 def _zero(scope: Scope) -> str:
@@ -148,7 +153,8 @@ def _zero(scope: Scope) -> str:
     text += "".join(f"        {name} = 0.0\n" for name in _ZERO)
     if not scope.whole:
         return text
-    text += "".join(f"        {name}: {kind} = 0\n" for name, kind in TYPED.items())
+    for name, kind in TYPED.items():
+        text += f"        {name}: {kind} = {'False' if kind == 'bool' else '0'}\n"
     text += "    with computation(FORWARD), interval(0, 1):\n"
     text += "".join(f"        {name}: Field[IJ, {kind}] = 0\n" for name, kind in PLANES.items())
     scope.declared |= {*TYPED, *PLANES}

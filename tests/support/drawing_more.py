@@ -9,18 +9,25 @@ from drawing_regions import regions
 from drawing_scope import OUTPUTS, PLANES, READ_ONLY, Scope
 from drawing_values import condition, read, value, whole_number
 
-__all__ = ["TYPED", "more"]
+__all__ = ["TYPED", "VECTORS", "more"]
 
 #: Draws a statement with a margin, and others in it up to a depth.
 _Draw: TypeAlias = Callable[[Scope, str, int], str]
 _INDENT = "    "
 #: Temporaries with all axes that are declared with a type.
-TYPED = {"real": "np.float32", "count": "np.int64"}
+TYPED = {"real": "np.float32", "count": "np.int64", "byte": "np.int8", "flag": "bool"}
+#: What is decided when a program is compiled; GT4Py takes no mapping, as in the last one.
+_KNOWN = (
+    *("HALF > 0.25", "HALF > 0.75", "WET", "not WET", "STEPS == 2 and WET", "STEPS > COUNT"),
+    *("Phase.ICE == COUNT", "scheme.rate > LIMIT"),
+)
+#: Temporaries with two components.
+VECTORS = ("e", "e2")
 
 
 def more(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
     """Return a statement; `inner` draws those that are in it."""
-    match scope.number(0, 11):
+    match scope.number(0, 15):
         case 0 | 1 | 2 if nest and not scope.in_region:
             return _in_regions(scope, pad, nest, inner)
         case 3 if nest:
@@ -35,6 +42,12 @@ def more(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
             return f"{pad}{_two(scope)}\n"
         case 10:
             return f"{pad}{_typed(scope)}\n"
+        case 11:
+            return f"{pad}{_other_output(scope)}\n"
+        case 12:
+            return f"{pad}{_from_module(scope)}\n"
+        case 13:
+            return f"{pad}{_product(scope)}\n"
         case _:
             target = _target(scope)
             return f"{pad}{target} {scope.pick('+=', '-=')} {value(scope, 2)}\n"
@@ -52,10 +65,48 @@ def _in_regions(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
 def _choice(scope: Scope, pad: str, nest: int, inner: _Draw) -> str:
     """Return a choice of three, or one that is made when the program is compiled."""
     if scope.number(0, 3) == 0:
-        tests = [f"if __INLINED(HALF > {scope.pick('0.25', '0.75')})", "else"]
+        tests = [f"if __INLINED({scope.pick(*(_KNOWN[:-1] if scope.peer else _KNOWN))})", "else"]
     else:
         tests = [f"if {condition(scope)}", f"elif {condition(scope)}", "else"]
     return "".join(f"{pad}{one}:\n" + inner(scope, pad + _INDENT, nest - 1) for one in tests)
+
+
+def _other_output(scope: Scope) -> str:
+    """Return an assignment of a field with a type of its own, which is read at the point only."""
+    match scope.number(0, 4):
+        case 0:
+            return f"on = {condition(scope)}"
+        case 1 | 2:
+            return f"{scope.pick('few', 'small')} = {whole_number(scope)}"
+        case 3 if scope.order != "PARALLEL":
+            return f"ground = {scope.pick('ground', '0.5 * ground')} + {value(scope, 2)}"
+        case _:
+            return f"fed = {value(scope, 2)}"
+
+
+def _from_module(scope: Scope) -> str:
+    """Return a check, or an assignment of what a function gives that has statements of its own."""
+    given = read(scope) if scope.is_narrow else value(scope, 1)
+    if scope.number(0, 4) == 0:
+        return f"compile_assert({scope.pick('COUNT > 1', 'STEPS == 2 and WET')})"
+    if scope.number(0, 1) and scope.first:
+        # The function changes what it is given.
+        changed = scope.pick(*sorted(scope.first))
+        scope.here.add(changed)
+        return f"{_target(scope)} = grown({changed}, {given})"
+    function = scope.pick("chosen", "halved", "limited")
+    return f"{_target(scope)} = {function}({given}) + {read(scope)}"
+
+
+def _product(scope: Scope) -> str:
+    """Return a product of a matrix and a vector, or an assignment of an element."""
+    if scope.number(0, 1):
+        scope.here.add("mm")
+        index = scope.pick("0, 1", "1, m % 2")
+        return f"mm[0, 0, 0][{index}] = {value(scope, 2)}"
+    scope.here.add("e2")
+    scope.target = "e2"
+    return f"e2 = {scope.pick('mm', 'mm.T')} @ e"
 
 
 def _target(scope: Scope) -> str:
@@ -121,5 +172,11 @@ def _typed(scope: Scope) -> str:
     name = scope.pick(*TYPED)
     known = name in scope.declared
     scope.declared.add(name)
-    number = whole_number(scope) if name == "count" else value(scope, 2)
+    match name:
+        case "count" | "byte":
+            number = whole_number(scope)
+        case "flag":
+            number = condition(scope)
+        case _:
+            number = value(scope, 2)
     return f"{name}{'' if known else ': ' + TYPED[name]} = {number}"

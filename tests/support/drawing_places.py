@@ -17,12 +17,12 @@ def place(scope: Scope) -> str:
     own = scope.written | scope.here
     # GT4Py takes no index of a component in which K stands.
     half, third = ("base % 2", "base % 3") if scope.peer else ("K % 2", "K % 3")
-    match scope.number(0, 7):
+    match scope.number(0, 9):
         case 0:
             return scope.pick("K", "(K * 2 - q)", "(K % 3)", "float64(K)", "(0.5 * K)")
         case 1:
             return scope.pick(*_FEWER)
-        case 2 if scope.declared:
+        case 2 if scope.declared - {"flag"}:
             return _declared(scope)
         case 3:
             return f"{scope.pick(*READ_ONLY)}[{scope.pick(*_NAMED)}]"
@@ -33,6 +33,13 @@ def place(scope: Scope) -> str:
         case 6 if scope.has_levels and (scope.order != "PARALLEL" or "d" not in own):
             level = scope.pick("K", "2", "base % 4")
             return f"d.at(K=0 + {level}, ddim=[{scope.pick('0', 'm % 3', third)}])"
+        case 8 | 9:
+            beside = 0 if "mm" in own else scope.number(-1, 1)
+            return scope.pick(
+                *("few", "small", "fed", "ground", "tiny", "low", "tint", "times", "kn[-1]"),
+                *("kd.A[0]", f"kd[{beside}][1]", "gi.A[m % 6]" if scope.peer else "gi.A[m]"),
+                f"mm[{beside}, 0, 0][{scope.pick('1, 0', 'm % 2, 1')}]",
+            )
         case 7:
             moved = ("m % 3 - K % 2", "q - K % 4 - 1")
             level = scope.pick("base % 2", "m % 3 - 1", *(() if scope.peer else moved))
@@ -43,7 +50,7 @@ def place(scope: Scope) -> str:
 
 def _declared(scope: Scope) -> str:
     """Return a temporary with a type; one over I and J may be read beside the point."""
-    name = scope.pick(*sorted(scope.declared))
+    name = scope.pick(*sorted(scope.declared - {"flag"}))
     if name not in PLANES or name in scope.here or scope.is_narrow or scope.number(0, 1):
         return name
     return f"{name}[{scope.number(-1, 1)}, {scope.number(-1, 1)}]"
@@ -56,11 +63,11 @@ def test(scope: Scope) -> str:
         "K >= q - 1",
         "m % 4 == K",
         "base > K",
-        "o",
+        *("o", "on", "wet", "not wet or o", "m == Phase.ICE", "COUNT > times"),
         "o[1, 0, 0]",
         "not o[0, -1, 0]",
         "isnan(x)",
         "hi > hj",
         "hik[0, 0] < K",
-        *(f"{name} > 0" for name in sorted(scope.declared)),
+        *("flag" if name == "flag" else f"{name} > 0" for name in sorted(scope.declared)),
     )

@@ -24,7 +24,7 @@ def _side(scope: Scope, axis: str) -> str:
     """Return an index, or a range of them, which has a point in a domain that is not small."""
     low, high = scope.number(-1, 1), scope.number(-1, 1)
     first, last = f"{axis}[0]", f"{axis}[-1]"
-    match scope.number(0, 6):
+    match scope.number(0, 7):
         case 0:
             return scope.pick("0", "1", "2")
         case 1:
@@ -37,6 +37,8 @@ def _side(scope: Scope, axis: str) -> str:
             return f"{_moved(first, low)} : {_moved(first, low + scope.number(1, 3))}"
         case 5:
             return f"{_moved(last, high)} : {_moved(last, high + scope.number(1, 2))}"
+        case 6:
+            return scope.pick("EAST", "EAST : I[-1]") if axis == "I" else "NOWHERE"
         case _:
             return scope.pick(f": {_moved(first, 1 + low)}", f"{_moved(last, high)} :", "1 :")
 

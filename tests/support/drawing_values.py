@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from drawing_library import constant, library, property_of, whole
 from drawing_places import place, test
 from drawing_scope import OUTPUTS, READ_ONLY, Scope
 
@@ -10,7 +11,7 @@ __all__ = ["condition", "read", "temporary", "value", "whole_number"]
 
 def condition(scope: Scope) -> str:
     if scope.whole and scope.number(0, 2) == 0:
-        return test(scope)
+        return property_of(scope, read(scope)) if scope.number(0, 4) == 0 else test(scope)
     compared = f"{read(scope)} {scope.pick('<', '>=', '!=')} {_leaf(scope)}"
     match scope.number(0, 3):
         case 0:
@@ -25,8 +26,8 @@ def value(scope: Scope, depth: int) -> str:
     if depth == 0 or scope.number(0, 4) == 0:
         return _leaf(scope)
     one, two = value(scope, depth - 1), value(scope, depth - 1)
-    if scope.whole and scope.number(0, 7) == 0:
-        return f"{scope.pick('floor', 'ceil', 'trunc', 'float32')}({one} * 0.75)"
+    if scope.whole and scope.number(0, 5) == 0:
+        return library(scope, one, two)
     match scope.number(0, 9):
         case 0 if not scope.peer:
             return f"({one} if {condition(scope)} else {two})"
@@ -47,11 +48,16 @@ def whole_number(scope: Scope) -> str:
     names = ["m", *(("n", "m[1, 0, 0]") if "n" in scope.written else ())]
     names += ["K", "base"] if scope.whole else []
     left = scope.pick(*names) if len(names) > 1 else "m"
-    return f"{left} {scope.pick('+', '-', '*', '%')} {scope.pick('q', '2', '-3', 'm')}"
+    number = f"{left} {scope.pick('+', '-', '*', '%')} {scope.pick('q', '2', '-3', 'm')}"
+    if scope.whole and scope.number(0, 1):
+        return whole(scope, number, scope.pick("times", "m", "few", "small"))
+    return number
 
 
 def _leaf(scope: Scope) -> str:
     if scope.number(0, 3) == 0:
+        if scope.whole and scope.number(0, 1):
+            return constant(scope)
         return scope.pick("s", "0.5", "2.0", "-1.25", "q", "3")
     return read(scope)
 

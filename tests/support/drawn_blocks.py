@@ -63,18 +63,21 @@ def blocks_agree(
     cut: Cut,
     target: str,
     seed: int,
-    scalars: Mapping[str, Any] = SCALARS,
+    options: Mapping[str, Any],
 ) -> None:
-    """Raise `AssertionError` where blocks change a bit; the reference judges what one has."""
+    """Raise `AssertionError` where blocks change a bit; the reference judges what one has.
+
+    `options` says what the names of the text mean.
+    """
     given = _dataset(meaning, seed)
-    expected = _arrays(text, given, scalars, cut, "reference")
-    options = Options(steps_per_pass=cut.per_pass)
+    scalars = {name: SCALARS[name] for name in meaning.arguments if name in SCALARS}
+    expected = _arrays(text, given, scalars, cut, "reference", **options)
+    how = {"chunks": cut.chunks, "options": Options(steps_per_pass=cut.per_pass), **options}
     pool = LocalPool(workers=cut.ranks)
     for mode in ("streamed", "resident"):
         ranks = patch("halocline_engine.distribute.executors.select.local_pool", return_value=pool)
-        how = {"chunks": cut.chunks, "options": options, "mode": mode}
         with ranks:
-            found = _arrays(text, given, scalars, cut, target, **how)
+            found = _arrays(text, given, scalars, cut, target, mode=mode, **how)
         assert found.keys() == expected.keys()
         for name, values in expected.items():
             np.testing.assert_array_equal(found[name], values, err_msg=f"{mode}, {name}")
@@ -102,6 +105,7 @@ def _dataset(meaning: Program, seed: int) -> xr.Dataset:
     """Return rough inputs for all that the program reads or writes."""
     random = np.random.default_rng(seed)
     shapes = {whole.name: whole.shape for whole in meaning.components}
+    types = {one.name: one.dtype for one in meaning.fields}
     dims = dict(zip(Axis, SIZES, strict=True))
     found: dict[str, Any] = {}
     for one in used_fields(meaning):
@@ -110,7 +114,8 @@ def _dataset(meaning: Program, seed: int) -> xr.Dataset:
         axes = [dims[axis] for axis in reversed(one.axes)]
         found[name] = _values(name, axes, extra, one.dtype, random)
     for lookup in meaning.lookups:
-        found[lookup.name] = _values(lookup.name, [], lookup.shape, DType.FLOAT64, random)
+        dtype = types[lookup.name]
+        found[lookup.name] = _values(lookup.name, [], lookup.shape, dtype, random)
     return xr.Dataset(found)
 
 

@@ -19,6 +19,7 @@ from halocline_engine.backends.cpu.caches import Caches
 from halocline_engine.backends.cpu.text.emit import Module, emit
 from halocline_engine.backends.cpu.text.layout import Layout
 from halocline_engine.backends.reference.multiply_add import multiply_add
+from halocline_engine.backends.reference.values import FUNCTIONS
 from halocline_engine.ir.types import DType
 from halocline_engine.schedule.nodes import Schedule
 
@@ -63,6 +64,19 @@ def _truncated(dtype: DType) -> Callable[[Any], Any]:
     return truncated
 
 
+def _function(name: str) -> Callable[..., Any]:
+    """Return what the reference has for a function of floats, of numbers."""
+
+    def function(*arguments: Any) -> Any:
+        value = np.asarray(FUNCTIONS[name](*map(np.atleast_1d, arguments)))
+        return value[0]
+
+    return function
+
+
+_FUNCTIONS = {name: _function(name) for name in FUNCTIONS if name not in ("abs", "pow")}
+
+
 def namespace() -> dict[str, Any]:
     """Return interpreted twins of what the generated text may call."""
     safe = {"range": range, "max": max, "min": min, "abs": abs}
@@ -70,16 +84,7 @@ def namespace() -> dict[str, Any]:
     return {
         "__builtins__": safe,
         "np": np,
-        "math": SimpleNamespace(
-            sqrt=np.sqrt,
-            fabs=np.abs,
-            exp=np.exp,
-            log=np.log,
-            sin=np.sin,
-            cos=np.cos,
-            pow=np.power,
-            isnan=np.isnan,
-        ),
+        "math": SimpleNamespace(fabs=np.abs, pow=np.power, **_FUNCTIONS),
         "load": _load,
         **{f"load_{n}": _load for n in range(SCOPES)},
         **{f"store_{n}": _store for n in range(SCOPES)},
@@ -87,6 +92,8 @@ def namespace() -> dict[str, Any]:
         "multiply_add": multiply_add,
         "minimum": np.minimum,
         "maximum": np.maximum,
+        "round_away": _FUNCTIONS["round_away_from_zero"],
+        "integer_power": _function("pow"),
         "float_remainder": np.remainder,
         "integer_remainder": np.remainder,
         **{f"truncated_{dtype}": _truncated(dtype) for dtype in DType if dtype.is_integer},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from differential import front
-from drawing import program
+from drawing import GIVEN, program
 from drawn_blocks import Cut, blocks_agree, drawn_cut
 
 from halocline_engine.errors import BoundaryError, ProgramError
@@ -51,10 +51,10 @@ def test_blocks_change_no_bit(first: int) -> None:
     for number in range(first, first + 30):
         text = program(number, whole=True)
         try:
-            meaning = front(text)[0]
+            meaning = front(text, **GIVEN)[0]
         except ProgramError:
             continue
         try:
-            blocks_agree(text, meaning, drawn_cut(number, meaning), "reference", number)
+            blocks_agree(text, meaning, drawn_cut(number, meaning), "reference", number, GIVEN)
         except BoundaryError:
             continue  # an integer has no NaN, and no value between two others

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from differential import LAYOUTS, assert_same, front
-from drawing import LEVELS, program, whole_programs
+from drawing import GIVEN, LEVELS, program, whole_programs
 from emulation.machine import EmulatedArtifact
 from general_runs import OPTIONS, agree, given_arrays, judged, ran
 from hypothesis import HealthCheck, assume, given, settings
@@ -21,7 +21,7 @@ from halocline_engine.schedule.plan import plan
 DOMAINS = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(LEVELS, LEVELS + 1))
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
 #: Programs that are drawn from these numbers keep the rules of the language.
-KEPT = (56, 240, 130, 3)
+KEPT = (158, 41, 2, 89)
 
 
 def test_loops_mean_what_programs_mean(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_loops_mean_what_programs_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     @given(whole_programs(), DOMAINS, st.sampled_from(LAYOUTS), st.integers(0, 9))
     def same_bits(text: str, domain: Domain, layout: str, seed: int) -> None:
         try:
-            meaning, facts = front(text)
+            meaning, facts = front(text, **GIVEN)
         except ProgramError:
             assume(False)
             return
@@ -42,14 +42,14 @@ def test_loops_mean_what_programs_mean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_compiled_loops_give_the_same_bits() -> None:
-    meaning, facts = front(program(KEPT[0], whole=True))
+    meaning, facts = front(program(KEPT[0], whole=True), **GIVEN)
     agree(meaning, facts, (4, 3, 5), "along K", KEPT[0], Options())
 
 
 @pytest.mark.parametrize("number", KEPT)
 def test_kernels_give_the_same_bits(number: int, emulation_folder: Path) -> None:
     domain = (5, 4, 6)
-    meaning, facts = front(program(number, whole=True))
+    meaning, facts = front(program(number, whole=True), **GIVEN)
     own = given_arrays(meaning, facts, domain, "along K", number)
     expected = judged(meaning, facts, own, domain)
     got = ran(EmulatedArtifact(plan(meaning, facts), emulation_folder), meaning, facts, own, domain)

@@ -17,7 +17,7 @@ from halocline_engine.backends.reference.multiply_add import multiply_add
 from halocline_engine.ir import nodes
 from halocline_engine.ir.types import DType
 
-__all__ = ["Prepared", "Reader", "evaluate", "prepare"]
+__all__ = ["FUNCTIONS", "Prepared", "Reader", "evaluate", "prepare"]
 
 #: Gives a value for what the arrays hold now.
 Prepared: TypeAlias = Callable[[], HostArray]
@@ -113,7 +113,7 @@ def _call(function: str, arguments: tuple[HostArray, ...], dtype: DType) -> Host
     """Apply a function of the language to arrays of one shape after broadcasting."""
     shape = np.broadcast(*arguments).shape
     flat = [_flat(argument, shape) for argument in arguments]
-    return np.asarray(_FUNCTIONS[function](*flat)).astype(_result(function, dtype)).reshape(shape)
+    return np.asarray(FUNCTIONS[function](*flat)).astype(_result(function, dtype)).reshape(shape)
 
 
 def _flat(array: HostArray, shape: tuple[int, ...]) -> HostArray:
@@ -172,7 +172,7 @@ _POWERS: Mapping[int, Callable[[HostArray], HostArray]] = {
     4: lambda x: (x * x) * (x * x),
 }
 
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": np.abs,
     "min": np.minimum,
     "max": np.maximum,
