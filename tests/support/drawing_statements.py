@@ -33,7 +33,7 @@ def _loop(scope: Scope, pad: str, nest: int) -> str:
     scope.loops += 1
     count = f"count{scope.loops}"
     text = f"{pad}{count} = 0\n{pad}while {count} < {scope.pick('2', 'm % 4', 'q')}"
-    text += f" and {condition(scope)}:\n" if scope.number(0, 2) == 0 else ":\n"
+    text += f" and ({condition(scope)}):\n" if scope.number(0, 2) == 0 else ":\n"
     around, scope.looping = scope.looping, True
     for _ in range(scope.number(1, 2)):
         text += statement(scope, pad + "    ", nest)

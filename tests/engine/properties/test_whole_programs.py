@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from differential import LAYOUTS, assert_same, front
-from drawing import GIVEN, LEVELS, program, whole_programs
+from drawing import GIVEN, LEVELS, literals, program, whole_programs
 from emulation.machine import EmulatedArtifact
 from general_runs import OPTIONS, agree, given_arrays, judged, ran
 from hypothesis import HealthCheck, assume, given, settings
@@ -31,7 +31,7 @@ def test_loops_mean_what_programs_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     @given(whole_programs(), DOMAINS, st.sampled_from(LAYOUTS), st.integers(0, 9))
     def same_bits(text: str, domain: Domain, layout: str, seed: int) -> None:
         try:
-            meaning, facts = front(text, **GIVEN)
+            meaning, facts = front(text, **GIVEN, **literals(seed))
         except ProgramError:
             assume(False)
             return
