@@ -10,7 +10,6 @@ from differential import front
 from halocline_engine.backends.cuda.kernels.points.tile import points_tile
 from halocline_engine.backends.cuda.model.entries import Stride, Variant, arrays_of, entries_of
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
-from halocline_engine.ir.types import Axis
 from halocline_engine.schedule.nodes import Schedule
 from halocline_engine.schedule.plan import plan
 
@@ -35,13 +34,20 @@ def program({fields}):
     return plan(*front(text))
 
 
-def _tile(value: str, dtype: str, *, aligned: bool, domain: Domain = LARGE) -> Tile:
+def _tile(
+    value: str,
+    dtype: str,
+    *,
+    aligned: bool,
+    domain: Domain = LARGE,
+    level_at_hand: bool = False,
+) -> Tile:
     schedule = _program(value, dtype)
     (entry,) = entries_of(schedule)
-    kind = tuple(Stride.ONE if axis is Axis.I else Stride.ANY for axis in Axis)
+    kind = (Stride.ONE, Stride.ANY, Stride.ANY)
     count = len(arrays_of(schedule))
-    variant = Variant((0,) * count, ((kind[0], kind[1], kind[2]),), False, True, (aligned,) * count)
-    tile = points_tile(entry, schedule, variant, domain)
+    variant = Variant((0,) * count, (kind,), False, True, (aligned,) * count)
+    tile = points_tile(replace(entry, level_at_hand=level_at_hand), schedule, variant, domain)
     return replace(tile, strip=0, column=0)
 
 
@@ -71,6 +77,13 @@ def test_a_kernel_in_a_large_domain(value: str, dtype: str, aligned: bool, expec
 def test_planes_need_far_reads_and_many_levels() -> None:
     assert _tile(STAR, "float64", aligned=True, domain=(771, 763, 709)).planes == 2
     assert _tile(STAR, "float64", aligned=True, domain=(771, 763, 72)).planes == 0
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_levels_that_are_launched_one_by_one_are_not_climbed(aligned: bool) -> None:
+    domain = (771, 763, 709)
+    tile = _tile(STAR, "float64", aligned=aligned, domain=domain, level_at_hand=True)
+    assert (tile.depth, tile.planes) == (1, 0)
 
 
 def test_a_thread_has_no_more_points_than_registers_hold() -> None:

@@ -151,11 +151,9 @@ class _Shape:
 def _shape(entry: Entry, schedule: Schedule, variant: Variant) -> _Shape:
     wide, aligned = _alignment(entry, schedule, variant)
     bodies = [section.body for section in entry.kernel.sections]
-    read = [
-        offsets
-        for section in entry.kernel.sections
-        for offsets in loaded_offsets(section, entry).values()
-    ]
+    # Where each level is a launch of its own, threads hand on nothing and blocks have no planes.
+    climbed = () if entry.level_at_hand else entry.kernel.sections
+    read = [offsets for one in climbed for offsets in loaded_offsets(one, entry).values()]
     alone, together = (_loads(entry, schedule, variant, rows) for rows in (1, 2))
     return _Shape(
         arrays=len({*entry.arrays} - {*schedule.program.made}),
@@ -180,8 +178,8 @@ def _proposed(shape: _Shape, domain: Domain) -> Iterator[Tile]:
 def _best(shape: _Shape) -> Tile:
     """Return the tile of a kernel in a large domain, if it fits the registers of a thread.
 
-    A block is wide where rows have nothing in common, since memory serves long pieces of several
-    arrays faster than short ones, and square where they have.
+    A block has long rows where they have nothing in common, since memory serves long pieces of
+    several arrays faster than short ones: 128 threads of an element each, or 32 of several.
     """
     if shape.levels >= _TALL and shape.work <= _LITTLE_WORK and not shape.aligned:
         return Tile((128, 1), rows=2, depth=8)
