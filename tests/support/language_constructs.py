@@ -390,8 +390,8 @@ STATEMENTS = (
     ),
     _row(
         "while",
-        "the body runs again, point by point, as long as the condition holds; after "
-        "100,000 turns it is an error",
+        "the body runs again, point by point, as long as the condition holds; where it does "
+        "not count to a bound, more than 100,000 turns are an error",
         Example("t1 = abs(a)\nwhile t1 > 0.25:\n    t1 *= 0.5\nout = t1", _while_halving),
     ),
     _row(

@@ -12,6 +12,7 @@ from halocline_engine.ir.lower.intervals import bounds_of, check_order, read_int
 from halocline_engine.ir.lower.naming.names import Names, make_names, nearest
 from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.statements.body import Body
+from halocline_engine.ir.lower.statements.turns import limit_turns
 from halocline_engine.ir.lower.symbols import LOOPS, Symbols, check_arrays, make_symbols
 from halocline_engine.ir.lower.terms import Terms
 from halocline_engine.ir.lower.unread import Unread
@@ -171,6 +172,7 @@ def _computation(
         for step in steps:
             with faults.of(step):
                 statements += body.statements(inliner.body((step,), scope))
+        statements = list(limit_turns(statements, symbols))
         changed = {name.partition(".")[0] for name in symbols.written}
         if test is not None and changed.isdisjoint(bounds_of(section.interval)):
             statements = list(_apart(statements))

@@ -18,17 +18,14 @@ from halocline_engine.ir.lower.types import condition, convert
 from halocline_engine.ir.lower.warnings import of_truncation
 from halocline_engine.ir.nodes import (
     Assign,
-    Binary,
     Components,
     Expr,
     If,
     Location,
-    Number,
-    Read,
     Statement,
     While,
 )
-from halocline_engine.ir.types import DType, Order
+from halocline_engine.ir.types import Order
 from halocline_engine.language.source import Place, fault
 from halocline_engine.language.syntax import (
     Branch,
@@ -60,8 +57,10 @@ class Body:
         match step:
             case Store():
                 return self._store(step)
-            case Loop():
-                return self._loop(step)
+            case Loop(repeated, inner, place):
+                test = self.terms.expression(repeated)
+                checked = condition(test, repeated.place, "A condition")
+                return (While(checked, self.statements(inner), _location(place)),)
             case Branch(mask, then, otherwise, place):
                 checked = condition(self.terms.expression(mask), mask.place, "A condition")
                 bodies = self.statements(then), self.statements(otherwise)
@@ -70,25 +69,6 @@ class Body:
                 raise InternalError("A compile-time assertion or a region was left after inlining.")
             case _:
                 assert_never(step)
-
-    def _loop(self, step: Loop) -> tuple[Statement, ...]:
-        """Return a `while` that counts its turns, and says where there were too many."""
-        symbols, place = self.terms.symbols, _location(step.place)
-        test = condition(self.terms.expression(step.condition), step.condition.place, "A condition")
-        flag, number = symbols.endless(place)
-        count = f".turns.{number}"
-        symbols.temporaries[count] = DType.INT32
-        turns = Read(count, (0, 0, 0), DType.INT32)
-        most = Number(DType.INT32, symbols.limits.turns)
-        more = Binary("<=", turns, most, DType.BOOL)
-        next_turn = Binary("+", turns, Number(DType.INT32, 1), DType.INT32)
-        body = (*self.statements(step.body), Assign(count, next_turn, place))
-        over = Assign(flag, Number(DType.INT16, number), place)
-        return (
-            Assign(count, Number(DType.INT32, 0), place),
-            While(Binary("and", test, more, DType.BOOL), body, place),
-            If(Binary(">", turns, most, DType.BOOL), (over,), (), place),
-        )
 
     def _store(self, step: Store) -> tuple[Statement, ...]:
         target, symbols = step.targets[0], self.terms.symbols
