@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from corpus.cases import CorpusCase, Size
 from halocline_engine.analysis.work import Work, work_of
 from halocline_engine.functions.reports.timing import LAYOUTS, drawn_arrays, halo_of
+from halocline_engine.functions.reports.turns import measured_turns
 from halocline_engine.functions.stencil import Stencil, stencil
 from halocline_engine.ir.types import Axis
 from halocline_engine.program import Compiled, compile_program
@@ -58,8 +59,14 @@ class CorpusCall:
 
     @property
     def work(self) -> Work:
-        """What the call must move and compute."""
-        return work_of(self.compiled.program, self.domain)
+        """What the call must move and compute, of loops the turns that the reference counts."""
+        program = self.compiled.program
+
+        def drawn(domain: Size) -> dict[str, Any]:
+            return replace(self, domain=domain).arrays(np)
+
+        turns = measured_turns(program, self.domain, drawn, self.case.scalars, self.halo)
+        return work_of(program, self.domain, turns)
 
     def stencil(self, target: str) -> Stencil:
         """Return the program compiled for a target."""

@@ -3,16 +3,18 @@
 Bytes: each level of a field that is read before the program surely assigned it comes in once, and
 each level that is assigned goes out once; halos do not count, and where an index of the run chooses
 a component of an array, one of them does. Operations: each expression once for
-each point of the domain, of the two sides of a branch the longer one, of a loop one turn.
+each point of the domain, of the two sides of a branch the longer one, of a loop as many turns as
+are given for it, which were measured, and otherwise one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
+from types import MappingProxyType
 from typing import assert_never
 
 from halocline_engine.ir.nodes import (
@@ -64,15 +66,22 @@ class Work:
     operations: Counter[Operation]
 
 
-def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
-    """Return the work of a call on a domain."""
+def work_of(
+    program: Program,
+    domain: tuple[int, int, int],
+    turns: Mapping[While, float] = MappingProxyType({}),
+) -> Work:
+    """Return the work of a call on a domain.
+
+    `turns` says how often loops turn at a point, on average of all points that get there.
+    """
     levels = domain[2]
     loaded: dict[str, set[int]] = {}
     stored: dict[str, set[int]] = {}
     sure: dict[str, set[int]] = {}
-    counted: Counter[Operation] = Counter()
+    counted: dict[Operation, float] = {}
     flat = {field.name for field in program.fields if Axis.K not in field.axes}
-    for does, level in _runs(program, levels):
+    for does, level in _runs(program, levels, turns):
         for name, away in does.reads:
             at = 0 if name in flat else level + away
             if at not in sure.get(name, set()):
@@ -82,7 +91,7 @@ def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
         for name in does.surely:
             sure.setdefault(name, set()).add(0 if name in flat else level)
         for kind, number in does.operations.items():
-            counted[kind] += number * domain[0] * domain[1]
+            counted[kind] = counted.get(kind, 0) + number * domain[0] * domain[1]
     fields = [field for field in program.fields if field.name not in program.made]
     moved = sum(
         _plane(field, domain)
@@ -90,7 +99,7 @@ def work_of(program: Program, domain: tuple[int, int, int]) -> Work:
         * (len(_inside(field, loaded, levels)) + len(stored.get(field.name, ())))
         for field in fields
     )
-    return Work(moved, counted)
+    return Work(moved, Counter({kind: round(number) for kind, number in counted.items()}))
 
 
 def _chosen(statement: Statement) -> Statement:
@@ -143,30 +152,34 @@ class _Does:
     reads: frozenset[tuple[str, int]]
     assigned: frozenset[str]
     surely: frozenset[str]
-    operations: Counter[Operation]
+    operations: Mapping[Operation, float]
 
     @staticmethod
-    def of(statement: Statement) -> _Does:
+    def of(statement: Statement, turns: Mapping[While, float]) -> _Does:
         body = (_chosen(statement),)
         return _Does(
             # What is read at a level of the run is counted as one level for each.
             frozenset((r.name, r.offset[2] if r.level is None else 0) for r in reads(body)),
             frozenset(found.target for found in assignments(body)),
             frozenset(_surely(body)),
-            _operations((statement,)),
+            _operations((statement,), turns, 1),
         )
 
 
-def _runs(program: Program, levels: int) -> Iterator[tuple[_Does, int]]:
+def _runs(
+    program: Program, levels: int, turns: Mapping[While, float]
+) -> Iterator[tuple[_Does, int]]:
     """Yield each statement on each level, in the order of execution."""
     for computation in program.computations:
         for block in computation.blocks:
-            yield from _block_runs(computation, block, levels)
+            yield from _block_runs(computation, block, levels, turns)
 
 
-def _block_runs(computation: Computation, block: Block, levels: int) -> Iterator[tuple[_Does, int]]:
+def _block_runs(
+    computation: Computation, block: Block, levels: int, turns: Mapping[While, float]
+) -> Iterator[tuple[_Does, int]]:
     found = range(block.interval.start.level(levels), block.interval.end.level(levels))
-    body = [_Does.of(statement) for statement in block.body]
+    body = [_Does.of(statement, turns) for statement in block.body]
     if computation.order is Order.PARALLEL:
         yield from ((does, level) for does in body for level in found)
         return
@@ -190,13 +203,22 @@ def _surely(body: Iterable[Statement]) -> set[str]:
     return names
 
 
-def _operations(body: Iterable[Statement]) -> Counter[Operation]:
-    counted: Counter[Operation] = Counter()
+def _operations(
+    body: Iterable[Statement], turns: Mapping[While, float], times: float
+) -> dict[Operation, float]:
+    """Return the operations of a body that a point runs so many times."""
+    counted: dict[Operation, float] = {}
     for statement in body:
+        # What is measured of a loop are all its turns at a point, whatever it stands in.
+        again = turns.get(statement, times) if isinstance(statement, While) else times
+        tests = times + again if statement in turns else times
         for expr in head(statement):
-            counted += _counted(expr)
-        sides = [_operations(inner) for inner in bodies_of(statement)]
-        counted += _longer(sides)
+            for kind, number in _counted(expr).items():
+                counted[kind] = counted.get(kind, 0) + number * tests
+        sides = [_operations(inner, turns, again) for inner in bodies_of(statement)]
+        if sides:
+            for kind, number in max(sides, key=lambda side: sum(side.values())).items():
+                counted[kind] = counted.get(kind, 0) + number
     return counted
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from halocline_engine.analysis.work import Operation, Work, work_of
 from halocline_engine.errors import ArgumentError
+from halocline_engine.functions.reports.turns import measured_turns
 from halocline_engine.functions.stencil import Stencil, stencil
 from halocline_engine.ir.extent import Facts
 from halocline_engine.ir.nodes import Program
@@ -153,7 +154,14 @@ def timing(
     arrays = drawn_arrays(meaning, machine.library, domain, halo, layout, ranges or {})
     values = {**arrays, **(scalars or {})}
     made(**values, origin=halo, domain=domain)
-    work = work_of(meaning, domain)
+    turns = measured_turns(
+        meaning,
+        domain,
+        lambda size: drawn_arrays(meaning, np, size, halo, layout, ranges or {}),
+        scalars or {},
+        halo,
+    )
+    work = work_of(meaning, domain, turns)
     types = {field.dtype for field in meaning.fields if field.name in arrays}
     dtype = "float64" if DType.FLOAT64 in types or DType.FLOAT32 not in types else "float32"
     seconds = machine.seconds(lambda: made(**values, origin=halo, domain=domain))
