@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import halocline_engine as he
-from halocline_engine.backends.made_fields import MadeFieldsExecutable
+from halocline_engine.backends.made_fields import MadeFieldsArtifact, MadeFieldsExecutable
 from halocline_engine.errors import ArgumentError, DependenceError, NameRuleError
 from halocline_engine.functions.stencil import Stencil
 
@@ -225,3 +225,26 @@ def test_temporaries_over_planes_begin_anew_in_each_step(target: str, tmp_path: 
     given: dict[str, Any] = {"axes": axes, "steps": 5, "feedback": {"b": "a"}, "target": target}
     cut = he.run(TOTAL, dataset, chunks={"x": 3, "y": 2}, output=tmp_path / "out", **given)
     np.testing.assert_array_equal(cut["b"].transpose("x", "y", "z").values, found)
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "zeroed"),
+    [
+        ("interval(0, 1)", "sum: Field[IJ, np.float64] = 2.0 * a", False),
+        ("interval(...)", "sum: Field[IJ, np.float64] = 2.0 * a", False),
+        ("interval(0, 1)", "if a > 0.0:\n            sum: Field[IJ, np.float64] = a", True),
+    ],
+)
+def test_temporaries_over_planes_that_are_assigned_first_need_no_zeros(
+    first: str, rest: str, zeroed: bool
+) -> None:
+    text = (
+        "def total(a: Field[float], b: Field[float]):\n"
+        f"    with computation(FORWARD), {first}:\n"
+        f"        {rest}\n"
+        "    with computation(PARALLEL), interval(...):\n"
+        "        b = a + sum\n"
+    )
+    artifact = he.stencil(text, target="reference").compiled.artifact
+    assert isinstance(artifact, MadeFieldsArtifact)
+    assert artifact.zeroed == (("sum",) if zeroed else ())

@@ -48,11 +48,15 @@ from halocline_engine.backends.span import Span
 from halocline_engine.ir.extent import Facts, Range
 from halocline_engine.ir.nodes import Field, Limit, Position, Program, Scratch
 from halocline_engine.ir.types import Axis
+from halocline_engine.ir.walk import reads, targets_of
+from halocline_engine.schedule.storage.coverage import assigns, exposed
 from halocline_engine.schedule.tune import Tuning
 
 __all__ = ["MadeFieldsArtifact", "MadeFieldsExecutable", "with_made_fields"]
 
 _NOWHERE: Point = (0, 0, 0)
+#: Places of temporaries over I and J at which the launches of a call are remembered.
+_PLACES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +64,16 @@ class MadeFieldsArtifact(WrappedArtifact):
     """`backends.base.Artifact` of a program with fields that no caller gives.
 
     `reaches` says how far beyond the domain each position is read; `planes` are temporaries over I
-    and J with their types; `wide` are the fields that are needed less far than they are read,
-    `limits` the scalars of levels, and `loops` the field that says which loop did not end; `tables`
-    are the arrays that travel with the program, with their types and values.
+    and J with their types, of which those in `zeroed` are zero at first; `wide` are the fields that
+    are needed less far than they are read, `limits` the scalars of levels, and `loops` the field
+    that says which loop did not end; `tables` are the arrays that travel with the program, with
+    their types and values.
     """
 
     positions: tuple[Position, ...]
     reaches: tuple[Range, ...]
     planes: tuple[tuple[str, str], ...]
+    zeroed: tuple[str, ...]
     wide: tuple[Reach, ...]
     limits: tuple[Limit, ...] = ()
     loops: Scratch | None = None
@@ -121,7 +127,7 @@ class MadeFieldsExecutable(WrappedExecutable):
             return partial(self, fields, scalars, origins, domain)
         call = self._call(fields, scalars, origins, domain)
         kernels = prepare(self.kernels, *call)
-        if not self.plan.planes and self.plan.loops is None:
+        if not self.plan.zeroed and self.plan.loops is None:
             return kernels
 
         def run() -> None:
@@ -149,11 +155,20 @@ class MadeFieldsExecutable(WrappedExecutable):
                 launch = kernels(known)
                 return lambda scalars: launch({**scalars, **levels})
 
+            placed: dict[tuple[int, ...], Launch] = {}
+
             def call(scalars: Scalars) -> None:
                 own = self._planes(domain)
                 self._clear(own)
-                there = {name: Span.of(array).address for name, array in own.items()}
-                kernels({**known, **there})({**scalars, **levels})
+                # Memory that one call gave back is most often that of the next one.
+                there = tuple(Span.of(array).address for array in own.values())
+                launch = placed.get(there)
+                if launch is None:
+                    launch = kernels({**known, **dict(zip(own, there, strict=True))})
+                    if len(placed) >= _PLACES:
+                        placed.clear()
+                    placed[there] = launch
+                launch({**scalars, **levels})
                 check_loops(self.plan.loops, own, self.memory)
 
             return call
@@ -228,8 +243,8 @@ class MadeFieldsExecutable(WrappedExecutable):
         return planes
 
     def _clear(self, arrays: Fields) -> None:
-        """Set temporaries over I and J to zero, and say of no loop that it did not end."""
-        for name, _ in self.plan.planes:
+        """Set temporaries to zero that need it, and say of no loop that it did not end."""
+        for name in self.plan.zeroed:
             arrays[name][...] = 0
         for one in self._loops:
             arrays[one.name][:, :1, :1] = 0
@@ -261,6 +276,7 @@ def with_made_fields(artifact: Artifact, program: Program, facts: Facts) -> Arti
     if not program.positions and not program.scratch and not program.limits:
         return artifact
     scratch = {one.name for one in program.scratch if not one.loops}
+    zeroed = tuple(name for name in sorted(scratch) if not _begins_assigned(name, program, facts))
     planes = tuple((f.name, f.dtype.value) for f in program.fields if f.name in scratch)
     reaches = tuple(
         facts.fields[one.name][list(Axis).index(one.axis)] if one.axis is not Axis.K else (0, 0)
@@ -277,8 +293,23 @@ def with_made_fields(artifact: Artifact, program: Program, facts: Facts) -> Arti
     )
     loops = next((one for one in program.scratch if one.loops), None)
     return MadeFieldsArtifact(
-        artifact, program.positions, reaches, planes, wide, program.limits, loops, tables
+        artifact, program.positions, reaches, planes, zeroed, wide, program.limits, loops, tables
     )
+
+
+def _begins_assigned(name: str, program: Program, facts: Facts) -> bool:
+    """Return whether the first statement with a temporary over I and J assigns it everywhere."""
+    least = max(1, facts.min_levels)
+    for computation in program.computations:
+        for block in computation.blocks:
+            for statement in block.body:
+                if name in {*targets_of((statement,)), *(r.name for r in reads((statement,)))}:
+                    start, end = block.interval.start, block.interval.end
+                    grows = end.from_end or not start.from_end
+                    is_somewhere = grows and start.level(least) < end.level(least)
+                    first = (statement,)
+                    return is_somewhere and assigns(first, name) and not exposed(first, name)
+    return True
 
 
 def _horizontal(field: Field) -> list[int]:
