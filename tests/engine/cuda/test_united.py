@@ -48,6 +48,22 @@ def columns(a: Field[float64], b: Field[float64], x: Field[float64]):
     with computation(FORWARD), interval(1, None):
         b = x + 0.5 * b[0, 0, -1]
 """
+#: What was there is needed behind a level, but only in levels that the second does not assign.
+APART = """
+def columns(a: Field[float64], b: Field[float64], x: Field[float64]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            x = a
+        with interval(1, 2):
+            x = a - x[0, 0, -1]
+    with computation(FORWARD), interval(2, -1):
+        b = a[0, 0, -2] / (2.0 + b[0, 0, -1] * b[0, 0, -1])
+    with computation(FORWARD):
+        with interval(2, -1):
+            x = b + x[0, 0, -1]
+        with interval(-1, None):
+            x = b
+"""
 #: The sum of a column is the same on every level: its levels need all of the first section.
 SUMMED = """
 def columns(a: Field[float64], b: Field[float64], x: Field[float64]):
@@ -73,6 +89,8 @@ def test_what_is_united() -> None:
     assert sections(UNITED, 2) == [2]
     assert sections(AHEAD, LEVELS) == [5]
     assert sections(BEHIND, LEVELS) == sections(BEHIND, 0) == [2]
+    assert sections(APART, 0) == [5]
+    assert sections(APART, LEVELS) == [4]
     assert sections(SUMMED, LEVELS) == sections(SUMMED, 0) == [3]
 
 
@@ -84,7 +102,9 @@ def test_what_levels_hand_on_is_in_variables() -> None:
     assert placement_of(entry.kernel, schedule, Tile((32, 1), ahead=4)).variables == frozenset()
 
 
-@pytest.mark.parametrize("text", [UNITED, AHEAD, BEHIND], ids=["united", "ahead", "behind"])
+@pytest.mark.parametrize(
+    "text", [UNITED, AHEAD, BEHIND, APART], ids=["united", "ahead", "behind", "apart"]
+)
 @pytest.mark.parametrize("order", ["F", "C"])
 @pytest.mark.parametrize("levels", [2, 3, LEVELS])
 def test_values_are_those_of_the_reference(load: Any, text: str, order: Any, levels: int) -> None:

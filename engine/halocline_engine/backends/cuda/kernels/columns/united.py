@@ -12,7 +12,7 @@ from itertools import pairwise
 from halocline_engine.backends.cuda.model.intervals import level_range
 from halocline_engine.ir.nodes import Interval
 from halocline_engine.ir.types import Order
-from halocline_engine.ir.walk import assignments, reads
+from halocline_engine.ir.walk import accesses_of, reads, targets_of
 from halocline_engine.schedule.nodes import Section
 
 __all__ = ["sweeps", "united_sections"]
@@ -28,7 +28,7 @@ def united_sections(
     done: list[Section] = []
     current: tuple[Section, ...] = ()
     for sweep in sweeps(order, sections, levels):
-        if current and _may_unite(order, current, sweep, single):
+        if current and _may_unite(order, current, sweep, single, levels):
             current = tuple(_united(order, current, sweep, levels))
         else:
             done += current
@@ -55,7 +55,11 @@ def _follows(order: Order, first: Section, second: Section, levels: int) -> bool
 
 
 def _may_unite(
-    order: Order, first: Sequence[Section], second: Sequence[Section], single: frozenset[str]
+    order: Order,
+    first: Sequence[Section],
+    second: Sequence[Section],
+    single: frozenset[str],
+    levels: int,
 ) -> bool:
     """Return whether a level may do what both do before the next level does.
 
@@ -63,25 +67,35 @@ def _may_unite(
     was where the second has been.
     """
     ahead = 1 if order is Order.FORWARD else -1
-    if any(k * ahead > 0 for k in _offsets(second, _written(first))):
-        return False
-    if any(k * ahead < 0 for k in _offsets(first, _written(second))):
+    if _finds(second, first, ahead, levels) or _finds(first, second, -ahead, levels):
         return False
     return not (_names(first) & _names(second) & single)
 
 
-def _written(sections: Sequence[Section]) -> frozenset[str]:
-    return frozenset(a.target for section in sections for a in assignments(section.body))
+def _finds(readers: Sequence[Section], writers: Sequence[Section], side: int, levels: int) -> bool:
+    """Return whether some sections read, on one side of a level, what others assign there."""
+    return any(
+        read.offset[2] * side > 0
+        and read.name in targets_of(writer.body)
+        and _meet(reader.interval, writer.interval, read.offset[2], levels)
+        for reader in readers
+        for writer in writers
+        for read in reads(reader.body)
+    )
+
+
+def _meet(one: Interval, other: Interval, k: int, levels: int) -> bool:
+    """Return whether some levels, so many further, are among others."""
+    (start, end), (low, high) = level_range(one, levels), level_range(other, levels)
+    return max(start + k, low) < min(end + k, high)
 
 
 def _names(sections: Sequence[Section]) -> frozenset[str]:
-    return _written(sections) | {read.name for s in sections for read in reads(s.body)}
-
-
-def _offsets(sections: Sequence[Section], names: frozenset[str]) -> Iterator[int]:
-    """Yield the offsets along K at which sections read some names."""
-    for section in sections:
-        yield from (read.offset[2] for read in reads(section.body) if read.name in names)
+    return frozenset(
+        name
+        for section in sections
+        for name in (*targets_of(section.body), *dict(accesses_of(section.body)))
+    )
 
 
 def _united(
