@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halocline_engine.backends.base import Array, Memory, Point
+from halocline_engine.backends.base import Array, Memory, Point, Scalars
 from halocline_engine.errors import LimitError
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.nodes import Limit, Position, Scratch
@@ -23,6 +23,7 @@ __all__ = [
     "limit_of",
     "position_array",
     "table_array",
+    "watched",
     "widened",
 ]
 
@@ -101,6 +102,14 @@ def limit_of(
         return domain[2] - 1 if limit.last else 0
     first = -origins[limit.field][2]
     return first + arrays[limit.field].shape[2] - 1 if limit.last else first
+
+
+def watched(loops: Scratch | None, scalars: Scalars, levels: int) -> Scratch | None:
+    """Return the field of loops, if they may not end with such scalars and so many levels."""
+    if loops is None or not loops.within:
+        return loops
+    whole = (abs(n) for n in scalars.values() if isinstance(n, int | np.integer))
+    return loops if max((levels, *whole)) > loops.within else None
 
 
 def check_loops(loops: Scratch | None, arrays: Mapping[str, Array], memory: Memory) -> None:

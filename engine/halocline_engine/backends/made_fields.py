@@ -42,6 +42,7 @@ from halocline_engine.backends.made_arrays import (
     limit_of,
     position_array,
     table_array,
+    watched,
     widened,
 )
 from halocline_engine.backends.span import Span
@@ -115,9 +116,10 @@ class MadeFieldsExecutable(WrappedExecutable):
         if 0 in domain:
             return
         call = self._call(fields, scalars, origins, domain)
-        self._clear(call[0])
+        loops = self._watched(call[1], domain)
+        self._clear(call[0], loops)
         self.kernels(*call)
-        check_loops(self.plan.loops, call[0], self.memory)
+        check_loops(loops, call[0], self.memory)
 
     def prepared(
         self, fields: Fields, scalars: Scalars, origins: Origins, domain: Point
@@ -126,14 +128,14 @@ class MadeFieldsExecutable(WrappedExecutable):
         if self.plan.wide or 0 in domain:
             return partial(self, fields, scalars, origins, domain)
         call = self._call(fields, scalars, origins, domain)
-        kernels = prepare(self.kernels, *call)
-        if not self.plan.zeroed and self.plan.loops is None:
+        kernels, loops = prepare(self.kernels, *call), self._watched(call[1], domain)
+        if not self.plan.zeroed and loops is None:
             return kernels
 
         def run() -> None:
-            self._clear(call[0])
+            self._clear(call[0], loops)
             kernels()
-            check_loops(self.plan.loops, call[0], self.memory)
+            check_loops(loops, call[0], self.memory)
 
         return run
 
@@ -145,7 +147,7 @@ class MadeFieldsExecutable(WrappedExecutable):
         kernels = self.kernels.launcher(arrays, places, domain)
         if kernels is None:
             return None
-        planes = {name for name, _ in self.plan.planes} | {one.name for one in self._loops}
+        planes = {*self._planes(domain)}
         kept = {n: a for n, a in arrays.items() if n not in fields and n not in planes}
         made = {name: Span.of(array).address for name, array in kept.items()}
 
@@ -158,8 +160,9 @@ class MadeFieldsExecutable(WrappedExecutable):
             placed: dict[tuple[int, ...], Launch] = {}
 
             def call(scalars: Scalars) -> None:
-                own = self._planes(domain)
-                self._clear(own)
+                given = {**scalars, **levels}
+                own, loops = self._planes(domain), self._watched(given, domain)
+                self._clear(own, loops)
                 # Memory that one call gave back is most often that of the next one.
                 there = tuple(Span.of(array).address for array in own.values())
                 launch = placed.get(there)
@@ -168,8 +171,8 @@ class MadeFieldsExecutable(WrappedExecutable):
                     if len(placed) >= _PLACES:
                         placed.clear()
                     placed[there] = launch
-                launch({**scalars, **levels})
-                check_loops(self.plan.loops, own, self.memory)
+                launch(given)
+                check_loops(loops, own, self.memory)
 
             return call
 
@@ -238,20 +241,19 @@ class MadeFieldsExecutable(WrappedExecutable):
             name: self.memory.empty(shape, np.dtype(dtype), _NOWHERE)[:, :, 0][:, :, None]
             for name, dtype in self.plan.planes
         }
-        for one in self._loops:
-            planes[one.name] = self.memory.shared_row(domain, np.dtype("int16"))
+        if self.plan.loops is not None:
+            planes[self.plan.loops.name] = self.memory.shared_row(domain, np.dtype("int16"))
         return planes
 
-    def _clear(self, arrays: Fields) -> None:
+    def _watched(self, scalars: Scalars, domain: Point) -> Scratch | None:
+        return watched(self.plan.loops, scalars, (self.sizes or domain)[2])
+
+    def _clear(self, arrays: Fields, loops: Scratch | None) -> None:
         """Set temporaries to zero that need it, and say of no loop that it did not end."""
         for name in self.plan.zeroed:
             arrays[name][...] = 0
-        for one in self._loops:
-            arrays[one.name][:, :1, :1] = 0
-
-    @property
-    def _loops(self) -> tuple[Scratch, ...]:
-        return () if self.plan.loops is None else (self.plan.loops,)
+        if loops is not None:
+            arrays[loops.name][:, :1, :1] = 0
 
 
 @dataclass(frozen=True, slots=True)

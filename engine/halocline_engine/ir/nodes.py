@@ -12,7 +12,7 @@ Grammar (a test compares it with the classes below)::
     Table       = (str name, DType dtype, int slots)
     Gather      = (str name, str field, str index)
     Position    = (str name, Axis axis, span)
-    Scratch     = (str name, Location* loops)
+    Scratch     = (str name, Location* loops, int within)
     Limit       = (str name, field, bool last)
     Components  = (str name, DType dtype, Axis* axes, int* shape)
     Lookup      = (str name, int* shape, values)
@@ -408,11 +408,13 @@ class Scratch:
     """The field `name` is zero before each call, and forgotten after it.
 
     With `loops`, it holds which of them, from 1 on, was not over after as many turns as it may
-    have; their places are given.
+    have; their places are given. All of them end where no integer that a caller gives, and no
+    column, is larger than `within`, if that is not 0.
     """
 
     name: str
     loops: tuple[Location, ...] = ()
+    within: int = 0
 
 
 @dataclass(frozen=True, slots=True)

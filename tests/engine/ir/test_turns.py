@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import halocline_engine as he
+from halocline_engine.errors import LimitError
+from halocline_engine.ir.lower.statements.turns import USUAL_LEVELS
 
 TEXT = """
 def loops(q: Field[float], m: Field[IJ, int], s: Field[int32], out: Field[float], *, last: int):
@@ -74,3 +77,28 @@ def test_one_loop_of_two_may_need_a_limit() -> None:
     shown = he.stencil(text(body), target="reference").show("ir")
     assert shown.count("while") == 2
     assert shown.count(".loops = ") == 1
+
+
+def test_a_loop_to_a_scalar_is_looked_at_where_the_scalar_is_large() -> None:
+    """All calls but the one with a large bound surely end, and are told so by the scalar alone."""
+    body = "n = 0|while n < last:|  n += 1|x = n * 1.0"
+    stencil = he.stencil(text(body), target="cpu")
+    (loops,) = stencil.compiled.program.scratch
+    assert loops.within == USUAL_LEVELS
+    arrays = [np.zeros((2, 2, 2)), np.zeros((2, 2), np.int64), np.zeros((2, 2, 2), np.int32)]
+    out = np.zeros((2, 2, 2))
+    for _ in range(2):
+        stencil(*arrays, out, last=7)
+        assert (out == 7.0).all()
+        with pytest.raises(LimitError, match="A 'while' was not over after 100000 turns"):
+            stencil(*arrays, out, last=200_000)
+        stencil(*arrays, out, last=60_000)
+        assert (out == 60_000.0).all()
+
+
+@pytest.mark.parametrize("body", [UNKNOWN["no counter"], UNKNOWN["a field"]])
+def test_other_loops_are_looked_at_after_each_call(body: str) -> None:
+    both = f"{UNKNOWN['a scalar']}|{body}"
+    (loops,) = he.stencil(text(both), target="reference").compiled.program.scratch
+    assert len(loops.loops) == 2
+    assert loops.within == 0

@@ -12,7 +12,7 @@ from halocline_engine.ir.lower.intervals import bounds_of, check_order, read_int
 from halocline_engine.ir.lower.naming.names import Names, make_names, nearest
 from halocline_engine.ir.lower.naming.scope import Scope, stencil_scope
 from halocline_engine.ir.lower.statements.body import Body
-from halocline_engine.ir.lower.statements.turns import limit_turns
+from halocline_engine.ir.lower.statements.turns import USUAL_LEVELS, limit_turns
 from halocline_engine.ir.lower.symbols import LOOPS, Symbols, check_arrays, make_symbols
 from halocline_engine.ir.lower.terms import Terms
 from halocline_engine.ir.lower.unread import Unread
@@ -116,7 +116,8 @@ def _lower(
     check_arrays(len(fields), stencil, syntax.limits)
     scratch = [Scratch(name) for name in sorted(symbols.scratch)]
     if symbols.loops:
-        scratch.append(Scratch(LOOPS, tuple(symbols.loops)))
+        within = 0 if symbols.endless else USUAL_LEVELS
+        scratch.append(Scratch(LOOPS, tuple(symbols.loops), within))
     wide = any(field.dtype is DType.FLOAT64 for field in fields)
     warnings = tuple(w for w in symbols.warnings if wide or w.rule != "float32")
     program = Program(

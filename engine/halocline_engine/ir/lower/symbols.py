@@ -41,7 +41,8 @@ class Symbols:
     `gathers` are fields that are made of others by a table, with where they are first read;
     `positions` are fields over an axis that hold indices along it, `scratch` temporaries over I and
     J; `shifted` is the first read at a horizontal offset. `components` are the arrays with data
-    dimensions, temporaries among them; `loops` the places of those that may not end. `untyped` are
+    dimensions, temporaries among them; `loops` the places of those that may not end, and
+    `endless` says that one may not although numbers of the caller are small. `untyped` are
     the temporaries that have the type of their first value, with where they get it.
     """
 
@@ -62,6 +63,7 @@ class Symbols:
     lookups: dict[str, Lookup] = field(default_factory=dict[str, Lookup])
     level_limits: dict[str, Limit] = field(default_factory=dict[str, Limit])
     loops: list[Location] = field(default_factory=list[Location])
+    endless: bool = False
     untyped: dict[str, Place] = field(default_factory=dict[str, Place])
     warnings: list[ProgramWarning] = field(default_factory=list[ProgramWarning])
     spent: dict[str, int] = field(default_factory=dict[str, int])
@@ -97,7 +99,7 @@ class Symbols:
         self.scalars.setdefault(scalar, Scalar(scalar, DType.INT64))
         return scalar
 
-    def endless(self, place: Location) -> tuple[str, int]:
+    def limited(self, place: Location) -> tuple[str, int]:
         """Return the field that says which loop did not end, and the number of a new one."""
         self.loops.append(place)
         self.fields[LOOPS] = FieldType(DType.INT16, (Axis.I, Axis.J, Axis.K))

@@ -1,0 +1,296 @@
+"""What is known of integers in front of each statement of a body: the least and the greatest value.
+
+A loop counts where its condition, or one that is joined to it with `and`, keeps an integer of the
+point below or above what the loop does not change, and where each turn adds to the integer in that
+direction, by any path. Then the integer has a range, and the loop a greatest number of turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import TypeAlias, assert_never
+
+from halocline_engine.ir.nodes import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    If,
+    Number,
+    Parameter,
+    Read,
+    Select,
+    Statement,
+    Unary,
+    While,
+)
+from halocline_engine.ir.types import DType
+from halocline_engine.ir.walk import assignments, reads_of
+
+__all__ = ["MOST_LEVELS", "Integers", "Known", "Range"]
+
+#: The least and the greatest value.
+Range: TypeAlias = tuple[float, float]
+#: The ranges of temporaries at the point, of those that are known.
+Known: TypeAlias = Mapping[str, Range]
+
+#: The most levels of a column whose indices are values: with a few more, they fit 32 bits.
+MOST_LEVELS = 2**31 - 2**17
+
+_ANY: Range = (-inf, inf)
+#: Integers up to this fit every type of a counter, with a number up to `_NEAR` beside them.
+_SMALL, _NEAR = 2.0**31 - 2.0**16, 2.0**15
+_COUNTERS = (DType.INT32, DType.INT64)
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Integers:
+    """Ranges of integers, of which a type that they do not fit leaves nothing.
+
+    `given` are the ranges of fields and scalars that are known, such as the index along K.
+    `temporaries` are what only assignments of the point itself change.
+    """
+
+    given: Known
+    temporaries: Set[str]
+
+    def turns(self, body: Iterable[Statement]) -> list[float]:
+        """Return the most turns of each loop, in the order of the text; infinite if not known."""
+        found: list[float] = []
+
+        def see(statement: Statement, known: Known) -> None:
+            if isinstance(statement, While):
+                found.append(self._loop(statement, known).turns)
+
+        self.scan(body, {}, see)
+        return found
+
+    def scan(
+        self, body: Iterable[Statement], known: Known, see: Callable[[Statement, Known], None]
+    ) -> Known:
+        """Show each statement with what is known in front of it; return that behind all.
+
+        Loops are shown before what they hold.
+        """
+        for statement in body:
+            see(statement, known)
+            match statement:
+                case Assign(target, value, _, level):
+                    own = level is None and target in self.temporaries
+                    known = {**known, target: self.of(value, known) if own else _ANY}
+                case If(_, then, otherwise):
+                    one, two = self.scan(then, known, see), self.scan(otherwise, known, see)
+                    known = {name: _both(one[name], two[name]) for name in one if name in two}
+                case While(_, inner):
+                    loop = self._loop(statement, known)
+                    self.scan(inner, loop.inside, see)
+                    known = loop.behind
+                case _:
+                    assert_never(statement)
+        return known
+
+    def of(self, expr: Expr, known: Known) -> Range:
+        """Return the range of an expression."""
+        if not expr.dtype.is_integer:
+            return _ANY
+        low, high = self._range(expr, known)
+        least, most = _type_range(expr.dtype)
+        return (low, high) if least <= low and high <= most else (least, most)
+
+    def _range(self, expr: Expr, known: Known) -> Range:
+        match expr:
+            case Number(_, value):
+                return value, value
+            case Read(name, (0, 0, 0), _, None) if name in known:
+                return known[name]
+            case Read(name) | Parameter(name) if name in self.given:
+                return self.given[name]
+            case Unary("-", operand):
+                low, high = self.of(operand, known)
+                return -high, -low
+            case Binary("+", left, right):
+                (a, b), (c, d) = self.of(left, known), self.of(right, known)
+                return a + c, b + d
+            case Binary("-", left, right):
+                (a, b), (c, d) = self.of(left, known), self.of(right, known)
+                return a - d, b - c
+            case Call("min" | "max" as function, arguments):
+                choose = min if function == "min" else max
+                several = [self.of(argument, known) for argument in arguments]
+                return choose(low for low, _ in several), choose(high for _, high in several)
+            case Select(_, then, otherwise):
+                return _both(self.of(then, known), self.of(otherwise, known))
+            case Cast(_, operand) if operand.dtype.is_integer:
+                return self.of(operand, known)
+            case _:
+                return _ANY
+
+    def _loop(self, loop: While, known: Known) -> _Loop:
+        changed = frozenset(found.target for found in assignments(loop.body))
+        outside = {name: there for name, there in known.items() if name not in changed}
+        turning = _Turning(self, loop, outside, changed)
+        counted = {
+            name: min(several, key=lambda one: one.turns)
+            for name, start in known.items()
+            if name in changed and (several := [*turning.counters(name, start)])
+        }
+        return _Loop(
+            inside={**outside, **{name: one.inside for name, one in counted.items()}},
+            behind={**outside, **{name: one.behind for name, one in counted.items()}},
+            turns=min((one.turns for one in counted.values()), default=inf),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Turning:
+    """A loop, what is known of what it leaves as it is, and the names that it assigns."""
+
+    integers: Integers
+    loop: While
+    known: Known
+    changed: Set[str]
+
+    def counters(self, name: str, start: Range) -> Iterator[_Counter]:
+        """Yield what a condition says of an integer that each turn changes in one direction."""
+        steps = _steps(self.loop.body, name)
+        if steps is None or (steps[0] <= 0 <= steps[1]):
+            return
+        up = steps[0] > 0
+        for operator, bound in self._bounds(self.loop.condition, name):
+            if operator in ("<", "<=") and up:
+                last = bound[1] - (operator == "<")
+                inside = (start[0], max(start[0], last))
+                behind = (start[0], max(start[1], last + steps[1]))
+                turns = (last - start[0]) / steps[0] + 1
+            elif operator in (">", ">=") and not up:
+                last = bound[0] + (operator == ">")
+                inside = (min(start[1], last), start[1])
+                behind = (min(start[0], last + steps[0]), start[1])
+                turns = (last - start[1]) / steps[1] + 1
+            else:
+                continue
+            if isfinite(turns) and _is_small(behind):
+                yield _Counter(inside, behind, turns)
+
+    def _bounds(self, condition: Expr, name: str) -> Iterator[tuple[str, Range]]:
+        """Yield comparisons of an integer with what a loop does not change, all of which hold."""
+        match condition:
+            case Binary("and", left, right):
+                for side in (left, right):
+                    yield from self._bounds(side, name)
+            case Binary(operator, left, right) if operator in _MIRRORED:
+                for how, one, other in (
+                    (operator, left, right),
+                    (_MIRRORED[operator], right, left),
+                ):
+                    beside = self._beside(_plain(one), name)
+                    if beside is not None and self._is_steady(other):
+                        low, high = self.integers.of(other, self.known)
+                        yield how, (low - beside[1], high - beside[0])
+            case _:
+                pass
+
+    def _beside(self, expr: Expr, name: str) -> Range | None:
+        """Return what an expression adds to an integer; None where it is something else."""
+        match expr:
+            case Read(found, (0, 0, 0), dtype, None) if found == name:
+                return (0, 0) if dtype in _COUNTERS else None
+            case Binary("+" | "-" as operator, left, right, dtype) if dtype in _COUNTERS:
+                sides = ((left, right), (right, left)) if operator == "+" else ((left, right),)
+                for one, other in sides:
+                    inner = self._beside(_plain(one), name)
+                    if inner is not None and self._is_steady(other):
+                        low, high = self.integers.of(other, self.known)
+                        low, high = (low, high) if operator == "+" else (-high, -low)
+                        low, high = inner[0] + low, inner[1] + high
+                        fits = dtype is DType.INT64 or (low >= -_NEAR and high <= _NEAR)
+                        return (low, high) if fits else None
+                return None
+            case _:
+                return None
+
+    def _is_steady(self, expr: Expr) -> bool:
+        names = {read.name for read in reads_of(expr)}
+        return expr.dtype.is_integer and names.isdisjoint(self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """What is known in front of each turn, and behind a loop; and the most turns."""
+
+    inside: Known
+    behind: Known
+    turns: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    """An integer that a loop counts: its range in a turn and behind the loop, and most turns."""
+
+    inside: Range
+    behind: Range
+    turns: float
+
+
+def _steps(body: Iterable[Statement], name: str) -> Range | None:
+    """Return what a body adds to an integer, at least and at most; None where it is not known."""
+    low, high = 0.0, 0.0
+    for statement in body:
+        match statement:
+            case Assign(target, value, _, level) if target == name:
+                step = _step(value, name)
+                if step is None or level is not None:
+                    return None
+                low, high = low + step, high + step
+            case If(_, then, otherwise):
+                one, two = _steps(then, name), _steps(otherwise, name)
+                if one is None or two is None:
+                    return None
+                low, high = low + min(one[0], two[0]), high + max(one[1], two[1])
+            case While(_, inner) if any(found.target == name for found in assignments(inner)):
+                return None
+            case _:
+                pass
+    return low, high
+
+
+def _step(value: Expr, name: str) -> float | None:
+    """Return the number that a value adds to an integer."""
+    match _plain(value):
+        case Binary(operator, left, right) if operator in ("+", "-"):
+            sign = 1 if operator == "+" else -1
+            match _plain(left), _plain(right):
+                case Read(name=found, offset=(0, 0, 0), level=None), Number(_, by) if found == name:
+                    return sign * float(by)
+                case Number(_, by), Read(name=found, offset=(0, 0, 0), level=None) if (
+                    found == name and sign > 0
+                ):
+                    return float(by)
+                case _:
+                    return None
+        case _:
+            return None
+
+
+def _plain(expr: Expr) -> Expr:
+    """Return an integer without conversions between types that hold every counter."""
+    while isinstance(expr, Cast) and expr.dtype in _COUNTERS and expr.operand.dtype in _COUNTERS:
+        expr = expr.operand
+    return expr
+
+
+def _is_small(one: Range) -> bool:
+    return one[0] >= -_SMALL and one[1] <= _SMALL
+
+
+def _both(one: Range, two: Range) -> Range:
+    return min(one[0], two[0]), max(one[1], two[1])
+
+
+def _type_range(dtype: DType) -> Range:
+    most = 2.0 ** (8 * dtype.itemsize - 1)
+    return -most, most - 1
