@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halocline_engine.backends.base import Array, Memory, Point, Scalars
-from halocline_engine.errors import LimitError
+from halocline_engine.errors import ArgumentError, LimitError
 from halocline_engine.ir.extent import Range
+from halocline_engine.ir.integers import MOST_LEVELS
 from halocline_engine.ir.nodes import Limit, Position, Scratch
 from halocline_engine.ir.types import Axis
 from halocline_engine.language.limits import LIMITS
@@ -49,6 +50,12 @@ class Reach:
 def position_array(one: Position, along: Along, reach: Range, memory: Memory) -> Array:
     """Return the array [i, j, k] of a position, with stride 0 along axes it does not have."""
     at = list(Axis).index(one.axis)
+    if one.axis is Axis.K and along.sizes[at] > MOST_LEVELS:
+        raise ArgumentError(
+            f"A program that uses K as a value takes up to {MOST_LEVELS} levels, but got"
+            f" {along.sizes[at]}.",
+            hint="Name another axis K.",
+        )
     first, last = along.first[at] + reach[0], along.first[at] + along.domain[at] + reach[1]
     indices, size = np.arange(first, last, dtype=np.int64), along.sizes[at]
     values = _values(one, indices % size if along.periodic[at] else indices, size)

@@ -9,7 +9,7 @@ names a user gave never gets here: arrays are 'f0', 'b0', registers 'r0', scalar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import fill
 
 from halocline_engine.backends.cuda.kernels.choose import kernel_kind
@@ -31,9 +31,10 @@ from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.dependent_launch import WAIT
 from halocline_engine.backends.cuda.text.divisors import shared_divisors
 from halocline_engine.backends.cuda.text.expressions import TYPES
+from halocline_engine.backends.cuda.text.integers import narrowed
 from halocline_engine.backends.cuda.text.prelude import prelude
 from halocline_engine.backends.cuda.text.statements import Scope
-from halocline_engine.ir.types import DType
+from halocline_engine.ir.types import DType, Order
 from halocline_engine.schedule.nodes import Schedule
 
 __all__ = ["emit"]
@@ -90,6 +91,9 @@ def _kernel(
     follows: bool,
 ) -> str:
     kernel = entry.kernel
+    if kernel.is_general and kernel.order is Order.PARALLEL and not variant.wide:
+        kernel = narrowed(kernel, schedule.program)
+        entry = replace(entry, kernel=kernel)
     arrays = [name for name, _ in arrays_of(schedule)]
     kinds = dict(zip(arrays, variant.arrays, strict=True))
     aligned = dict(zip(arrays, variant.aligned, strict=True))
