@@ -3,13 +3,13 @@
     python tests/benchmarks/drawn_programs.py gt4py 1000 --first 0
     python tests/benchmarks/drawn_programs.py cpu 10000 --general
     python tests/benchmarks/drawn_programs.py blocks 1000 --whole
-    python tests/benchmarks/drawn_programs.py device 100000 --general --seconds 500
+    python tests/benchmarks/drawn_programs.py device 10000 --whole --seconds 500 --processes 15
 
 `gt4py` calls its backends `numpy` and `debug`, plain loops in Python: each of them lacks something.
 `cpu` runs the loops of the CPU target as Python does, in three ways, beside the reference; `cuda`
 runs kernels in emulation, `blocks` programs on datasets that are cut into blocks, and `fused`
-several steps of a feedback in one kernel. `device` runs the loops as `cpu` does, and kernels on a
-CUDA device. The last line counts what was compared; differences are printed.
+several steps of a feedback in one kernel. `device` runs kernels on a CUDA device, and needs no
+Numba. The last line counts what was compared; differences are printed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import itertools
 import sys
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -42,7 +45,6 @@ from drawn_blocks import blocks_agree, drawn_cut  # noqa: E402
 from emulation.machine import EmulatedArtifact, EmulatedMachine  # noqa: E402
 from feedback_steps import fed_program, grid_of  # noqa: E402
 from general_runs import OPTIONS, agree, given_arrays, judged, ran  # noqa: E402
-from interpreted import patch  # noqa: E402
 
 import halocline_engine as he  # noqa: E402
 from halocline_engine.analysis.named import used_fields  # noqa: E402
@@ -232,7 +234,6 @@ def beside_reference(meaning: Program, facts: Any, seed: int, kind: str, folder:
         agree(meaning, facts, domain, layout, seed % 10, *OPTIONS)
         return "the same"
     if kind == "device":
-        agree(meaning, facts, domain, layout, seed % 10, *OPTIONS[:1])
         return beside_device(meaning, facts, seed, layout)
     own = given_arrays(meaning, facts, domain, layout, seed % 10)
     expected = judged(meaning, facts, own, domain)
@@ -320,29 +321,24 @@ def _beside(kind: str, number: int, folder: Path, *, general: bool, whole: bool)
     return beside_reference(meaning, facts, number, kind, folder)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("kind", choices=["gt4py", "cpu", "cuda", "blocks", "fused", "device"])
-    parser.add_argument("count", type=int)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--general", action="store_true", help="with loops, levels, components")
-    parser.add_argument("--whole", action="store_true", help="with the whole language")
-    given = parser.parse_args()
+def compared(given: argparse.Namespace, share: int) -> Counter[str]:
+    """Return how often each outcome was found by one of the processes."""
     until = perf_counter() + given.seconds
     grammar = {"general": given.general, "whole": given.whole}
-    if given.kind in ("cpu", "device"):
+    if given.kind == "cpu":
+        from interpreted import patch
+
         patch(pytest.MonkeyPatch())
     found: Counter[str] = Counter()
-    number = given.first
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(name)
         if given.kind == "gt4py":
             config: Any = importlib.import_module("gt4py.cartesian.config")
             config.cache_settings["root_path"] = name
-        while found.total() < given.count and perf_counter() < until:
-            number += 1
+        for number in itertools.count(given.first + 1 + share, given.processes):
+            if found.total() * given.processes >= given.count or perf_counter() > until:
+                break
             try:
                 found[_beside(given.kind, number, folder, **grammar)] += 1
             except ProgramError:
@@ -351,6 +347,26 @@ def main() -> None:
                 found["different"] += 1
                 what = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
                 print(f"{given.kind} {number}, {grammar}: {what}{error}", flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("kind", choices=["gt4py", "cpu", "cuda", "blocks", "fused", "device"])
+    parser.add_argument("count", type=int)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--general", action="store_true", help="with loops, levels, components")
+    parser.add_argument("--whole", action="store_true", help="with the whole language")
+    given = parser.parse_args()
+    if given.processes == 1:
+        found = compared(given, 0)
+    else:
+        # A process that was forked cannot use a device.
+        with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
+            shares = pool.map(compared, itertools.repeat(given), range(given.processes))
+            found = sum(shares, Counter[str]())
     print(", ".join(f"{count} {what}" for what, count in found.most_common()))
 
 

@@ -47,6 +47,7 @@ def value(scope: Scope, depth: int) -> str:
 def whole_number(scope: Scope) -> str:
     names = ["m", *(("n", "m[1, 0, 0]") if "n" in scope.written else ())]
     names += ["K", "base"] if scope.whole else []
+    names += ["THIS_K"] if scope.whole and not scope.peer else []
     left = scope.pick(*names) if len(names) > 1 else "m"
     number = f"{left} {scope.pick('+', '-', '*', '%')} {scope.pick('q', '2', '-3', 'm')}"
     if scope.whole and scope.number(0, 1):

@@ -6,7 +6,6 @@ from differential import Domain, Inputs, assert_same, copied, inputs
 from drawing import SCALARS
 
 from halocline_engine.backends.base import Artifact
-from halocline_engine.backends.cpu.build import CpuBackend
 from halocline_engine.backends.made_fields import with_made_fields
 from halocline_engine.backends.reference.build import ReferenceBackend
 from halocline_engine.ir.extent import Facts
@@ -47,6 +46,8 @@ def agree(
     meaning: Program, facts: Facts, domain: Domain, layout: str, seed: int, *options: Options
 ) -> None:
     """Compare loops with the reference."""
+    from halocline_engine.backends.cpu.build import CpuBackend
+
     expected = judged(meaning, facts, given_arrays(meaning, facts, domain, seed=seed), domain)
     for one in options:
         own = given_arrays(meaning, facts, domain, layout, seed)
