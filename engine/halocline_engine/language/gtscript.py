@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from halocline_engine.errors import NameRuleError, ProgramError, SyntaxRuleError
 from halocline_engine.language.definitions import read_definition
@@ -65,12 +65,31 @@ def _parse(text: str, limits: Limits) -> Syntax:
 def _module(tree: ast.Module, text: str, limits: Limits) -> Syntax:
     lines = tuple(text.split("\n"))
     reader = Reader(lines, imported_names(tree))
-    found: dict[str, Definition] = {}
-    for node in tree.body:
-        for definition in _top(node, reader):
-            before = found.get(definition.name)
-            found[definition.name] = definition if before is None else _twice(definition, before)
+    found = _by_name(one for node in tree.body for one in _top(node, reader))
+    if not any(_holds(definition, "stencil", Stencil) for definition in found.values()):
+        # A test or a class of a model has its stencils inside.
+        found = _by_name(one for node in tree.body for one in _inside(node, reader)) | found
     return Syntax(text, limits, tuple(found.values()), frozenset(foreign_names(tree)))
+
+
+def _by_name(definitions: Iterable[Definition]) -> dict[str, Definition]:
+    found: dict[str, Definition] = {}
+    for definition in definitions:
+        before = found.get(definition.name)
+        found[definition.name] = definition if before is None else _twice(definition, before)
+    return found
+
+
+def _inside(node: ast.stmt, reader: Reader) -> Iterator[Definition]:
+    """Yield what functions and classes of the module define inside, however deep."""
+    match node:
+        case ast.FunctionDef(body=body) | ast.ClassDef(body=body):
+            for inner in body:
+                if isinstance(inner, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
+                    yield from _top(inner, reader)
+                yield from _inside(inner, reader)
+        case _:
+            return
 
 
 def _twice(definition: Definition, before: Definition) -> Broken:

@@ -185,3 +185,41 @@ def test_limits_of_programs_are_given() -> None:
         "Argument 'limits' must be halocline_engine.Limits, got 'int'. "
         "Write for example limits=halocline_engine.Limits(fields=512)."
     )
+
+
+INSIDE = """
+from gt4py.cartesian import gtscript
+
+FACTOR = 3.0
+
+
+class Advection:
+    @staticmethod
+    @gtscript.function
+    def scaled(q):
+        return FACTOR * q
+
+    def __init__(self, factory):
+        FACTOR = factory.number()
+
+        @gtscript.stencil(backend="numpy")
+        def scale(a: Field[float], b: Field[float]):
+            with computation(PARALLEL), interval(...):
+                b = scaled(a)
+
+        self.run = scale
+"""
+
+
+def test_stencils_inside_functions_and_classes_are_found() -> None:
+    a, b = np.full((1, 1, 1), 2.0), np.zeros((1, 1, 1))
+    he.stencil(INSIDE, target="reference")(a, b)
+    assert b[0, 0, 0] == 6.0
+
+
+def test_stencils_of_the_module_come_before_those_inside() -> None:
+    a, b = np.full((1, 1, 1), 2.0), np.zeros((1, 1, 1))
+    outer = "def outer(a: Field[float], b: Field[float]):\n"
+    outer += "    with computation(PARALLEL), interval(...):\n        b = -a\n"
+    he.stencil(INSIDE + outer, target="reference")(a, b)
+    assert b[0, 0, 0] == -2.0
