@@ -89,7 +89,7 @@ TILES: tuple[dict[str, Any], ...] = (
     {"ahead": 1},
     {"ahead": 2, "levels": 0},
     {"ahead": 3},
-    {"ahead": 4, "levels": 0, "on_chip": True},
+    {"ahead": 4, "levels": 0, "on_chip": 64},
 )
 
 

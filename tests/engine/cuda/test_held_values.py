@@ -121,9 +121,9 @@ TEXTS = {"sums": SUMS, "later": LATER, "between": BETWEEN, "planes": PLANES}
 DOMAINS: tuple[Domain, ...] = ((5, 3, 5), (3, 2, 12))
 TILES: tuple[dict[str, Any], ...] = (
     {},
-    {"ahead": 0, "on_chip": False, "levels": 0},
-    {"ahead": 2, "on_chip": True},
-    {"ahead": 3, "on_chip": False},
+    {"ahead": 0, "on_chip": 0, "levels": 0},
+    {"ahead": 2, "on_chip": 64},
+    {"ahead": 3, "on_chip": 0},
 )
 
 
@@ -154,7 +154,7 @@ def test_what_is_held_is_in_variables(levels: int) -> None:
     def variables(text: str) -> frozenset[str]:
         schedule = plan(*front(text.format("float64")))
         (entry,) = entries_of(schedule)
-        tile = Tile((32, 1), on_chip=True, levels=levels)
+        tile = Tile((32, 1), on_chip=64, levels=levels)
         placement = placement_of(entry.kernel, schedule, tile)
         own = {buffer.name for buffer in schedule.buffers}
         assert own == placement.names

@@ -27,6 +27,7 @@ from halocline_engine.backends.cuda.model.entries import (
     is_guarded,
     parameters,
 )
+from halocline_engine.backends.cuda.model.speed import H200
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.dependent_launch import WAIT
 from halocline_engine.backends.cuda.text.divisors import shared_divisors
@@ -116,13 +117,19 @@ def _kernel(
     wrapped = fill(arguments, 92, initial_indent="    ", subsequent_indent="    ")
     body = kernel_kind(entry, tile).text(entry, schedule, variant, scope, tile)
     lines = [
-        f'extern "C" __global__ void __launch_bounds__({tile.threads}) {entry.name}(',
+        f'extern "C" __global__ void __launch_bounds__({_bounds(tile)}) {entry.name}(',
         f"{wrapped}) {{",
         *(WAIT if follows else ()),
         *(f"  {line}" for line in body),
         "}",
     ]
     return "\n".join(lines) + "\n\n"
+
+
+def _bounds(tile: Tile) -> str:
+    """Return the threads of a block, and how many blocks that go through all columns must fit."""
+    most = -(-tile.blocks // H200.processors)
+    return f"{tile.threads}, {most}" if most else str(tile.threads)
 
 
 def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follows: bool) -> str:

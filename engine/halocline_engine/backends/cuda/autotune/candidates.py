@@ -19,7 +19,7 @@ from halocline_engine.backends.cuda.kernels.choose import (
 )
 from halocline_engine.backends.cuda.kernels.column_chunks.tile import CHUNKS
 from halocline_engine.backends.cuda.kernels.columns.kind import COLUMNS
-from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import ALL, column_bytes, placement_of
 from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.kernels.points.section import loaded_offsets
 from halocline_engine.backends.cuda.kernels.points.tile import registers_of
@@ -162,7 +162,7 @@ def _along(usual: Tile) -> Iterator[Tile]:
 
 def _columns(usual: Tile, own: int) -> Iterator[Tile]:
     """Yield other widths of blocks, fewer levels ahead, and the other home of temporaries."""
-    for on_chip in (usual.on_chip, not usual.on_chip)[: 2 if own else 1]:
+    for on_chip in (usual.on_chip, 0 if usual.on_chip else own)[: 2 if own else 1]:
         for ahead in _AHEAD:
             for threads in _COLUMN_BLOCKS:
                 if ahead <= usual.ahead:
@@ -216,12 +216,12 @@ def _points_work(entry: Entry, tile: Tile, case: _Case, blocks: int) -> Work:
 
 
 def _columns_work(entry: Entry, tile: Tile, case: _Case, blocks: int) -> Work:
-    alone = Tile((1, 1), on_chip=True, levels=tile.levels)
+    alone = Tile((1, 1), on_chip=ALL, levels=tile.levels)
     own = placement_of(entry.kernel, case.schedule, alone).names
     sizes = {n: d.itemsize for n, d in arrays_of(case.schedule) if n not in own}
     level = _read(entry, sizes)
-    spilt = 0 if tile.on_chip else 2 * column_bytes(entry.kernel, case.schedule, tile.levels)
-    touched = sum(sizes.get(name, 0) for name in entry.arrays) + spilt
+    spilt = sum(s.dtype.itemsize for s in placement_of(entry.kernel, case.schedule, tile).block)
+    touched = sum(sizes.get(name, 0) for name in entry.arrays) + 2 * spilt
     return Work(
         blocks=blocks,
         threads=tile.threads,

@@ -40,12 +40,12 @@ class Tile:
     The same arrays, any kernel: where `levelwise` is not 0, a thread has one point; neighbouring
     threads have neighbouring levels, and then those of the next column along I (1) or J (2).
 
-    FORWARD and BACKWARD kernels: a thread computes a column; `on_chip` keeps temporaries of a
-    column in shared memory, and values of `ahead` levels are loaded before they are needed.
+    FORWARD and BACKWARD kernels: a thread computes a column; its temporaries have at most `on_chip`
+    bytes a level in shared memory, and values of `ahead` levels are loaded before they are needed.
     `levels` is the number of the domain's levels where the code may depend on it. Where `chunk` is
     not 0, arrays lie along K: a block is a warp that moves so many levels of its columns at a time
-    through shared memory. Where `blocks` is not 0 either, so many of them go through all columns,
-    each with memory of its own for temporaries.
+    through shared memory. Where `blocks` is not 0, so many of them go through all columns,
+    each with memory of its own for the temporaries that are not on chip.
     """
 
     block: Block
@@ -60,7 +60,7 @@ class Tile:
     along: int = 0
     share: int = 0
     levelwise: int = 0
-    on_chip: bool = False
+    on_chip: int = 0
     ahead: int = 0
     levels: int = 0
     chunk: int = 0

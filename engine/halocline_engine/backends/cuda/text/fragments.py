@@ -33,7 +33,7 @@ def touched(section: Section) -> set[str]:
 
 def offsets(arrays: Iterable[str], scope: Scope) -> list[str]:
     """Return the offset of the point for each stride kind in use."""
-    kinds = dict(sorted(scope.kinds[name] for name in arrays))
+    kinds = dict(sorted(scope.kinds[name] for name in arrays if name not in scope.stacked))
     lines: list[str] = []
     for number, kind in kinds.items():
         terms = [

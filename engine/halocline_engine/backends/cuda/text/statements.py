@@ -27,6 +27,8 @@ class Scope:
     the one that offsets are counted from; `values` has places of elements that are loaded already,
     `outputs` those of elements that are stored later, and `behind` the statement that follows each
     assignment of one of them. Divisions by what is in `divisors` are products with its reciprocal.
+    Of the arrays in `stacked`, a thread has its own column, with so many elements from a level to
+    the next.
     """
 
     arrays: Mapping[str, str]
@@ -42,10 +44,14 @@ class Scope:
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
     behind: Mapping[str, str] = field(default_factory=dict[str, str])
     divisors: frozenset[Expr] = frozenset()
+    stacked: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def element(scope: Scope, name: str, offset: Offset, level: str | None = None) -> str:
     """Return an element of an array at an offset from the point, or at a level of its column."""
+    if name in scope.stacked:
+        k = f"(k {offset[2]:+})" if offset[2] else "k"
+        return f"c_{scope.arrays[name]}[{k} * {scope.stacked[name]}]"
     number, kind = scope.kinds[name]
     text = f"o{number}"
     for axis, stride, more in zip("ij", kind, scope.point, strict=False):

@@ -41,7 +41,7 @@ class ChunkMoves:
         """Return the places of a window, and the levels that it loads."""
         kind, pitch = TYPES[self.scope.dtypes[window.name]], window.pitch(self.chunk)
         if not window.chunks:
-            return [f"{kind}* const l{number} = {self._own(window)} + lane;"]
+            return [f"{kind}* const l{number} = c_{self.scope.arrays[window.name]};"]
         lines = [
             f"{kind}* const w{number} = reinterpret_cast<{kind}*>(chip + {window.start});",
             f"{kind}* const l{number} = w{number} + lane * {pitch};",
@@ -101,7 +101,7 @@ class ChunkMoves:
 
     def _own(self, window: Window) -> str:
         """Return the address of the first level of an array that the block has for itself."""
-        return f"({self.scope.arrays[window.name]} + (index_t)blockIdx.x * nk * {COLUMNS})"
+        return f"(c_{self.scope.arrays[window.name]} - lane)"
 
     def _base(self, window: Window) -> str:
         """Return the address that offsets of columns and levels are counted from."""

@@ -32,6 +32,7 @@ from halocline_engine.backends.cuda.kernels.columns.passes import (
     always_assigned,
 )
 from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
+from halocline_engine.backends.cuda.kernels.columns.text import stacked_places
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
 from halocline_engine.backends.cuda.text.expressions import TYPES
@@ -54,11 +55,12 @@ def chunks_text(
     passes = windows_of(entry, schedule, variant, tile)
     if passes is None:
         raise InternalError(f"Kernel '{entry.name}' has no windows: expected a tile that fits.")
-    variables = placement_of(entry.kernel, schedule, tile).variables
+    placement = placement_of(entry.kernel, schedule, tile)
     flat = flat_fields(entry.kernel)
-    scope = with_flat_fields(scope, flat)
+    stacked = dict.fromkeys(placement.close - placement.variables, COLUMNS)
+    scope = replace(with_flat_fields(scope, flat), stacked=stacked)
     carried = {name for one in passes for carry in one.carried for name in carry.names}
-    lines = [*_places(passes, scope, tile.chunk), *flat_loads(scope, flat)]
+    lines = [*_offsets(passes, scope, tile.chunk), *flat_loads(scope, flat)]
     lines += [
         f"{TYPES[scope.dtypes[name]]} before_{scope.arrays[name]} = 0;"
         for name in entry.arrays
@@ -66,15 +68,16 @@ def chunks_text(
     ]
     for one in passes:
         moves = ChunkMoves(one, scope, tile.chunk)
-        writer = _PassText(scope, entry, one, tile.chunk, variables, moves)
+        writer = _PassText(scope, entry, one, tile.chunk, placement.variables, moves)
         lines += ["{", *indent(writer.lines()), "}"]
     stores = flat_stores(scope, flat)
     # The last warp has threads without a column, which only loaded what another one has.
     lines += ["if (lane < own) {", *indent(stores), "}"] if stores else []
-    return _for_each_set(entry, variant, lines)
+    places = stacked_places(placement, scope, tile, "lane")
+    return _for_each_set(entry, variant, places, lines)
 
 
-def _for_each_set(entry: Entry, variant: Variant, lines: list[str]) -> list[str]:
+def _for_each_set(entry: Entry, variant: Variant, places: list[str], lines: list[str]) -> list[str]:
     """Return what a block does for each set of columns, between what it does once.
 
     Each thread has the point along I and J of its column; the last ones compute none.
@@ -87,6 +90,7 @@ def _for_each_set(entry: Entry, variant: Variant, lines: list[str]) -> list[str]
     return [
         "extern __shared__ __align__(16) unsigned char chip[];",
         "const int lane = (int)threadIdx.x;",
+        *places,
         f"const int row_size = {size[near]}, total = row_size * ({size[far]});",
         f"for (int first = {start}; first < total; first += {step}) {{",
         f"  const int own = min({COLUMNS}, total - first);",
@@ -98,7 +102,7 @@ def _for_each_set(entry: Entry, variant: Variant, lines: list[str]) -> list[str]
     ]
 
 
-def _places(passes: tuple[PassWindows, ...], scope: Scope, chunk: int) -> Iterator[str]:
+def _offsets(passes: tuple[PassWindows, ...], scope: Scope, chunk: int) -> Iterator[str]:
     """Yield the offsets of the columns whose levels a thread moves, for each kind of array."""
     moved = {w.name for one in passes for w in one.windows if not w.own}
     for number, kind in sorted({scope.kinds[name] for name in moved}):

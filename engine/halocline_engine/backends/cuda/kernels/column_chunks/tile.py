@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import accumulate, product
 from math import hypot
 
 from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
@@ -19,7 +20,7 @@ from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
     windows_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
-from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import ALL, placement_of
 from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
     Entry,
@@ -68,8 +69,10 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     sizes = (dtype.itemsize for name, dtype in arrays_of(schedule) if name in entry.arrays)
     words = max(sizes, default=0) // 4
     found: dict[Tile, float] = {}
-    for chunk in CHUNKS:
-        tile = Tile((COLUMNS, 1), chunk=chunk)
+    own = Tile((COLUMNS, 1), on_chip=ALL, levels=domain[2])
+    slots = (slot.dtype.itemsize for slot in placement_of(entry.kernel, schedule, own).shared)
+    for chunk, on_chip in product(CHUNKS, accumulate(slots, initial=0)):
+        tile = Tile((COLUMNS, 1), chunk=chunk, on_chip=on_chip)
         fitted = chunks_fitted(tile, entry, schedule, variant, domain)
         if fitted is not None and (not fitted.blocks or chunk * (1 + words) <= _MOVED):
             found[fitted] = _time(entry, schedule, variant, fitted)
@@ -88,7 +91,7 @@ def chunks_fitted(
         return None
     if _columns(entry, domain) > _LARGEST or not lies_along_k(entry, schedule, variant):
         return None
-    made = Tile((COLUMNS, 1), levels=domain[2], chunk=tile.chunk, blocks=1)
+    made = Tile((COLUMNS, 1), levels=domain[2], chunk=tile.chunk, on_chip=tile.on_chip, blocks=1)
     passes = windows_of(entry, schedule, variant, made)
     if passes is None or shared_bytes(passes) > _MOST:
         return None
@@ -114,8 +117,8 @@ def chunks_memory(
 ) -> Iterator[BlockMemory]:
     """Yield the memory of temporaries: all levels of the columns that blocks have at a time."""
     elements = chunks_blocks(entry, domain, tile) * COLUMNS * domain[2]
-    for buffer in placement_of(entry.kernel, schedule, tile).block:
-        yield BlockMemory(buffer.name, buffer.dtype.itemsize, elements, _ALIGNED)
+    for slot in placement_of(entry.kernel, schedule, tile).block:
+        yield BlockMemory(slot.names[0], slot.dtype.itemsize, elements, _ALIGNED)
 
 
 def _resident(passes: tuple[PassWindows, ...]) -> int:

@@ -90,14 +90,14 @@ def windows_of(
     """Return what each pass has in shared memory, or None where the kernel cannot be cut so."""
     kinds = dict(zip((n for n, _ in arrays_of(schedule)), variant.arrays, strict=True))
     placement = placement_of(entry.kernel, schedule, tile)
-    own = frozenset(buffer.name for buffer in placement.block)
+    own = placement.names - placement.close
     # What all columns share is looked up where it is, and so are levels that only a run knows.
     alike, irregular = (Stride.NONE, Stride.NONE), entry.kernel.irregular
     every = {
         name
         for name in entry.arrays
         for i, j, k in (variant.kinds[kinds[name]],)
-        if k is Stride.ONE and (i, j) != alike and name not in placement.variables
+        if k is Stride.ONE and (i, j) != alike and name not in placement.close
     }
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     along = every - irregular
@@ -107,7 +107,10 @@ def windows_of(
     passes = tuple(_sweeps(entry, tile.levels))
     arrays = frozenset(entry.arrays) - flat_fields(entry.kernel)
     # Smaller rings leave room for more columns, which pay where temporaries are in the cache.
-    handed = carries(passes, arrays, tile.levels, _handed_on(passes, along) if own else ())
+    has_own = placement.names != placement.variables
+    handed = carries(passes, arrays, tile.levels, _handed_on(passes, along) if has_own else ())
+    # What temporaries have on chip lies in front of the windows.
+    start = COLUMNS * tile.levels * placement.on_chip
     for one, carried in zip(passes, handed, strict=True):
         made = list(_windows(one, carried, along, own, sizes, tile.levels))
         written = {window.name for window in made if window.stored}
@@ -115,18 +118,19 @@ def windows_of(
             return None
         if any(max(window.behind, window.ahead) > tile.chunk for window in made):
             return None
-        found.append(_placed(one, carried, made, tile.chunk))
+        found.append(_placed(one, carried, made, tile.chunk, start))
     return tuple(found)
 
 
 def shared_bytes(passes: Iterable[PassWindows]) -> int:
-    """Return the bytes of shared memory, which one pass uses after the other."""
+    """Return the bytes of shared memory: windows of one pass are where those of another were."""
     return max((one.bytes for one in passes), default=0)
 
 
-def _placed(one: Pass, carried: tuple[Carry, ...], made: list[Window], chunk: int) -> PassWindows:
+def _placed(
+    one: Pass, carried: tuple[Carry, ...], made: list[Window], chunk: int, start: int
+) -> PassWindows:
     placed: list[Window] = []
-    start = 0
     for window in sorted(made, key=lambda window: -window.size):
         needed = 1 + (window.behind > 0) + (window.early if window.loaded else 0)
         chunks = 1 << (needed - 1).bit_length()

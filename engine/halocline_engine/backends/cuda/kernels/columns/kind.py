@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from halocline_engine.backends.cuda.kernels.columns.text import columns_text
 from halocline_engine.backends.cuda.kernels.columns.tile import (
+    column_blocks,
     columns_fitted,
+    columns_memory,
     columns_tile,
     shared_bytes,
 )
 from halocline_engine.backends.cuda.kernels.kind import KernelKind
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
-from halocline_engine.backends.cuda.model.launch import Launch, launches, tiles_along_i
+from halocline_engine.backends.cuda.model.launch import Launch
 from halocline_engine.backends.cuda.model.tile import Domain, Tile, in_grid_order
 from halocline_engine.ir.extent import Range
 from halocline_engine.ir.types import Order
@@ -37,8 +39,10 @@ def _fit(
 
 
 def _launches(entry: Entry, domain: Domain, tile: Tile, _levels: Range) -> Iterator[Launch]:
-    """Yield launches of whole columns, whatever levels are asked for."""
-    return launches(entry, domain, tile, (0, 1), tiles_along_i(entry, domain, tile))
+    """Yield the launch of all columns, whatever levels are asked for."""
+    blocks = column_blocks(entry, domain, tile)
+    if blocks and domain[2]:
+        yield Launch((blocks, 1, 1), (*tile.block, 1), entry.kernel.extent[1][0], 0, 1)
 
 
 COLUMNS = KernelKind(
@@ -49,4 +53,5 @@ COLUMNS = KernelKind(
         entry, schedule, tile, domain
     ),
     launches=_launches,
+    block_memory=columns_memory,
 )

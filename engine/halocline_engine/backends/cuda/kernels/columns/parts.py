@@ -106,7 +106,7 @@ def _parts(
 ) -> tuple[SectionPart, ...]:
     """Return the parts of a pass, which carry nothing yet."""
     carriers = frozenset(entry.arrays) - scope.guarded - scope.outputs.keys()
-    arrays = frozenset(entry.arrays) - placement.names - scope.outputs.keys()
+    arrays = frozenset(entry.arrays) - placement.close - scope.outputs.keys()
     flat = frozenset(name for name in arrays if scope.kinds[name][1][2] is Stride.NONE)
     varying = sorted(arrays - flat - (one.written - carriers))
     sizes = {name: scope.dtypes[name].itemsize for name in varying}
@@ -172,7 +172,7 @@ def _ahead(entry: Entry, one: Pass, scope: Scope, placement: Placement, tile: Ti
     arrays = frozenset(
         name
         for name in entry.arrays
-        if name not in placement.names and scope.kinds[name][1][2] is not Stride.NONE
+        if name not in placement.close and scope.kinds[name][1][2] is not Stride.NONE
     )
     sizes = {name: scope.dtypes[name].itemsize for name in arrays}
     passes = passes_of(entry.kernel, tile.levels)

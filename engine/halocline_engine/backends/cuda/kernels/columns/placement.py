@@ -1,8 +1,11 @@
-"""Storage placement: temporaries of a column in registers, in shared memory, or in memory."""
+"""Storage placement: temporaries of a column in registers, in shared memory, or in memory.
+
+Temporaries that no pass needs at the same time have one place for both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from halocline_engine.backends.cuda.kernels.columns.passes import (
@@ -13,12 +16,26 @@ from halocline_engine.backends.cuda.kernels.columns.passes import (
 )
 from halocline_engine.backends.cuda.model.entries import entries_of
 from halocline_engine.backends.cuda.model.tile import Tile
-from halocline_engine.ir.walk import targets_of
+from halocline_engine.ir.types import DType
+from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section
 from halocline_engine.schedule.storage.column_fusion import private
 from halocline_engine.schedule.storage.coverage import exposed
 
-__all__ = ["Placement", "column_bytes", "placement_of", "served", "without_memory"]
+__all__ = ["ALL", "Placement", "Slot", "column_bytes", "placement_of", "served", "without_memory"]
+
+
+#: More bytes of a level than any column has on chip.
+ALL = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place for all levels of a column, which temporaries of one type have one after another."""
+
+    dtype: DType
+    names: tuple[str, ...]
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +49,23 @@ class Placement:
     """
 
     variables: frozenset[str]
-    shared: tuple[Buffer, ...] = ()
-    block: tuple[Buffer, ...] = ()
+    shared: tuple[Slot, ...] = ()
+    block: tuple[Slot, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
         """The buffers that need no memory for all columns."""
-        return self.variables | {buffer.name for buffer in (*self.shared, *self.block)}
+        return self.close | {name for slot in self.block for name in slot.names}
+
+    @property
+    def close(self) -> frozenset[str]:
+        """The buffers in variables or shared memory, which a level looks up when it needs them."""
+        return self.variables | {name for slot in self.shared for name in slot.names}
+
+    @property
+    def on_chip(self) -> int:
+        """The bytes of a level of a column in shared memory."""
+        return sum(slot.dtype.itemsize for slot in self.shared)
 
 
 def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
@@ -46,11 +73,38 @@ def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
     own = private(schedule, kernel)
     names = frozenset(buffer.name for buffer in own)
     variables = served(kernel, names, tile.levels)
-    rest = [buffer for buffer in own if buffer.name not in variables]
-    rest.sort(key=lambda buffer: -buffer.dtype.itemsize)
-    if tile.blocks:
-        return Placement(variables, block=tuple(rest))
-    return Placement(variables, shared=tuple(rest) if tile.on_chip else ())
+    slots = _slots(kernel, [b for b in own if b.name not in variables], tile.levels)
+    shared: list[Slot] = []
+    room = tile.on_chip
+    for slot in slots:
+        if slot.dtype.itemsize <= room:
+            shared.append(slot)
+            room -= slot.dtype.itemsize
+    rest = tuple(slot for slot in slots if slot not in shared)
+    return Placement(variables, tuple(shared), rest if tile.blocks else ())
+
+
+def _slots(kernel: Kernel, buffers: Iterable[Buffer], levels: int) -> list[Slot]:
+    """Return the places of buffers, the largest elements first.
+
+    One pass is done before the next one begins, so a buffer may have the place of another one that
+    only earlier passes use.
+    """
+    uses = [
+        {name for s in one.sections for name in (*targets_of(s.body), *dict(accesses_of(s.body)))}
+        for one in passes_of(kernel, levels)
+    ]
+    lives = {
+        buffer: [number for number, names in enumerate(uses) if buffer.name in names]
+        for buffer in buffers
+    }
+    slots: list[Slot] = []
+    for buffer, at in sorted(lives.items(), key=lambda live: live[1][0]):
+        free = (s for s in slots if s.dtype is buffer.dtype and s.last < at[0])
+        slot = next(free, Slot(buffer.dtype, (), -1))
+        slots = [other for other in slots if other is not slot]
+        slots.append(Slot(buffer.dtype, (*slot.names, buffer.name), at[-1]))
+    return sorted(slots, key=lambda slot: -slot.dtype.itemsize)
 
 
 def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[str]:
@@ -67,8 +121,7 @@ def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[s
 
 def column_bytes(kernel: Kernel, schedule: Schedule, levels: int) -> int:
     """Return the bytes that a level of a column, one of `levels`, would have in shared memory."""
-    shared = placement_of(kernel, schedule, Tile((1, 1), on_chip=True, levels=levels)).shared
-    return sum(buffer.dtype.itemsize for buffer in shared)
+    return placement_of(kernel, schedule, Tile((1, 1), on_chip=ALL, levels=levels)).on_chip
 
 
 def served(kernel: Kernel, names: frozenset[str], levels: int) -> frozenset[str]:

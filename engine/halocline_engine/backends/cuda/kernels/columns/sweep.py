@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.columns.conditional_loads import (
@@ -34,7 +34,6 @@ from halocline_engine.backends.cuda.text.fragments import (
 from halocline_engine.backends.cuda.text.statements import HERE, Scope, element
 from halocline_engine.ir.nodes import Offset
 from halocline_engine.ir.types import DType, Order
-from halocline_engine.ir.walk import reads
 from halocline_engine.schedule.storage.coverage import exposed
 
 __all__ = ["ColumnSweep", "sweeps_of"]
@@ -241,10 +240,11 @@ class ColumnSweep(LevelVariables):
             return str(end.level(levels) - start.level(levels))
         return f"nk{signed(end.offset - start.offset)}"
 
-    def _steps(self, names: Iterable[str]) -> list[str]:
+    def _steps(self, names: Set[str]) -> list[str]:
         """Return the steps to the next level."""
         sign = "+" if self.one.step < 0 else "-"
-        kinds = dict(sorted(self.scope.kinds[n] for n in self.entry.arrays if n in names))
+        moving = names - self.scope.stacked.keys()
+        kinds = dict(sorted(self.scope.kinds[n] for n in self.entry.arrays if n in moving))
         moves = [
             f"o{number} {sign}= s{number}k;"
             for number, kind in kinds.items()
@@ -262,7 +262,7 @@ class ColumnSweep(LevelVariables):
         test = "if (k > 0) " if self.one.step < 0 else "if (k + 1 < nk) "
         return [
             f"{'' if name in self.scope.fields else test}"
-            f"{self._before(name)} = {self._place(name, (0, 0, self.one.step))};"
+            f"{self._before(name)} = {element(self.scope, name, (0, 0, self.one.step))};"
             for name in names
         ]
 
@@ -279,7 +279,7 @@ class ColumnSweep(LevelVariables):
         scope = replace(
             self.scope,
             values=self._values(part),
-            outputs=self._outputs(part, [*kept, *updated]),
+            outputs={**self.scope.outputs, **{n: self._here(n) for n in (*kept, *updated)}},
             behind={name: self._store(name) for name in updated},
         )
         handed = [name for name in self.entry.arrays if name in carry.handed]
@@ -298,48 +298,27 @@ class ColumnSweep(LevelVariables):
 
     def _values(self, part: SectionPart) -> dict[tuple[str, Offset], str]:
         """Return the places of elements that are read, other than in memory."""
-        shared = {buffer.name for buffer in self.placement.shared}
-        values = {
-            (read.name, read.offset): self._place(read.name, read.offset)
-            for read in reads(part.section.body)
-            if read.name in shared
-        }
-        values |= part.early
-        values |= self._under_conditions(part).values()
+        values = {**part.early, **self._under_conditions(part).values()}
         for stream in part.streams:
             for age in range(stream.ages + 1):
                 values[stream.name, stream.at(age)] = stream.variable(age)
         values |= {access: self._before(access[0]) for access in part.carry.before}
         return values
 
-    def _outputs(self, part: SectionPart, kept: list[str]) -> dict[str, str]:
-        written = touched(part.section) & self.one.written
-        shared = {
-            b.name: self._place(b.name, HERE) for b in self.placement.shared if b.name in written
-        }
-        return {**self.scope.outputs, **shared, **{name: self._here(name) for name in kept}}
-
     def _declared(self, name: str, part: SectionPart) -> str:
         kind, here = self._type(name), self._here(name)
         unused = "[[maybe_unused]] " if name in self.placement.variables else ""
         if name in part.updated or HERE in exposed(part.section.body, name):
             early = self._values(part).get((name, HERE))
-            return f"{unused}{kind} {here} = {early or self._place(name, HERE)};"
+            return f"{unused}{kind} {here} = {early or element(self.scope, name, HERE)};"
         return f"{unused}{kind} {here};"
 
     def _store(self, name: str) -> str:
-        place, here = self._place(name, HERE), self._here(name)
+        place, here = element(self.scope, name, HERE), self._here(name)
         streamed = name in self.scope.fields and name in self.served
         if streamed and self.scope.dtypes[name] is not DType.BOOL:
             return f"__stcs(&{place}, {here});"
         return f"{place} = {here};"
-
-    def _place(self, name: str, offset: Offset) -> str:
-        """Return an element in shared memory or in memory."""
-        if any(buffer.name == name for buffer in self.placement.shared):
-            level = f"(k{signed(offset[2])})" if offset[2] else "k"
-            return f"c_{self.scope.arrays[name]}[{level} * {self.tile.threads}]"
-        return element(self.scope, name, offset)
 
     def _load(self, stream: Stream, offset: Offset) -> str:
         return load(self.scope, stream.name, offset, self._hint(stream.name))

@@ -15,7 +15,7 @@ from halocline_engine.backends.cuda.kernels.columns.flat_fields import (
     flat_stores,
     with_flat_fields,
 )
-from halocline_engine.backends.cuda.kernels.columns.placement import Placement, placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import Placement, Slot, placement_of
 from halocline_engine.backends.cuda.kernels.columns.sweep import sweeps_of
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
@@ -24,7 +24,7 @@ from halocline_engine.backends.cuda.text.fragments import indent, inside, signed
 from halocline_engine.backends.cuda.text.statements import Scope
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["columns_text"]
+__all__ = ["columns_text", "stacked_places"]
 
 
 def columns_text(
@@ -34,19 +34,13 @@ def columns_text(
 
     Nothing is loaded early where arrays may share memory.
     """
-    (i_low, i_high), (_, j_high) = entry.kernel.extent
     placement = placement_of(entry.kernel, schedule, tile)
     tile = tile if variant.disjoint else replace(tile, ahead=0)
     flat = flat_fields(entry.kernel) if variant.disjoint and not scope.guarded else frozenset[str]()
-    scope = with_flat_fields(scope, flat)
-    lines = [
-        f"const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x){signed(i_low)};",
-        "const int j = row + (int)(blockIdx.y * blockDim.y + threadIdx.y);",
-        f"if (i >= ni{signed(i_high)} || j >= nj{signed(j_high)}) return;",
-        *inside(scope),
-        *_shared_arrays(placement, scope, tile),
-        *flat_loads(scope, flat),
-    ]
+    slots = (*placement.shared, *placement.block)
+    stacked = dict.fromkeys((name for slot in slots for name in slot.names), tile.threads)
+    scope = replace(with_flat_fields(scope, flat), stacked=stacked)
+    lines = [*inside(scope), *flat_loads(scope, flat)]
     passes: list[str] = []
     sweeps = sweeps_of(entry, scope, placement, tile)
     for sweep in sweeps:
@@ -58,7 +52,47 @@ def columns_text(
         if name in carried
     ]
     stores = flat_stores(scope, flat)
-    return [*lines, *variables, *_policies(passes), *passes, *stores]
+    every = [*lines, *variables, *_policies(passes), *passes, *stores]
+    return [*_places(placement, scope, tile), *_for_each_set(entry, tile, every)]
+
+
+def stacked_places(placement: Placement, scope: Scope, tile: Tile, thread: str) -> list[str]:
+    """Return where the columns of a thread lie, laid out [level][thread] on chip and in memory."""
+    levels, size = tile.levels or "nk", 0
+    places: list[tuple[Slot, str]] = []
+    for slot in placement.shared:
+        place = f"reinterpret_cast<{TYPES[slot.dtype]}*>(chip + {levels} * {size}) + {thread}"
+        places.append((slot, place))
+        size += slot.dtype.itemsize * tile.threads
+    for slot in placement.block:
+        own = f"(index_t)blockIdx.x * {levels} * {tile.threads} + {thread}"
+        places.append((slot, f"{scope.arrays[slot.names[0]]} + ({own})"))
+    return [
+        f"{TYPES[slot.dtype]}* const c_{scope.arrays[name]} = {place};"
+        for slot, place in places
+        for name in slot.names
+    ]
+
+
+def _for_each_set(entry: Entry, tile: Tile, lines: list[str]) -> list[str]:
+    """Return what a thread does in each set of columns of its block."""
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    along, across = tile.block
+    last = f"i >= ni{signed(i_high)} || j >= nj{signed(j_high)}"
+    point = [
+        f"const int i = set % wide * {along} + (int)threadIdx.x{signed(i_low)};",
+        f"const int j = row + set / wide * {across} + (int)threadIdx.y;",
+    ]
+    wide = f"const int wide = (ni{signed(i_high - i_low + along - 1)}) / {along};"
+    if not tile.blocks:
+        return [wide, "const int set = (int)blockIdx.x;", *point, f"if ({last}) return;", *lines]
+    sets = f"wide * ((nj{signed(j_high - j_low + across - 1)}) / {across})"
+    return [
+        wide,
+        f"for (int set = (int)blockIdx.x; set < {sets}; set += (int)gridDim.x) {{",
+        *indent([*point, f"if ({last}) continue;", *lines]),
+        "}",
+    ]
 
 
 def _policies(passes: list[str]) -> list[str]:
@@ -70,20 +104,9 @@ def _policies(passes: list[str]) -> list[str]:
     ]
 
 
-def _shared_arrays(placement: Placement, scope: Scope, tile: Tile) -> list[str]:
-    """Return the places of the thread's columns in shared memory, laid out [level][thread]."""
-    if not placement.shared:
+def _places(placement: Placement, scope: Scope, tile: Tile) -> list[str]:
+    places = stacked_places(placement, scope, tile, "thread")
+    if not places:
         return []
-    lines = [
-        "extern __shared__ __align__(16) unsigned char chip[];",
-        "const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);",
-    ]
-    size = 0
-    for buffer in placement.shared:
-        kind = TYPES[buffer.dtype]
-        lines.append(
-            f"{kind}* const c_{scope.arrays[buffer.name]} = "
-            f"reinterpret_cast<{kind}*>(chip + {tile.levels or 'nk'} * {size}) + thread;"
-        )
-        size += buffer.dtype.itemsize * tile.threads
-    return lines
+    chip = ["extern __shared__ __align__(16) unsigned char chip[];"] if placement.shared else []
+    return [*chip, "const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);", *places]

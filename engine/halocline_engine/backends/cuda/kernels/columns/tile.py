@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from halocline_engine.backends.cuda.kernels.columns.early_loads import (
     TEXT,
@@ -19,12 +20,20 @@ from halocline_engine.backends.cuda.kernels.columns.early_loads import (
 )
 from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
 from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
-from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import ALL, placement_of
+from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Block, Domain, Tile
 from halocline_engine.schedule.nodes import Schedule
 
-__all__ = ["SHARED_LIMIT", "columns_fitted", "columns_tile", "shared_bytes"]
+__all__ = [
+    "SHARED_LIMIT",
+    "column_blocks",
+    "columns_fitted",
+    "columns_memory",
+    "columns_tile",
+    "shared_bytes",
+]
 
 #: Bytes of shared memory that a block can have on devices of compute capability 9.0, which is also
 #: what all blocks of a processor have together, but for one kilobyte each.
@@ -44,11 +53,13 @@ _AHEAD = (10, 8, 6, 4, 2, 1)
 _FEW = 4
 #: A thread waits for loads in the order of few counters, not for each alone.
 _UNDER_WAY = 8
-_ON_CHIP = (32, 64, 96, 128)
+_WIDTHS = (32, 64, 96, 128)
 #: Bytes that a row of a block moves beside its own: memory is read in pieces of this size, and a
 #: row begins and ends anywhere in them.
 _PIECE = 32
 _IN_MEMORY = 128
+#: What the memory of a block is aligned to: the lines of caches.
+_ALIGNED = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +67,14 @@ class _Work:
     """What a level of a column costs, in bytes.
 
     `loaded` are those of all streams of the pass with most, `moved` those of fields that are read
-    or written, `own` those of temporaries that could be on chip, `size` those of the smallest
+    or written, `own` those of each place of temporaries, `size` those of the smallest
     element; `text` is that of the largest body. `cycles` are those that a level of all passes
     waits for itself.
     """
 
     loaded: int
     moved: int
-    own: int
+    own: tuple[int, ...]
     size: int
     text: int
     cycles: int
@@ -78,12 +89,8 @@ def columns_tile(
     """
     work = _work(entry, schedule, variant, domain[2] if variant.disjoint else 0)
     ahead = _ahead(work) if variant.disjoint else 0
-    best = Tile((_IN_MEMORY, 1), ahead=min(ahead, _FEW))
-    least = _time(work.moved + 2 * work.own, best, _resident(best, work, 0), work)
-    for tile in _shared_tiles(work, ahead, domain, shared):
-        time = _time(work.moved, tile, _resident(tile, work, domain[2]), work)
-        if time < least:
-            best, least = tile, time
+    tiles = list(_tiles(work, ahead, domain, shared))
+    best = min(tiles, key=lambda tile: _time(tile, work, domain[2], variant.cache))
     threads = best.threads
     if _columns(entry, domain) < 2 * _PROCESSORS * threads:
         threads = min(threads, 32)
@@ -93,36 +100,58 @@ def columns_tile(
 def columns_fitted(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile:
-    """Return the tile, with temporaries in memory where they do not fit on chip."""
+    """Return the tile, with temporaries in memory of blocks where they do not fit on chip."""
     ahead = tile.ahead if variant.disjoint else 0
     levels = domain[2] if ahead and tile.levels else 0
-    made = replace(tile, width=1, rows=1, depth=1, ahead=ahead, levels=levels)
+    made = replace(tile, width=1, rows=1, depth=1, ahead=ahead, levels=levels, blocks=1)
     if shared_bytes(entry, schedule, made, domain) > SHARED_LIMIT:
-        return replace(made, on_chip=False)
-    return made
+        made = replace(made, on_chip=0)
+    if not placement_of(entry.kernel, schedule, made).block:
+        return replace(made, blocks=0)
+    work = _work(entry, schedule, variant, levels)
+    most = _resident(made, work, domain[2]) // made.threads * _PROCESSORS
+    return replace(made, blocks=min(tile.blocks or most, most))
 
 
 def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -> int:
     """Return the bytes of dynamic shared memory that a block of a kernel needs."""
-    shared = placement_of(entry.kernel, schedule, tile).shared
-    return domain[2] * tile.threads * sum(buffer.dtype.itemsize for buffer in shared)
+    return domain[2] * tile.threads * placement_of(entry.kernel, schedule, tile).on_chip
+
+
+def column_blocks(entry: Entry, domain: Domain, tile: Tile) -> int:
+    """Return the blocks of a launch: one for each set of columns, or those of the tile."""
+    (i_low, i_high), (j_low, j_high) = entry.kernel.extent
+    along = -(-max(domain[0] + i_high - i_low, 0) // tile.block[0])
+    sets = along * -(-max(domain[1] + j_high - j_low, 0) // tile.block[1])
+    return min(sets, tile.blocks) if tile.blocks else sets
+
+
+def columns_memory(
+    entry: Entry, schedule: Schedule, tile: Tile, domain: Domain
+) -> Iterator[BlockMemory]:
+    """Yield the memory of temporaries: all levels of the columns that blocks have at a time."""
+    elements = column_blocks(entry, domain, tile) * tile.threads * domain[2]
+    for slot in placement_of(entry.kernel, schedule, tile).block:
+        yield BlockMemory(slot.names[0], slot.dtype.itemsize, elements, _ALIGNED)
 
 
 def _work(entry: Entry, schedule: Schedule, variant: Variant, levels: int) -> _Work:
     sizes = {name: dtype.itemsize for name, dtype in arrays_of(schedule)}
     kinds = dict(zip(sizes, (variant.kinds[n] for n in variant.arrays), strict=True))
-    alone = Tile((1, 1), on_chip=True, levels=levels)
-    own = placement_of(entry.kernel, schedule, alone).names
-    arrays = frozenset(n for n in entry.arrays if n not in own and kinds[n][2] is not Stride.NONE)
+    alone = placement_of(entry.kernel, schedule, Tile((1, 1), on_chip=ALL, levels=levels))
+    arrays = frozenset(
+        n for n in entry.arrays if n not in alone.names and kinds[n][2] is not Stride.NONE
+    )
     passes = passes_of(entry.kernel, levels)
     varying = {name: sizes[name] for name in sorted(arrays)}
-    loaded = max((loaded_bytes(one, passes, varying) for one in passes), default=0)
-    text = max(text_of(section) for one in passes for section in one.sections)
-    moved = sum(sizes[name] for name in arrays)
-    size = min((sizes[name] for name in arrays), default=1)
-    cycles = sum(level_cycles(one) for one in passes)
-    own_bytes = column_bytes(entry.kernel, schedule, levels)
-    return _Work(loaded, moved, own_bytes, size, text, cycles)
+    return _Work(
+        loaded=max((loaded_bytes(one, passes, varying) for one in passes), default=0),
+        moved=sum(varying.values()),
+        own=tuple(slot.dtype.itemsize for slot in alone.shared),
+        size=min(varying.values(), default=1),
+        text=max(text_of(section) for one in passes for section in one.sections),
+        cycles=sum(level_cycles(one) for one in passes),
+    )
 
 
 def _ahead(work: _Work) -> int:
@@ -133,16 +162,21 @@ def _ahead(work: _Work) -> int:
     return 0
 
 
-def _shared_tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:
-    for threads in _ON_CHIP:
-        if work.own and threads * domain[2] * work.own <= shared:
-            yield Tile((threads, 1), on_chip=True, ahead=ahead)
+def _tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:
+    """Yield tiles with some of the temporaries on chip, the largest first."""
+    for on_chip in accumulate(work.own, initial=0):
+        tile = Tile((_IN_MEMORY, 1), on_chip=on_chip, ahead=ahead)
+        if not on_chip:
+            yield replace(tile, ahead=min(ahead, _FEW))
+        for threads in _WIDTHS if on_chip else ():
+            if threads * domain[2] * on_chip <= shared:
+                yield replace(tile, block=(threads, 1))
 
 
 def _resident(tile: Tile, work: _Work, levels: int) -> int:
     """Return the threads that a processor has at once."""
     registers = _OTHERS + 2 * tile.ahead * work.loaded // 4
-    shared = tile.threads * levels * work.own
+    shared = tile.threads * levels * tile.on_chip
     blocks = min(
         _THREADS // tile.threads,
         _REGISTERS // (registers * tile.threads),
@@ -151,11 +185,15 @@ def _resident(tile: Tile, work: _Work, levels: int) -> int:
     return blocks * tile.threads
 
 
-def _time(moved: int, tile: Tile, resident: int, work: _Work) -> float:
+def _time(tile: Tile, work: _Work, levels: int, cache: int) -> float:
     """Return the time of a level: of its bytes, longer where too few of them are under way.
 
     It is that of its operations where these take longer. Between equals, more are better.
     """
+    resident = _resident(tile, work, levels)
+    spilt = sum(work.own) - tile.on_chip
+    lost = min(1.0, spilt * levels * resident * _PROCESSORS / cache)
+    moved = work.moved + spilt * (1 + lost)
     under_way = resident * max(1, min(tile.ahead, _UNDER_WAY)) * work.loaded
     pieces = 1 + _PIECE / (tile.threads * work.size)
     moving = moved * pieces * max(1.0, _BUSY / max(under_way, 1))
