@@ -28,7 +28,7 @@ from halocline_engine.schedule.stages import (
 )
 from halocline_engine.schedule.storage.coverage import assigns, is_defined
 
-__all__ = ["rename", "zero"]
+__all__ = ["rename", "retargeted", "zero"]
 
 
 def rename(draft: Draft) -> Draft:
@@ -151,7 +151,7 @@ def _renamed(part: Part, old: str, new: str) -> Part:
     return Part(
         part.order,
         tuple(
-            _with(s, _retargeted(rewrite_statement(s.statement, change), old, new))
+            _with(s, retargeted(rewrite_statement(s.statement, change), old, new))
             for s in part.stages
         ),
     )
@@ -161,16 +161,17 @@ def _with(stage: Stage, statement: Statement) -> Stage:
     return Stage(stage.interval, stage.extent, statement)
 
 
-def _retargeted(statement: Statement, old: str, new: str) -> Statement:
+def retargeted(statement: Statement, old: str, new: str) -> Statement:
+    """Return a statement that assigns another name instead of one."""
     if isinstance(statement, If):
         return replace(
             statement,
-            then=tuple(_retargeted(inner, old, new) for inner in statement.then),
-            otherwise=tuple(_retargeted(inner, old, new) for inner in statement.otherwise),
+            then=tuple(retargeted(inner, old, new) for inner in statement.then),
+            otherwise=tuple(retargeted(inner, old, new) for inner in statement.otherwise),
         )
     if isinstance(statement, While):
         return replace(
-            statement, body=tuple(_retargeted(inner, old, new) for inner in statement.body)
+            statement, body=tuple(retargeted(inner, old, new) for inner in statement.body)
         )
     return replace(statement, target=new) if statement.target == old else statement
 

@@ -31,7 +31,11 @@ from halocline_engine.backends.cuda.kernels.columns.passes import (
     LevelVariables,
     always_assigned,
 )
-from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import (
+    placement_of,
+    with_copies,
+    with_copies_named,
+)
 from halocline_engine.backends.cuda.kernels.columns.text import stacked_places
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
@@ -52,6 +56,8 @@ def chunks_text(
     entry: Entry, schedule: Schedule, variant: Variant, scope: Scope, tile: Tile
 ) -> list[str]:
     """Return the body of a kernel, one pass after the other."""
+    entry, schedule, variant = with_copies(entry, schedule, variant, tile)
+    scope = with_copies_named(scope, entry)
     passes = windows_of(entry, schedule, variant, tile)
     if passes is None:
         raise InternalError(f"Kernel '{entry.name}' has no windows: expected a tile that fits.")

@@ -20,7 +20,12 @@ from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
     windows_of,
 )
 from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
-from halocline_engine.backends.cuda.kernels.columns.placement import ALL, placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import (
+    ALL,
+    copies_of,
+    placement_of,
+    with_copies,
+)
 from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.entries import (
     Entry,
@@ -70,8 +75,9 @@ def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Doma
     words = max(sizes, default=0) // 4
     found: dict[Tile, float] = {}
     own = Tile((COLUMNS, 1), on_chip=ALL, levels=domain[2])
-    slots = (slot.dtype.itemsize for slot in placement_of(entry.kernel, schedule, own).shared)
-    for chunk, on_chip in product(CHUNKS, accumulate(slots, initial=0)):
+    places = [slot.dtype.itemsize for slot in placement_of(entry.kernel, schedule, own).shared]
+    places += (d.itemsize for d in copies_of(entry, schedule, variant, domain[2]).values())
+    for chunk, on_chip in product(CHUNKS, accumulate(places, initial=0)):
         tile = Tile((COLUMNS, 1), chunk=chunk, on_chip=on_chip)
         fitted = chunks_fitted(tile, entry, schedule, variant, domain)
         if fitted is not None and (not fitted.blocks or chunk * (1 + words) <= _MOVED):
@@ -92,7 +98,7 @@ def chunks_fitted(
     if _columns(entry, domain) > _LARGEST or not lies_along_k(entry, schedule, variant):
         return None
     made = Tile((COLUMNS, 1), levels=domain[2], chunk=tile.chunk, on_chip=tile.on_chip, blocks=1)
-    passes = windows_of(entry, schedule, variant, made)
+    passes = windows_of(*with_copies(entry, schedule, variant, made), made)
     if passes is None or shared_bytes(passes) > _MOST:
         return None
     if not placement_of(kernel, schedule, made).block:
@@ -103,7 +109,7 @@ def chunks_fitted(
 
 def chunks_bytes(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
     """Return the bytes of shared memory of a block."""
-    return shared_bytes(windows_of(entry, schedule, variant, tile) or ())
+    return shared_bytes(windows_of(*with_copies(entry, schedule, variant, tile), tile) or ())
 
 
 def chunks_blocks(entry: Entry, domain: Domain, tile: Tile) -> int:
@@ -159,6 +165,7 @@ def _time(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> flo
     memory, and as its operations, where few columns are there to hide what each waits for: a warp
     that waits for a chunk computes nothing.
     """
+    entry, schedule, variant = with_copies(entry, schedule, variant, tile)
     passes = windows_of(entry, schedule, variant, tile) or ()
     columns = COLUMNS * (tile.blocks or _resident(passes) * H200.processors)
     lost = min(1.0, _kept(passes) * tile.levels * columns / variant.cache)

@@ -49,9 +49,7 @@ COLUMNS = KernelKind(
     tile=_tile,
     fit=_fit,
     text=columns_text,
-    shared_bytes=lambda entry, schedule, _variant, tile, domain: shared_bytes(
-        entry, schedule, tile, domain
-    ),
+    shared_bytes=shared_bytes,
     launches=_launches,
     block_memory=columns_memory,
 )

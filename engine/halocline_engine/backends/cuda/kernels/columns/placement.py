@@ -6,7 +6,7 @@ Temporaries that no pass needs at the same time have one place for both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
@@ -14,15 +14,35 @@ from halocline_engine.backends.cuda.kernels.columns.passes import (
     carries,
     passes_of,
 )
-from halocline_engine.backends.cuda.model.entries import entries_of
+from halocline_engine.backends.cuda.model.entries import (
+    Entry,
+    Stride,
+    Variant,
+    arrays_of,
+    entries_of,
+)
 from halocline_engine.backends.cuda.model.tile import Tile
+from halocline_engine.backends.cuda.text.statements import Scope
+from halocline_engine.ir.extent import CENTRE
 from halocline_engine.ir.types import DType
 from halocline_engine.ir.walk import accesses_of, targets_of
 from halocline_engine.schedule.nodes import Buffer, Kernel, Schedule, Section
+from halocline_engine.schedule.storage.column_copies import copied, copy_name, copyable
 from halocline_engine.schedule.storage.column_fusion import private
 from halocline_engine.schedule.storage.coverage import exposed
 
-__all__ = ["ALL", "Placement", "Slot", "column_bytes", "placement_of", "served", "without_memory"]
+__all__ = [
+    "ALL",
+    "Placement",
+    "Slot",
+    "column_bytes",
+    "copies_of",
+    "placement_of",
+    "served",
+    "with_copies",
+    "with_copies_named",
+    "without_memory",
+]
 
 
 #: More bytes of a level than any column has on chip.
@@ -105,6 +125,66 @@ def _slots(kernel: Kernel, buffers: Iterable[Buffer], levels: int) -> list[Slot]
         slots = [other for other in slots if other is not slot]
         slots.append(Slot(buffer.dtype, (*slot.names, buffer.name), at[-1]))
     return sorted(slots, key=lambda slot: -slot.dtype.itemsize)
+
+
+def copies_of(
+    entry: Entry, schedule: Schedule, variant: Variant, levels: int
+) -> Mapping[str, DType]:
+    """Return the fields that columns may have copies of, those that save most first."""
+    if not variant.disjoint or not levels or entry.kernel.extent != CENTRE:
+        return {}
+    own = {buffer.name for buffer in private(schedule, entry.kernel)}
+    arrays = zip(arrays_of(schedule), variant.arrays, strict=True)
+    dtypes = {
+        name: dtype
+        for (name, dtype), kind in arrays
+        if name in entry.arrays and name not in own and Stride.NONE not in variant.kinds[kind]
+    }
+    return {name: dtypes[name] for name in copyable(entry.kernel, dtypes, levels)}
+
+
+def with_copies(
+    entry: Entry, schedule: Schedule, variant: Variant, tile: Tile
+) -> tuple[Entry, Schedule, Variant]:
+    """Return a kernel with the copies of fields that its tile has room for on chip."""
+    room = tile.on_chip - column_bytes(entry.kernel, schedule, tile.levels)
+    if room <= 0:
+        return entry, schedule, variant
+    kernel, chosen = entry.kernel, dict[str, DType]()
+    for name, dtype in copies_of(entry, schedule, variant, tile.levels).items():
+        if dtype.itemsize <= room and (made := copied(kernel, name, dtype, tile.levels)):
+            kernel, room = made.kernel, room - dtype.itemsize
+            chosen[name] = dtype
+    names = tuple(map(copy_name, chosen))
+    buffers = (Buffer(copy_name(name), dtype, CENTRE) for name, dtype in chosen.items())
+    steps = tuple(kernel if step == entry.kernel else step for step in schedule.steps)
+    places = [n for n, (name, _) in enumerate(arrays_of(schedule)) if name in chosen]
+    return (
+        replace(
+            entry,
+            kernel=kernel,
+            arrays=(*entry.arrays, *names),
+            written=(*entry.written, *names),
+        ),
+        replace(schedule, steps=steps, buffers=(*schedule.buffers, *buffers)),
+        replace(
+            variant,
+            arrays=(*variant.arrays, *(variant.arrays[n] for n in places)),
+            aligned=(*variant.aligned, *(variant.aligned[n] for n in places)),
+        ),
+    )
+
+
+def with_copies_named(scope: Scope, entry: Entry) -> Scope:
+    """Return the scope of a kernel with names for the copies among its arrays."""
+    fields = {copy_name(name): name for name in scope.arrays}
+    made = {name: fields[name] for name in entry.arrays if name not in scope.arrays}
+    return replace(
+        scope,
+        arrays={**scope.arrays, **{new: f"{scope.arrays[old]}_copy" for new, old in made.items()}},
+        kinds={**scope.kinds, **{new: scope.kinds[old] for new, old in made.items()}},
+        dtypes={**scope.dtypes, **{new: scope.dtypes[old] for new, old in made.items()}},
+    )
 
 
 def without_memory(schedule: Schedule, tiles: Mapping[str, Tile]) -> frozenset[str]:

@@ -15,7 +15,13 @@ from halocline_engine.backends.cuda.kernels.columns.flat_fields import (
     flat_stores,
     with_flat_fields,
 )
-from halocline_engine.backends.cuda.kernels.columns.placement import Placement, Slot, placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import (
+    Placement,
+    Slot,
+    placement_of,
+    with_copies,
+    with_copies_named,
+)
 from halocline_engine.backends.cuda.kernels.columns.sweep import sweeps_of
 from halocline_engine.backends.cuda.model.entries import Entry, Variant
 from halocline_engine.backends.cuda.model.tile import Tile
@@ -34,6 +40,8 @@ def columns_text(
 
     Nothing is loaded early where arrays may share memory.
     """
+    entry, schedule, variant = with_copies(entry, schedule, variant, tile)
+    scope = with_copies_named(scope, entry)
     placement = placement_of(entry.kernel, schedule, tile)
     tile = tile if variant.disjoint else replace(tile, ahead=0)
     flat = flat_fields(entry.kernel) if variant.disjoint and not scope.guarded else frozenset[str]()

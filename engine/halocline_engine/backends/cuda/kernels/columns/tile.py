@@ -20,7 +20,12 @@ from halocline_engine.backends.cuda.kernels.columns.early_loads import (
 )
 from halocline_engine.backends.cuda.kernels.columns.latency import level_cycles
 from halocline_engine.backends.cuda.kernels.columns.passes import passes_of
-from halocline_engine.backends.cuda.kernels.columns.placement import ALL, placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import (
+    ALL,
+    copies_of,
+    placement_of,
+    with_copies,
+)
 from halocline_engine.backends.cuda.kernels.kind import BlockMemory
 from halocline_engine.backends.cuda.model.entries import Entry, Stride, Variant, arrays_of
 from halocline_engine.backends.cuda.model.tile import Block, Domain, Tile
@@ -67,14 +72,15 @@ class _Work:
     """What a level of a column costs, in bytes.
 
     `loaded` are those of all streams of the pass with most, `moved` those of fields that are read
-    or written, `own` those of each place of temporaries, `size` those of the smallest
-    element; `text` is that of the largest body. `cycles` are those that a level of all passes
-    waits for itself.
+    or written, `own` those of each place of temporaries, `again` those of each field that later
+    passes load again, and `size` those of the smallest element; `text` is that of the largest body.
+    `cycles` are those that a level of all passes waits for itself.
     """
 
     loaded: int
     moved: int
     own: tuple[int, ...]
+    again: tuple[int, ...]
     size: int
     text: int
     cycles: int
@@ -104,7 +110,7 @@ def columns_fitted(
     ahead = tile.ahead if variant.disjoint else 0
     levels = domain[2] if ahead and tile.levels else 0
     made = replace(tile, width=1, rows=1, depth=1, ahead=ahead, levels=levels, blocks=1)
-    if shared_bytes(entry, schedule, made, domain) > SHARED_LIMIT:
+    if shared_bytes(entry, schedule, variant, made, domain) > SHARED_LIMIT:
         made = replace(made, on_chip=0)
     if not placement_of(entry.kernel, schedule, made).block:
         return replace(made, blocks=0)
@@ -113,8 +119,11 @@ def columns_fitted(
     return replace(made, blocks=min(tile.blocks or most, most))
 
 
-def shared_bytes(entry: Entry, schedule: Schedule, tile: Tile, domain: Domain) -> int:
+def shared_bytes(
+    entry: Entry, schedule: Schedule, variant: Variant, tile: Tile, domain: Domain
+) -> int:
     """Return the bytes of dynamic shared memory that a block of a kernel needs."""
+    entry, schedule, _ = with_copies(entry, schedule, variant, tile)
     return domain[2] * tile.threads * placement_of(entry.kernel, schedule, tile).on_chip
 
 
@@ -148,6 +157,7 @@ def _work(entry: Entry, schedule: Schedule, variant: Variant, levels: int) -> _W
         loaded=max((loaded_bytes(one, passes, varying) for one in passes), default=0),
         moved=sum(varying.values()),
         own=tuple(slot.dtype.itemsize for slot in alone.shared),
+        again=tuple(d.itemsize for d in copies_of(entry, schedule, variant, levels).values()),
         size=min(varying.values(), default=1),
         text=max(text_of(section) for one in passes for section in one.sections),
         cycles=sum(level_cycles(one) for one in passes),
@@ -164,7 +174,7 @@ def _ahead(work: _Work) -> int:
 
 def _tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:
     """Yield tiles with some of the temporaries on chip, the largest first."""
-    for on_chip in accumulate(work.own, initial=0):
+    for on_chip in accumulate((*work.own, *work.again), initial=0):
         tile = Tile((_IN_MEMORY, 1), on_chip=on_chip, ahead=ahead)
         if not on_chip:
             yield replace(tile, ahead=min(ahead, _FEW))
@@ -191,9 +201,10 @@ def _time(tile: Tile, work: _Work, levels: int, cache: int) -> float:
     It is that of its operations where these take longer. Between equals, more are better.
     """
     resident = _resident(tile, work, levels)
-    spilt = sum(work.own) - tile.on_chip
+    spilt = max(sum(work.own) - tile.on_chip, 0)
+    again = sum((*work.own, *work.again)) - tile.on_chip - spilt
     lost = min(1.0, spilt * levels * resident * _PROCESSORS / cache)
-    moved = work.moved + spilt * (1 + lost)
+    moved = work.moved + spilt * (1 + lost) + again
     under_way = resident * max(1, min(tile.ahead, _UNDER_WAY)) * work.loaded
     pieces = 1 + _PIECE / (tile.threads * work.size)
     moving = moved * pieces * max(1.0, _BUSY / max(under_way, 1))
