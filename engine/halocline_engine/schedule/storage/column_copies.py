@@ -7,10 +7,11 @@ it, for the passes behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import groupby
 
-from halocline_engine.ir.nodes import Assign, Expr, Read, Statement
+from halocline_engine.ir.nodes import Assign, Bound, Expr, Interval, Read, Statement
 from halocline_engine.ir.types import DType, Order
 from halocline_engine.ir.walk import accesses_of, rewrite_body, targets_of
 from halocline_engine.schedule.nodes import Kernel, Section
@@ -108,12 +109,24 @@ def _replaced(kernel: Kernel, name: str, dtype: DType, levels: int) -> Copied | 
             done |= own
             begun.add(at)
             body = tuple(retargeted(statement, name, copy_name(name)) for statement in body)
-            again = _assigned_again(kernel.sections[number + 1 :], name, levels)
-            is_last = not own <= again
-            saved += 0.0 if is_last else len(own) / levels
-            body = (*body, store) if is_last else body
-        sections.append(replace(section, body=body))
+            again = own & _assigned_again(kernel.sections[number + 1 :], name, levels)
+            saved += len(again) / levels
+            for part, is_last in _parts(section, own - again, levels, step):
+                sections.append(replace(part, body=(*body, store) if is_last else body))
+        else:
+            sections.append(replace(section, body=body))
     return Copied(replace(kernel, sections=tuple(sections)), saved) if saved else None
+
+
+def _parts(
+    section: Section, last: Set[int], levels: int, step: int
+) -> Iterator[tuple[Section, bool]]:
+    """Yield the parts of a section in the order of visits, and whether they are among `last`."""
+    own = sorted(_levels(section, levels), reverse=step > 0)
+    runs = [(is_last, list(run)) for is_last, run in groupby(own, key=last.__contains__)]
+    for is_last, run in runs:
+        ends = Bound(from_end=False, offset=min(run)), Bound(from_end=False, offset=max(run) + 1)
+        yield replace(section, interval=Interval(*ends)) if runs[1:] else section, is_last
 
 
 def _assigned_again(sections: Sequence[Section], name: str, levels: int) -> set[int]:
