@@ -18,7 +18,7 @@ from programs import COLUMNS, scheduled
 from tile_choices import changed
 
 from halocline_engine.backends.cuda.emit import emit
-from halocline_engine.backends.cuda.kernels.columns.placement import placement_of
+from halocline_engine.backends.cuda.kernels.columns.placement import column_bytes, placement_of
 from halocline_engine.backends.cuda.kernels.columns.tile import (
     SHARED_LIMIT,
     columns_fitted,
@@ -234,8 +234,8 @@ def test_temporaries_on_chip_take_no_memory(
         return allocate(size, *rest)
 
     monkeypatch.setattr(machine, "allocate", counted)
-    both = 2 * 8 * 16 * 3 * 9
-    for tile, least, count in ((TILES[0], both, 1), (TILES[5], 0, 0)):
+    both = 2 * 8 * 32 * 3 * 9
+    for tile, least, count in ((TILES[0], both, 2), (TILES[5], 0, 0)):
         sizes.clear()
         agree(load, SOLVE.format(dtype="float64"), (13, 3, 9), tile)
         assert len(sizes) == count
@@ -257,8 +257,9 @@ def ways(name: str, **changes: Any) -> tuple[str, str]:
     schedule = made(name)
     (entry,) = entries_of(schedule)
     variant = usual_variant(schedule)
-    tile = replace(columns_tile(entry, schedule, variant, USUAL), **changes)
-    source = emit(schedule, variant, {entry.name: tile})
+    own = column_bytes(entry.kernel, schedule, USUAL[2])
+    usual = replace(columns_tile(entry, schedule, variant, USUAL), on_chip=own, blocks=0)
+    source = emit(schedule, variant, {entry.name: replace(usual, **changes)})
     down, up = source[source.index("kernel0(") :].split("\n  }\n  {\n")
     return down, up
 
@@ -428,10 +429,11 @@ def test_rings_fit_in_registers(name: str, dtype: str, architecture: str) -> Non
     variant = usual_variant(schedule)
     (entry,) = entries_of(schedule)
     tile = columns_tile(entry, schedule, variant, USUAL)
+    tile = replace(tile, on_chip=column_bytes(entry.kernel, schedule, USUAL[2]), blocks=0)
     source = emit(schedule, variant, {entry.name: tile})
     used = resources(device_code(source, architecture))[entry.name]
     assert used.stack == 0, used
-    shared = shared_bytes(entry, schedule, tile, USUAL) + 1024
+    shared = shared_bytes(entry, schedule, variant, tile, USUAL) + 1024
     rounded = -(-used.registers // 8) * 8
     assert 65536 // (rounded * tile.threads) >= (SHARED_LIMIT + 1024) // shared
 
