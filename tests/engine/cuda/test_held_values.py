@@ -178,7 +178,7 @@ def test_only_a_section_that_is_read_later_hands_on() -> None:
 def test_sums_take_no_shared_memory_and_no_stack() -> None:
     schedule = plan(*front(SUMS.format("float64")))
     variant = usual_variant(schedule)
-    tiles = tiles_of(schedule, variant, (512, 512, 80))
+    tiles = tiles_of(schedule, variant, (512, 512, 80), changed(on_chip=0, ahead=4))
     text = emit(schedule, variant, tiles)
     assert "chip" not in text
     assert "b0[" not in text
