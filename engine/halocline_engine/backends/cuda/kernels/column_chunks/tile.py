@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import accumulate, product
+from itertools import accumulate
 from math import hypot
 
 from halocline_engine.backends.cuda.kernels.column_chunks.windows import (
@@ -54,6 +54,9 @@ _CHIP, _RESERVED = 228 * 1024, 1024
 #: The most that a block can have, the most blocks of a processor, and the most that go through all
 #: columns. Their threads have 128 registers, so many of them for what they move of a chunk.
 _MOST, _BLOCKS, _LOOPING, _MOVED = 227 * 1024, 32, 16, 64
+_ALL_LOOPING = _LOOPING * H200.processors
+#: The fewest blocks that a processor should have, so that some compute while others wait.
+_FEWEST = 2
 #: Levels of a chunk.
 CHUNKS = (8, 16, 32)
 #: Bytes that a processor of a large device moves in a cycle.
@@ -71,17 +74,24 @@ _ALIGNED = 128
 
 def chunks_tile(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> Tile | None:
     """Return the tile whose levels take the least time, or None for another kind of kernel."""
+    if not _suits(entry, schedule, variant, domain):
+        return None
     sizes = (dtype.itemsize for name, dtype in arrays_of(schedule) if name in entry.arrays)
     words = max(sizes, default=0) // 4
-    found: dict[Tile, float] = {}
     own = Tile((COLUMNS, 1), on_chip=ALL, levels=domain[2])
     places = [slot.dtype.itemsize for slot in placement_of(entry.kernel, schedule, own).shared]
     places += (d.itemsize for d in copies_of(entry, schedule, variant, domain[2]).values())
-    for chunk, on_chip in product(CHUNKS, accumulate(places, initial=0)):
-        tile = Tile((COLUMNS, 1), chunk=chunk, on_chip=on_chip)
-        fitted = chunks_fitted(tile, entry, schedule, variant, domain)
-        if fitted is not None and (not fitted.blocks or chunk * (1 + words) <= _MOVED):
-            found[fitted] = _time(entry, schedule, variant, fitted)
+    found: dict[Tile, float] = {}
+    for on_chip in accumulate(places, initial=0):
+        if _FEWEST * COLUMNS * domain[2] * on_chip > _CHIP:
+            break
+        made = with_copies(entry, schedule, variant, replace(own, on_chip=on_chip))
+        for chunk in CHUNKS:
+            tile = replace(own, on_chip=on_chip, chunk=chunk, blocks=_ALL_LOOPING)
+            passes = windows_of(*made, tile)
+            fitted = _with_blocks(tile, entry, schedule, passes)
+            if fitted and passes and (not fitted.blocks or chunk * (1 + words) <= _MOVED):
+                found[fitted] = _time(made[0], passes, variant, fitted)
     return min(found, key=found.__getitem__) if found else None
 
 
@@ -89,22 +99,37 @@ def chunks_fitted(
     tile: Tile, entry: Entry, schedule: Schedule, variant: Variant, domain: Domain
 ) -> Tile | None:
     """Return the tile, or None where the kernel, its arrays or its domain do not suit it."""
-    kernel = entry.kernel
-    if tile.chunk not in CHUNKS or kernel.order is Order.PARALLEL or not variant.disjoint:
+    if tile.chunk not in CHUNKS or not _suits(entry, schedule, variant, domain):
         return None
-    fields = {field.name for field in schedule.program.fields}
-    if entry.level_at_hand or is_guarded(entry, fields):
-        return None
-    if _columns(entry, domain) > _LARGEST or not lies_along_k(entry, schedule, variant):
-        return None
-    made = Tile((COLUMNS, 1), levels=domain[2], chunk=tile.chunk, on_chip=tile.on_chip, blocks=1)
+    made = Tile(
+        (COLUMNS, 1),
+        levels=domain[2],
+        chunk=tile.chunk,
+        on_chip=tile.on_chip,
+        blocks=tile.blocks or _ALL_LOOPING,
+    )
     passes = windows_of(*with_copies(entry, schedule, variant, made), made)
+    return _with_blocks(made, entry, schedule, passes)
+
+
+def _suits(entry: Entry, schedule: Schedule, variant: Variant, domain: Domain) -> bool:
+    """Return whether a kernel, its arrays and its domain may be of this kind."""
+    if entry.kernel.order is Order.PARALLEL or not variant.disjoint or entry.level_at_hand:
+        return False
+    if is_guarded(entry, {field.name for field in schedule.program.fields}):
+        return False
+    return _columns(entry, domain) <= _LARGEST and lies_along_k(entry, schedule, variant)
+
+
+def _with_blocks(
+    tile: Tile, entry: Entry, schedule: Schedule, passes: tuple[PassWindows, ...] | None
+) -> Tile | None:
+    """Return the tile with as many blocks as may loop, or None where windows do not fit."""
     if passes is None or shared_bytes(passes) > _MOST:
         return None
-    if not placement_of(kernel, schedule, made).block:
-        return replace(made, blocks=0)
-    most = min(_LOOPING, _resident(passes)) * H200.processors
-    return replace(made, blocks=min(tile.blocks or most, most))
+    if not placement_of(entry.kernel, schedule, tile).block:
+        return replace(tile, blocks=0)
+    return replace(tile, blocks=min(tile.blocks, _resident(passes) * H200.processors))
 
 
 def chunks_bytes(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> int:
@@ -158,15 +183,13 @@ def _kept(passes: tuple[PassWindows, ...]) -> int:
     )
 
 
-def _time(entry: Entry, schedule: Schedule, variant: Variant, tile: Tile) -> float:
+def _time(entry: Entry, passes: tuple[PassWindows, ...], variant: Variant, tile: Tile) -> float:
     """Return how long the levels of a column take, in bytes that memory moves meanwhile.
 
     A level takes as long as its bytes, more of them where chunks are shorter than the pieces of
     memory, and as its operations, where few columns are there to hide what each waits for: a warp
     that waits for a chunk computes nothing.
     """
-    entry, schedule, variant = with_copies(entry, schedule, variant, tile)
-    passes = windows_of(entry, schedule, variant, tile) or ()
     columns = COLUMNS * (tile.blocks or _resident(passes) * H200.processors)
     lost = min(1.0, _kept(passes) * tile.levels * columns / variant.cache)
     total = 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from halocline_engine.backends.cuda.kernels.columns.passes import (
     Carry,
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 
+#: Kernels whose places are known: all tiles of one are tried one after the other.
+_REMEMBERED = 32
 #: More bytes of a level than any column has on chip.
 ALL = 1 << 20
 
@@ -90,10 +93,7 @@ class Placement:
 
 def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
     """Return where the columns of a kernel keep their own buffers under a tile."""
-    own = private(schedule, kernel)
-    names = frozenset(buffer.name for buffer in own)
-    variables = served(kernel, names, tile.levels)
-    slots = _slots(kernel, [b for b in own if b.name not in variables], tile.levels)
+    variables, slots = _placed(kernel, private(schedule, kernel), tile.levels)
     shared: list[Slot] = []
     room = tile.on_chip
     for slot in slots:
@@ -104,7 +104,16 @@ def placement_of(kernel: Kernel, schedule: Schedule, tile: Tile) -> Placement:
     return Placement(variables, tuple(shared), rest if tile.blocks else ())
 
 
-def _slots(kernel: Kernel, buffers: Iterable[Buffer], levels: int) -> list[Slot]:
+@lru_cache(maxsize=_REMEMBERED)
+def _placed(
+    kernel: Kernel, own: tuple[Buffer, ...], levels: int
+) -> tuple[frozenset[str], tuple[Slot, ...]]:
+    """Return which buffers variables serve, and the places of the others."""
+    variables = served(kernel, frozenset(buffer.name for buffer in own), levels)
+    return variables, _slots(kernel, [b for b in own if b.name not in variables], levels)
+
+
+def _slots(kernel: Kernel, buffers: Iterable[Buffer], levels: int) -> tuple[Slot, ...]:
     """Return the places of buffers, the largest elements first.
 
     One pass is done before the next one begins, so a buffer may have the place of another one that
@@ -124,7 +133,7 @@ def _slots(kernel: Kernel, buffers: Iterable[Buffer], levels: int) -> list[Slot]
         slot = next(free, Slot(buffer.dtype, (), -1))
         slots = [other for other in slots if other is not slot]
         slots.append(Slot(buffer.dtype, (*slot.names, buffer.name), at[-1]))
-    return sorted(slots, key=lambda slot: -slot.dtype.itemsize)
+    return tuple(sorted(slots, key=lambda slot: -slot.dtype.itemsize))
 
 
 def copies_of(
@@ -140,7 +149,15 @@ def copies_of(
         for (name, dtype), kind in arrays
         if name in entry.arrays and name not in own and Stride.NONE not in variant.kinds[kind]
     }
-    return {name: dtypes[name] for name in copyable(entry.kernel, dtypes, levels)}
+    return dict(_copied(entry.kernel, tuple(dtypes.items()), levels))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _copied(
+    kernel: Kernel, dtypes: tuple[tuple[str, DType], ...], levels: int
+) -> tuple[tuple[str, DType], ...]:
+    known = dict(dtypes)
+    return tuple((name, known[name]) for name in copyable(kernel, known, levels))
 
 
 def with_copies(
