@@ -60,9 +60,9 @@ _FEWEST = 2
 #: Levels of a chunk.
 CHUNKS = (8, 16, 32)
 #: Bytes that a processor of a large device moves in a cycle.
-_RATE = 18.0
-#: Pieces of this many bytes each take twice as long as long ones, as measured (decision 0111).
-_PIECE = 45
+_RATE = 12.0
+#: Pieces of this many bytes each take twice as long as long ones, as measured (decision 0102).
+_PIECE = 30
 #: Cycles of a level for each array that is loaded and stored, and for each that it looks up in
 #: memory, at levels that only a run knows.
 _UPDATE, _LOOKUP = 30, 1000
@@ -191,7 +191,7 @@ def _time(entry: Entry, passes: tuple[PassWindows, ...], variant: Variant, tile:
     that waits for a chunk computes nothing.
     """
     columns = COLUMNS * (tile.blocks or _resident(passes) * H200.processors)
-    lost = min(1.0, _kept(passes) * tile.levels * columns / variant.cache)
+    lost = min(1.0, 2 * _kept(passes) * tile.levels * columns / variant.cache)
     total = 0.0
     for one, again in zip(passes, _again(passes), strict=True):
         memory = sum(_bytes(window, tile, lost, window.name in again) for window in one.windows)

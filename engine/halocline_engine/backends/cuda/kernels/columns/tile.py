@@ -1,6 +1,6 @@
 """Cost model for tiles of FORWARD and BACKWARD kernels; no device is asked.
 
-A column takes as long as its memory traffic where about 20 kilobytes are under way on each
+A column takes as long as its memory traffic where about 12 kilobytes are under way on each
 processor of a large device. Temporaries on chip save their traffic, and leave room for few columns,
 each of which must then have many loads under way, and few that compute while others wait for what
 they computed a level before. Levels whose text is long, as that of functions is, are loaded fewer
@@ -44,7 +44,7 @@ __all__ = [
 #: what all blocks of a processor have together, but for one kilobyte each.
 SHARED_LIMIT = 227 * 1024
 _RESERVED = 1024
-_BUSY = 20 * 1024
+_BUSY = 12 * 1024
 _PROCESSORS = 132
 #: Bytes that a processor of a large device moves in a cycle.
 _RATE = 12.0
@@ -96,7 +96,7 @@ def columns_tile(
     work = _work(entry, schedule, variant, domain[2] if variant.disjoint else 0)
     ahead = _ahead(work) if variant.disjoint else 0
     tiles = list(_tiles(work, ahead, domain, shared))
-    best = min(tiles, key=lambda tile: _time(tile, work, domain[2], variant.cache))
+    best = min(tiles, key=lambda tile: _time(tile, work, domain[2]))
     threads = best.threads
     if _columns(entry, domain) < 2 * _PROCESSORS * threads:
         threads = min(threads, 32)
@@ -173,14 +173,16 @@ def _ahead(work: _Work) -> int:
 
 
 def _tiles(work: _Work, ahead: int, domain: Domain, shared: int) -> Iterator[Tile]:
-    """Yield tiles with some of the temporaries on chip, the largest first."""
+    """Yield tiles with some of the temporaries on chip, the largest first.
+
+    Levels that load temporaries too have fewer of them ahead.
+    """
     for on_chip in accumulate((*work.own, *work.again), initial=0):
-        tile = Tile((_IN_MEMORY, 1), on_chip=on_chip, ahead=ahead)
-        if not on_chip:
-            yield replace(tile, ahead=min(ahead, _FEW))
-        for threads in _WIDTHS if on_chip else ():
+        few = not on_chip or on_chip < sum(work.own)
+        for threads in _WIDTHS if on_chip else (_IN_MEMORY,):
             if threads * domain[2] * on_chip <= shared:
-                yield replace(tile, block=(threads, 1))
+                levels = min(ahead, _FEW) if few else ahead
+                yield Tile((threads, 1), on_chip=on_chip, ahead=levels)
 
 
 def _resident(tile: Tile, work: _Work, levels: int) -> int:
@@ -195,7 +197,7 @@ def _resident(tile: Tile, work: _Work, levels: int) -> int:
     return blocks * tile.threads
 
 
-def _time(tile: Tile, work: _Work, levels: int, cache: int) -> float:
+def _time(tile: Tile, work: _Work, levels: int) -> float:
     """Return the time of a level: of its bytes, longer where too few of them are under way.
 
     It is that of its operations where these take longer. Between equals, more are better.
@@ -203,8 +205,7 @@ def _time(tile: Tile, work: _Work, levels: int, cache: int) -> float:
     resident = _resident(tile, work, levels)
     spilt = max(sum(work.own) - tile.on_chip, 0)
     again = sum((*work.own, *work.again)) - tile.on_chip - spilt
-    lost = min(1.0, spilt * levels * resident * _PROCESSORS / cache)
-    moved = work.moved + spilt * (1 + lost) + again
+    moved = work.moved + 2 * spilt + again
     under_way = resident * max(1, min(tile.ahead, _UNDER_WAY)) * work.loaded
     pieces = 1 + _PIECE / (tile.threads * work.size)
     moving = moved * pieces * max(1.0, _BUSY / max(under_way, 1))
