@@ -14,6 +14,7 @@ from halocline_engine.backends.cuda.kernels.levelwise.kind import LEVELWISE
 from halocline_engine.backends.cuda.kernels.points.kind import POINTS
 from halocline_engine.backends.cuda.kernels.rolling.kind import ROLLING
 from halocline_engine.backends.cuda.kernels.staged.kind import STAGED
+from halocline_engine.backends.cuda.kernels.upright.kind import UPRIGHT
 from halocline_engine.backends.cuda.model.entries import Entry, Variant, entries_of
 from halocline_engine.backends.cuda.model.launch import Launch
 from halocline_engine.backends.cuda.model.tile import Domain, Tile
@@ -36,7 +37,7 @@ TileFor: TypeAlias = Callable[[Entry, Schedule, Variant, Domain], Tile]
 #: The first of these that proposes a tile gets the kernel; the last one takes every kernel.
 _KINDS = (STAGED, COLUMN_CHUNKS, COLUMNS, LEVELS, ROLLING, LEVELWISE, POINTS)
 #: Those that can have a kernel with loops of its own, or with levels that only a run knows.
-_GENERAL = (COLUMN_CHUNKS, COLUMNS, LEVELWISE, POINTS)
+_GENERAL = (COLUMN_CHUNKS, COLUMNS, LEVELWISE, UPRIGHT, POINTS)
 
 
 def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
@@ -49,6 +50,8 @@ def kernel_kind(entry: Entry, tile: Tile) -> KernelKind:
         return LEVELS
     if tile.levelwise:
         return LEVELWISE
+    if tile.upright:
+        return UPRIGHT
     return ROLLING if tile.share else POINTS
 
 

@@ -40,6 +40,9 @@ class Tile:
     The same arrays, any kernel: where `levelwise` is not 0, a thread has one point; neighbouring
     threads have neighbouring levels, and then those of the next column along I (1) or J (2).
 
+    PARALLEL kernels of points that look up levels: with `upright`, rows of a block's threads have
+    levels that follow each other, and a block goes up `depth` levels of a row of columns.
+
     FORWARD and BACKWARD kernels: a thread computes a column; its temporaries have at most `on_chip`
     bytes a level in shared memory, and values of `ahead` levels are loaded before they are needed.
     `levels` is the number of the domain's levels where the code may depend on it. Where `chunk` is
@@ -60,6 +63,7 @@ class Tile:
     along: int = 0
     share: int = 0
     levelwise: int = 0
+    upright: bool = False
     on_chip: int = 0
     ahead: int = 0
     levels: int = 0
