@@ -110,7 +110,7 @@ def test_the_inverse_divides_every_number_of_a_block() -> None:
 
 def test_columns_are_launched_once_whatever_their_height() -> None:
     (only,) = launches(entry(order=Order.FORWARD), (100, 50, 80), Tile((64, 2)), (3, 80))
-    assert only == Launch((2, 25, 1), (64, 2, 1), 0, 0, 1)
+    assert only == Launch((50, 1, 1), (64, 2, 1), 0, 0, 1)
 
 
 def test_nothing_is_launched_for_nothing() -> None:

@@ -59,8 +59,8 @@ _ROWS = 3
 _POINTS = 4
 #: Arrays with which a point a thread has enough under way.
 _MANY = 9
-#: The least share of elements read under conditions, for which those are better loaded early.
-_CONDITIONAL = 0.25
+#: The share of elements read under conditions, above which those are better loaded for two points.
+_CONDITIONAL = 0.5
 #: From how many levels of an array on a thread hands them on, and how many operations leave the
 #: registers for that.
 _TALL, _LITTLE_WORK = 5, 128
@@ -220,7 +220,7 @@ def _work(entry: Entry) -> int:
 
 
 def _chooses_loads(body: Sequence[Statement], entry: Entry) -> bool:
-    """Whether a good part of the elements that points read are read under conditions only."""
+    """Whether most of the elements that points read are read under conditions only."""
     places = {(read.name, read.offset) for read in reads(body) if read.name in entry.arrays}
     always = {(read.name, read.offset) for read in _unconditional(body)}
     return len(places - always) > _CONDITIONAL * len(places)
