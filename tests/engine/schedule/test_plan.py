@@ -162,6 +162,49 @@ def test_statements_move_up_past_what_they_do_not_touch() -> None:
     assert [len(kernel(made, n).sections[0].body) for n in range(len(made.steps))] == [2, 2]
 
 
+CROSSING = """
+with computation(PARALLEL), interval(...):
+    x = a + c
+with computation(FORWARD), interval(1, None):
+    {column}
+with computation(PARALLEL), interval(...):
+    {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "after", "orders"),
+    [
+        ("y = y[0, 0, -1] + b", "x = x * c", [Order.PARALLEL, Order.FORWARD]),
+        ("y = y[0, 0, -1] + b", "b = a * c", [Order.PARALLEL, Order.FORWARD, Order.PARALLEL]),
+        ("y = y[0, 0, -1] + b", "c = a * y", [Order.PARALLEL, Order.FORWARD, Order.PARALLEL]),
+    ],
+    ids=["apart", "read by columns", "made by columns"],
+)
+def test_statements_move_up_past_columns_that_they_do_not_touch(
+    column: str, after: str, orders: list[Order]
+) -> None:
+    made = schedule(CROSSING.format(column=column, after=after))
+    assert [kernel(made, n).order for n in range(len(made.steps))] == orders
+
+
+def test_what_columns_read_stays_with_them() -> None:
+    made = schedule(
+        """
+with computation(PARALLEL), interval(...):
+    x = a
+with computation(FORWARD), interval(1, None):
+    y = y[0, 0, -1] + b
+with computation(PARALLEL), interval(...):
+    t = a * c
+with computation(BACKWARD), interval(0, -1):
+    y = y[0, 0, 1] + t[0, 0, 1]
+"""
+    )
+    assert [kernel(made, n).order for n in range(2)] == [Order.PARALLEL, Order.FORWARD]
+    assert len(made.steps) == 2
+
+
 def test_a_sequential_computation_is_one_column_kernel() -> None:
     made = schedule(
         """

@@ -3,6 +3,8 @@
 After this, what runs together may run point by point (PARALLEL) or column by column (FORWARD,
 BACKWARD) in any order of points or columns: nothing reads, at an offset across points or columns,
 what the same kernel writes. It pays because a kernel reads each field once for all its statements.
+For its sake a PARALLEL statement also runs before a sequential computation that it has nothing to
+do with.
 """
 
 from __future__ import annotations
@@ -26,28 +28,32 @@ def fuse(draft: Draft, *, merge: bool = True) -> tuple[Step, ...]:
 
     Without `merge`, every statement of a PARALLEL computation has its own kernel.
     """
-    steps: list[Step] = []
-    levels = draft.facts.min_levels
-    for part in _merged_parts(draft.parts):
+    done: list[_Group | _Columns] = []
+    levels, handed = draft.facts.min_levels, _handed(draft)
+    for part in draft.parts:
         if part.order is Order.PARALLEL:
-            groups = _grouped(part.stages, levels, merge=merge)
-            steps.extend(_kernel(part.order, group.aligned()) for group in groups)
-        else:
-            steps.extend(_sequential(part, draft))
-    return tuple(steps)
+            for stage in part.stages:
+                may_cross = handed.isdisjoint(stage.targets)
+                home = _home(stage, done, levels, may_cross=may_cross) if merge else None
+                if home is None:
+                    done.append(home := _Group(one_level=False))
+                home.add(stage)
+        elif part.stages:
+            done.append(_Columns.of(part))
+    return tuple(step for one in done for step in _steps(one, draft))
 
 
-def _merged_parts(parts: tuple[Part, ...]) -> list[Part]:
-    """Unite neighbouring PARALLEL parts: both run statement by statement."""
-    merged: list[Part] = []
-    for part in parts:
-        if not part.stages:
-            continue
-        if merged and merged[-1].order is part.order is Order.PARALLEL:
-            merged[-1] = Part(part.order, merged[-1].stages + part.stages)
-        else:
-            merged.append(part)
-    return merged
+def _handed(draft: Draft) -> frozenset[str]:
+    """Return the temporaries that sequential computations read."""
+    columns = [part for part in draft.parts if part.order is not Order.PARALLEL]
+    read = {name for part in columns for stage in part.stages for name, _ in stage.reads}
+    return frozenset(read & draft.temporaries.keys())
+
+
+def _steps(one: _Group | _Columns, draft: Draft) -> Iterable[Step]:
+    if isinstance(one, _Columns):
+        return _sequential(one.part, draft)
+    return (_kernel(Order.PARALLEL, one.aligned()),)
 
 
 def _kernel(order: Order, stages: Sequence[Stage], flat: Set[str] = frozenset()) -> Kernel:
@@ -57,6 +63,25 @@ def _kernel(order: Order, stages: Sequence[Stage], flat: Set[str] = frozenset())
     sections = tuple(Section(interval, tuple(body)) for interval, body in bodies.items())
     own = frozenset(name for stage in stages for name in stage.targets if name in flat)
     return Kernel(order, stages[0].extent, sections, (), own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """A sequential computation, and what it touches."""
+
+    part: Part
+    written: frozenset[str]
+    names: frozenset[str]
+
+    @staticmethod
+    def of(part: Part) -> _Columns:
+        written = frozenset(name for stage in part.stages for name in stage.targets)
+        names = frozenset(name for stage in part.stages for name in stage.names)
+        return _Columns(part, written, names)
+
+    def depends(self, stage: Stage) -> bool:
+        """Return whether the stage must come after the computation."""
+        return not (self.written.isdisjoint(stage.names) and self.names.isdisjoint(stage.targets))
 
 
 @dataclass(slots=True)
@@ -93,6 +118,10 @@ class _Group:
             and self.written.isdisjoint(name for name, _ in stage.reads)
         )
 
+    def meets(self, stage: Stage) -> bool:
+        """Return whether the stage touches something that the group does."""
+        return not (self.written | self.read).isdisjoint(stage.names)
+
     def accepts(self, stage: Stage, levels: int) -> bool:
         """Return whether the stage may run in the same kernel, after the others."""
         if self.one_level and (self.irregular or irregular((stage.statement,))):
@@ -117,7 +146,7 @@ class _Group:
         """
         return (
             not self.one_level
-            and not (self.written | self.read).isdisjoint(stage.names)
+            and self.meets(stage)
             and self.is_vertical
             and is_vertical(stage)
             and _ends((*self.intervals, stage.interval), levels) is not None
@@ -163,22 +192,32 @@ def _disjoint(one: Interval, two: Interval, levels: int) -> bool:
     return follows(one.end, two.start, levels) or follows(two.end, one.start, levels)
 
 
-def _grouped(
-    stages: Iterable[Stage], levels: int, *, merge: bool = True, one_level: bool = False
-) -> list[_Group]:
-    """Return groups in order; a stage joins the last group that it can move up to."""
+def _home(
+    stage: Stage, done: Sequence[_Group | _Columns], levels: int, *, may_cross: bool = False
+) -> _Group | None:
+    """Return the last group that a stage can move up to and join.
+
+    It moves past sequential computations, if it may, only to a group that touches what it does, and
+    so saves memory traffic. Columns may keep what they read of a stage, if that stays with them.
+    """
+    crossed = False
+    for one in reversed(done):
+        if isinstance(one, _Columns):
+            crossed = True
+        elif one.accepts(stage, levels) and (one.meets(stage) or not crossed):
+            return one
+        if one.depends(stage) or (crossed and not may_cross):
+            break
+    return None
+
+
+def _one_level(stages: Iterable[Stage], levels: int) -> list[_Group]:
+    """Return the groups of the stages of a level, in order."""
     groups: list[_Group] = []
     for stage in stages:
-        home: _Group | None = None
-        for group in reversed(groups if merge else []):
-            if group.accepts(stage, levels):
-                home = group
-                break
-            if group.depends(stage):
-                break
+        home = _home(stage, groups, levels)
         if home is None:
-            home = _Group(one_level)
-            groups.append(home)
+            groups.append(home := _Group(one_level=True))
         home.add(stage)
     return groups
 
@@ -203,10 +242,8 @@ def _levels(order: Order, stages: Sequence[Stage], least: int) -> Levels:
                 interval,
                 tuple(
                     _kernel(Order.PARALLEL, group.stages)
-                    for group in _grouped(
-                        [stage for stage in stages if stage.interval == interval],
-                        least,
-                        one_level=True,
+                    for group in _one_level(
+                        [stage for stage in stages if stage.interval == interval], least
                     )
                 ),
             )
