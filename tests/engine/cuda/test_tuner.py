@@ -245,7 +245,7 @@ def two(a: Field[float64], b: Field[float64], c: Field[float64]):
     with computation(FORWARD), interval(1, None):
         b = a[1, 0, 0] + b[0, 0, -1]
     with computation(PARALLEL), interval(...):
-        c = b + a[1, 0, 0]
+        c = a[-1, 0, 0] + a[1, 0, 0]
 """
     bench = Bench(tmp_path, schedule=scheduled(text), seconds={(32, 8, 1): 0.5, (64, 1, 1): 0.5})
     bench.fields = {n: np.asfortranarray(drawn((72, 42, 9), s)) for s, n in enumerate("abc")}
