@@ -220,3 +220,37 @@ def test_a_stencil_travels(cupy: Any) -> None:
 
 def test_auto_is_the_device(machine: CudaMachine) -> None:
     assert he.stencil(DIFFUSION).target == "cuda"
+
+
+CHOSEN = """
+def chosen(x: Field[float64], a: Field[float64], m: Field[int32]):
+    with computation(FORWARD), interval(1, None):
+        x = a if m < 1 else x[0, 0, -1]
+"""
+COMPONENT = """
+def component(d: Field[(float64, (3,))], x: Field[float64], m: Field[int32], s: float64):
+    with computation(PARALLEL), interval(...):
+        turns = 0
+        while turns < 2:
+            x = 2.0 + d[0, 0, 0][m % 3]
+            d[0, 0, 0][2] = s
+            turns += 1
+"""
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_loads_of_what_was_written_come_after_it(cupy: Any, order: Any) -> None:
+    """NVCC merges loads of both choices, and moved them before the store."""
+    shape = (37, 13, 29)
+    m = np.array(drawn(shape) * 3, np.int32, order=order)
+    x, a = (np.array(drawn(shape, seed), order=order) for seed in (1, 2))
+    d = np.array(drawn((*shape, 3), 3), order=order)
+    for text, arrays in (
+        (CHOSEN, {"x": x, "a": a, "m": m}),
+        (COMPONENT, {"d": d, "x": x, "m": m, "s": 7.0}),
+    ):
+        expected = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in arrays.items()}
+        he.stencil(text, target="reference")(**expected)
+        got = run(cupy, text, arrays)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(got[name], values, err_msg=name)

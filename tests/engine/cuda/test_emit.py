@@ -203,3 +203,18 @@ def test_nvidias_compiler_takes_every_variant() -> None:
     kinds = ("wide", "shared", "crooked", "any")
     sources = [emitted(one, variants(one)[kind]) for one in schedules for kind in kinds]
     assert {number for number, _ in compiled(sources, "sm_90")} == set(range(len(sources)))
+
+
+def test_what_is_read_back_is_never_taken_for_constant() -> None:
+    """NVCC merges loads of both choices; of a constant array, it moves them before the store."""
+    chosen = """
+def chosen(x: Field[float64], a: Field[float64], m: Field[int32]):
+    with computation(FORWARD), interval(1, None):
+        x = a if m < 1 else x[0, 0, -1]
+"""
+    schedule = scheduled(chosen)
+    variant = usual_variant(schedule)
+    code = " ".join(emit(schedule, variant, tiles_of(schedule, variant, (32, 4, 9))).split())
+    assert "double* __restrict__ f0" in code
+    assert "const double* f1" in code
+    assert "const int* f2" in code

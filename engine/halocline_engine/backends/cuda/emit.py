@@ -142,8 +142,10 @@ def _parameter(arg: Arg, entry: Entry, variant: Variant, names: _Names, *, follo
             return f"const index_t s{kind}{'ijk'[axis]}"
         case Pointer(array):
             const = "" if array in entry.written else "const "
-            # What nothing else writes may be loaded at any time, also before the kernel waits.
-            alone = "__restrict__ " if variant.disjoint and not follows else ""
+            # What nothing else writes may be loaded at any time, also before the kernel waits. NVCC
+            # merges loads of two branches, and if one array is const takes the other for const too.
+            apart = variant.disjoint and not follows and not (const and entry.reads_back)
+            alone = "__restrict__ " if apart else ""
             return f"{const}{TYPES[names.dtypes[array]]}* {alone}{names.arrays[array]}"
         case ScalarValue(name):
             return f"const {TYPES[names.dtypes[name]]} {names.scalars[name]}"

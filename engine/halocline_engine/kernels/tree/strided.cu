@@ -89,7 +89,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) strided(
     }
   }
   const bool fork = parents[base] & FORK;
-  real dn = fork ? d[base] : diagonal[base], v = fork ? x[base] : rhs[base];
+  real dn = diagonal[base], v = rhs[base];
+  if (fork) {
+    dn = d[base];
+    v = x[base];
+  }
   if (given) {
     dn -= give_d;
     v -= give_r;

@@ -89,8 +89,8 @@ class Entry:
 
     `arrays` are the fields and buffers that it touches, `written` those of them that it writes and
     `scalars` the scalar arguments that it reads, each in the order of the schedule. `level_at_hand`
-    says that it runs on the one level that it is launched for; `staged` what its blocks run one
-    after the other.
+    says that it runs on the one level that it is launched for, `reads_back` that it reads arrays
+    that it writes; `staged` what its blocks run one after the other.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Entry:
     written: tuple[str, ...]
     scalars: tuple[str, ...]
     staged: Staged | None = None
+    reads_back: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -301,7 +302,8 @@ def _count(schedule: Schedule) -> int:
 def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool) -> Entry:
     bodies = [section.body for section in kernel.sections]
     written = {assign.target for body in bodies for assign in assignments(body)}
-    touched = written | {read.name for body in bodies for read in reads(body)}
+    found = {read.name for body in bodies for read in reads(body)}
+    touched = written | found
     parameters_read = {
         node.name
         for body in bodies
@@ -317,4 +319,5 @@ def _entry(schedule: Schedule, kernel: Kernel, name: str, *, level_at_hand: bool
         arrays=arrays,
         written=tuple(array for array in arrays if array in written),
         scalars=tuple(s.name for s in schedule.program.scalars if s.name in parameters_read),
+        reads_back=not written.isdisjoint(found),
     )
