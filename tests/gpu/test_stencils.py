@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from copy import copy
 from itertools import permutations
 from typing import Any
 
@@ -244,12 +245,13 @@ def test_loads_of_what_was_written_come_after_it(cupy: Any, order: Any) -> None:
     shape = (37, 13, 29)
     m = np.array(drawn(shape) * 3, np.int32, order=order)
     x, a = (np.array(drawn(shape, seed), order=order) for seed in (1, 2))
-    d = np.array(drawn((*shape, 3), 3), order=order)
-    for text, arrays in (
+    d = np.array(np.stack([drawn(shape, seed) for seed in (3, 4, 5)], axis=-1), order=order)
+    cases: tuple[tuple[str, dict[str, Any]], ...] = (
         (CHOSEN, {"x": x, "a": a, "m": m}),
         (COMPONENT, {"d": d, "x": x, "m": m, "s": 7.0}),
-    ):
-        expected = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in arrays.items()}
+    )
+    for text, arrays in cases:
+        expected: dict[str, Any] = {name: copy(value) for name, value in arrays.items()}
         he.stencil(text, target="reference")(**expected)
         got = run(cupy, text, arrays)
         for name, values in expected.items():
